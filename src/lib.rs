@@ -1,0 +1,4 @@
+//! plan-agent: a daemon that has a language model plan a goal, hands the tasks to coding agents as files, judges every
+//! report, and loses nothing on the way. Modules in reading order; each depends only on those above it.
+
+pub mod plan;

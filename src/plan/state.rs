@@ -1,0 +1,594 @@
+//! A plan in memory: its rows and the indexes over them. `put` is the only way in, so rows, indexes and
+//! the record of what changed cannot drift apart. Its cost is that of the rows changed, never of the plan.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use super::model::{
+    Ask, AskId, Attempt, CommandId, Head, Order, PlanId, PlanStatus, Question, QuestionId, Session,
+    SessionId, Task, TaskId, TaskStatus,
+};
+
+/// One row of a plan, as it is stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Row {
+    Head(Box<Head>),
+    Task(Box<Task>),
+    Attempt(Box<Attempt>),
+    Question(Question),
+    Session(Session),
+    Ask(Ask),
+}
+
+/// Names a row within its plan.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RowKey {
+    Head,
+    Task(TaskId),
+    Attempt(CommandId),
+    Question(QuestionId),
+    Session(SessionId),
+    Ask(AskId),
+}
+
+impl Row {
+    /// Returns what names the row.
+    pub fn key(&self) -> RowKey {
+        match self {
+            Self::Head(_) => RowKey::Head,
+            Self::Task(task) => RowKey::Task(task.number),
+            Self::Attempt(attempt) => RowKey::Attempt(attempt.id.clone()),
+            Self::Question(question) => RowKey::Question(question.id.clone()),
+            Self::Session(session) => RowKey::Session(session.id.clone()),
+            Self::Ask(ask) => RowKey::Ask(ask.id.clone()),
+        }
+    }
+}
+
+impl RowKey {
+    /// Returns the kind of row and its id, as the store keeps them apart.
+    pub fn parts(&self) -> (&'static str, String) {
+        match self {
+            Self::Head => ("head", String::new()),
+            Self::Task(id) => ("task", id.to_string()),
+            Self::Attempt(id) => ("attempt", id.to_string()),
+            Self::Question(id) => ("question", id.to_string()),
+            Self::Session(id) => ("session", id.to_string()),
+            Self::Ask(id) => ("ask", id.to_string()),
+        }
+    }
+}
+
+/// How many tasks are in which state; removed ones count nowhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub pending: usize,
+    pub in_progress: usize,
+    pub completed: usize,
+    pub failed: usize,
+    pub skipped: usize,
+}
+
+impl Counts {
+    /// Returns the number of all tasks.
+    pub fn total(&self) -> usize {
+        self.pending + self.in_progress + self.completed + self.failed + self.skipped
+    }
+
+    /// Returns the number of tasks to which nothing more happens by itself.
+    pub fn settled(&self) -> usize {
+        self.completed + self.failed + self.skipped
+    }
+
+    fn of(&mut self, status: TaskStatus) -> &mut usize {
+        match status {
+            TaskStatus::Pending => &mut self.pending,
+            TaskStatus::InProgress => &mut self.in_progress,
+            TaskStatus::Completed => &mut self.completed,
+            TaskStatus::Failed => &mut self.failed,
+            TaskStatus::Skipped => &mut self.skipped,
+        }
+    }
+}
+
+/// A plan: rows and indexes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    head: Head,
+    tasks: BTreeMap<TaskId, Task>,
+    attempts: HashMap<CommandId, Attempt>,
+    questions: BTreeMap<QuestionId, Question>,
+    sessions: BTreeMap<SessionId, Session>,
+    asks: BTreeMap<AskId, Ask>,
+    index: Index,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Index {
+    by_key: HashMap<String, TaskId>,
+    by_position: BTreeSet<(i64, TaskId)>,
+    dependants: HashMap<TaskId, BTreeSet<TaskId>>,
+    unmet: HashMap<TaskId, usize>,
+    /// Pending tasks without unmet dependencies.
+    free: BTreeSet<(i64, TaskId)>,
+    unsettled: BTreeSet<(i64, TaskId)>,
+    in_progress: BTreeSet<TaskId>,
+    counts: Counts,
+    attempts_of: HashMap<TaskId, BTreeSet<CommandId>>,
+    open_attempts: BTreeSet<CommandId>,
+    open_questions: BTreeSet<QuestionId>,
+    open_sessions: BTreeSet<SessionId>,
+    open_asks: BTreeSet<AskId>,
+}
+
+impl Plan {
+    /// Makes a plan without tasks.
+    pub fn new(head: Head) -> Self {
+        Self {
+            head,
+            tasks: BTreeMap::new(),
+            attempts: HashMap::new(),
+            questions: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            asks: BTreeMap::new(),
+            index: Index::default(),
+        }
+    }
+
+    /// Makes a plan again from its stored rows, in any order; `None` without a head.
+    pub fn from_rows(rows: impl IntoIterator<Item = Row>) -> Option<Self> {
+        let mut rest = Vec::new();
+        let mut head = None;
+        for row in rows {
+            match row {
+                Row::Head(row) => head = Some(*row),
+                row => rest.push(row),
+            }
+        }
+        let mut plan = Self::new(head?);
+        for row in rest {
+            plan.put(row);
+        }
+        Some(plan)
+    }
+
+    /// Returns the plan's own row.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Returns the plan's id.
+    pub fn id(&self) -> &PlanId {
+        &self.head.id
+    }
+
+    /// Returns the plan's state.
+    pub fn status(&self) -> &PlanStatus {
+        &self.head.status
+    }
+
+    /// Returns a task that is part of the plan.
+    pub fn task(&self, id: TaskId) -> Option<&Task> {
+        self.tasks.get(&id).filter(|task| !task.removed)
+    }
+
+    /// Returns the task with the caller's own id.
+    pub fn task_by_key(&self, key: &str) -> Option<&Task> {
+        self.index.by_key.get(key).and_then(|id| self.task(*id))
+    }
+
+    /// Returns every task of the plan in the plan's order.
+    pub fn tasks(&self) -> impl DoubleEndedIterator<Item = &Task> {
+        self.index
+            .by_position
+            .iter()
+            .filter_map(|(_, id)| self.tasks.get(id))
+    }
+
+    /// Returns the tasks at and after a position in the plan's order, or before it in reverse.
+    pub fn tasks_around(
+        &self,
+        task: &Task,
+    ) -> (impl Iterator<Item = &Task>, impl Iterator<Item = &Task>) {
+        let at = (task.position, task.number);
+        let before = self
+            .index
+            .by_position
+            .range(..at)
+            .rev()
+            .filter_map(|(_, id)| self.tasks.get(id));
+        let after = self
+            .index
+            .by_position
+            .range(at..)
+            .skip(1)
+            .filter_map(|(_, id)| self.tasks.get(id));
+        (before, after)
+    }
+
+    /// Returns how many tasks are in which state.
+    pub fn counts(&self) -> Counts {
+        self.index.counts
+    }
+
+    /// Returns the number of pending tasks that may start now.
+    pub fn ready_count(&self) -> usize {
+        match self.head.order {
+            Order::Sequential => self.ready().count(),
+            Order::Free => self.index.counts.pending,
+            Order::Dependencies => self.index.free.len(),
+        }
+    }
+
+    /// Returns the tasks that may start now, in the plan's order.
+    pub fn ready(&self) -> Box<dyn Iterator<Item = &Task> + '_> {
+        let pending = |(_, id): &(i64, TaskId)| {
+            self.tasks
+                .get(id)
+                .filter(|task| task.status == TaskStatus::Pending)
+        };
+        match self.head.order {
+            Order::Dependencies => Box::new(self.index.free.iter().filter_map(pending)),
+            Order::Sequential => Box::new(self.index.unsettled.iter().take(1).filter_map(pending)),
+            Order::Free => Box::new(self.index.unsettled.iter().filter_map(pending)),
+        }
+    }
+
+    /// Tells whether a task may start now.
+    pub fn is_ready(&self, task: &Task) -> bool {
+        task.status == TaskStatus::Pending
+            && match self.head.order {
+                Order::Dependencies => self.index.free.contains(&(task.position, task.number)),
+                Order::Sequential => {
+                    self.index.unsettled.first() == Some(&(task.position, task.number))
+                }
+                Order::Free => true,
+            }
+    }
+
+    /// Returns the unsettled tasks in the plan's order.
+    pub fn unsettled(&self) -> impl Iterator<Item = &Task> {
+        self.index
+            .unsettled
+            .iter()
+            .filter_map(|(_, id)| self.tasks.get(id))
+    }
+
+    /// Returns the tasks in progress, by number.
+    pub fn in_progress(&self) -> impl Iterator<Item = &Task> {
+        self.index
+            .in_progress
+            .iter()
+            .filter_map(|id| self.tasks.get(id))
+    }
+
+    /// Returns the tasks that name this one as a dependency.
+    pub fn dependants(&self, id: TaskId) -> impl Iterator<Item = &Task> {
+        self.index
+            .dependants
+            .get(&id)
+            .into_iter()
+            .flatten()
+            .filter_map(|id| self.tasks.get(id))
+    }
+
+    /// Returns the dependencies of a task that are not completed or skipped.
+    pub fn unmet(&self, task: &Task) -> Vec<TaskId> {
+        task.dependencies
+            .iter()
+            .copied()
+            .filter(|id| {
+                self.tasks
+                    .get(id)
+                    .is_none_or(|other| !other.status.satisfies())
+            })
+            .collect()
+    }
+
+    /// Returns an attempt by its command.
+    pub fn attempt(&self, id: &CommandId) -> Option<&Attempt> {
+        self.attempts.get(id)
+    }
+
+    /// Returns the attempts of a task in the order in which they were issued.
+    pub fn attempts_of(&self, task: TaskId) -> impl DoubleEndedIterator<Item = &Attempt> {
+        self.index
+            .attempts_of
+            .get(&task)
+            .into_iter()
+            .flatten()
+            .filter_map(|id| self.attempts.get(id))
+    }
+
+    /// Returns the attempts that wait for something, oldest first.
+    pub fn open_attempts(&self) -> impl Iterator<Item = &Attempt> {
+        self.index
+            .open_attempts
+            .iter()
+            .filter_map(|id| self.attempts.get(id))
+    }
+
+    /// Returns every attempt, in no order.
+    pub fn attempts(&self) -> impl Iterator<Item = &Attempt> {
+        self.attempts.values()
+    }
+
+    /// Returns a question by its id.
+    pub fn question(&self, id: &QuestionId) -> Option<&Question> {
+        self.questions.get(id)
+    }
+
+    /// Returns every question, oldest id first.
+    pub fn questions(&self) -> impl DoubleEndedIterator<Item = &Question> {
+        self.questions.values()
+    }
+
+    /// Returns the questions that await an answer.
+    pub fn open_questions(&self) -> impl Iterator<Item = &Question> {
+        self.index
+            .open_questions
+            .iter()
+            .filter_map(|id| self.questions.get(id))
+    }
+
+    /// Returns a session by its id.
+    pub fn session(&self, id: &SessionId) -> Option<&Session> {
+        self.sessions.get(id)
+    }
+
+    /// Returns every session.
+    pub fn sessions(&self) -> impl Iterator<Item = &Session> {
+        self.sessions.values()
+    }
+
+    /// Returns the sessions without an `end` command.
+    pub fn open_sessions(&self) -> impl Iterator<Item = &Session> {
+        self.index
+            .open_sessions
+            .iter()
+            .filter_map(|id| self.sessions.get(id))
+    }
+
+    /// Returns a question to the model by its id.
+    pub fn ask(&self, id: &AskId) -> Option<&Ask> {
+        self.asks.get(id)
+    }
+
+    /// Returns the questions to the model that have no answer in effect.
+    pub fn open_asks(&self) -> impl Iterator<Item = &Ask> {
+        self.index
+            .open_asks
+            .iter()
+            .filter_map(|id| self.asks.get(id))
+    }
+
+    /// Returns the number of questions ever put to the model.
+    pub fn ask_count(&self) -> usize {
+        self.asks.len()
+    }
+
+    /// Returns every row, the head first.
+    pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
+        std::iter::once(Row::Head(Box::new(self.head.clone())))
+            .chain(
+                self.tasks
+                    .values()
+                    .cloned()
+                    .map(|row| Row::Task(Box::new(row))),
+            )
+            .chain(
+                self.attempts
+                    .values()
+                    .cloned()
+                    .map(|row| Row::Attempt(Box::new(row))),
+            )
+            .chain(self.questions.values().cloned().map(Row::Question))
+            .chain(self.sessions.values().cloned().map(Row::Session))
+            .chain(self.asks.values().cloned().map(Row::Ask))
+    }
+
+    /// Returns a row as it is now.
+    pub fn row(&self, key: &RowKey) -> Option<Row> {
+        match key {
+            RowKey::Head => Some(Row::Head(Box::new(self.head.clone()))),
+            RowKey::Task(id) => self
+                .tasks
+                .get(id)
+                .cloned()
+                .map(|row| Row::Task(Box::new(row))),
+            RowKey::Attempt(id) => self
+                .attempts
+                .get(id)
+                .cloned()
+                .map(|row| Row::Attempt(Box::new(row))),
+            RowKey::Question(id) => self.questions.get(id).cloned().map(Row::Question),
+            RowKey::Session(id) => self.sessions.get(id).cloned().map(Row::Session),
+            RowKey::Ask(id) => self.asks.get(id).cloned().map(Row::Ask),
+        }
+    }
+
+    /// Puts a row in place of the one with its key and returns that one. Nothing is checked here:
+    /// [`super::Draft`] is what refuses, the store is what loads.
+    pub fn put(&mut self, row: Row) -> Option<Row> {
+        match row {
+            Row::Head(head) => Some(Row::Head(Box::new(std::mem::replace(
+                &mut self.head,
+                *head,
+            )))),
+            Row::Task(task) => {
+                let id = task.number;
+                let old = self.tasks.insert(id, *task);
+                if let Some(old) = &old {
+                    self.index.leave(old);
+                }
+                self.enter(id);
+                self.refresh_dependants(id, old.as_ref());
+                old.map(|row| Row::Task(Box::new(row)))
+            }
+            Row::Attempt(attempt) => {
+                let id = attempt.id.clone();
+                self.index
+                    .attempts_of
+                    .entry(attempt.task)
+                    .or_default()
+                    .insert(id.clone());
+                mark(&mut self.index.open_attempts, &id, attempt.state.open());
+                self.attempts
+                    .insert(id, *attempt)
+                    .map(|row| Row::Attempt(Box::new(row)))
+            }
+            Row::Question(question) => {
+                mark(
+                    &mut self.index.open_questions,
+                    &question.id,
+                    question.open(),
+                );
+                self.questions
+                    .insert(question.id.clone(), question)
+                    .map(Row::Question)
+            }
+            Row::Session(session) => {
+                mark(
+                    &mut self.index.open_sessions,
+                    &session.id,
+                    session.end.is_none(),
+                );
+                self.sessions
+                    .insert(session.id.clone(), session)
+                    .map(Row::Session)
+            }
+            Row::Ask(ask) => {
+                mark(&mut self.index.open_asks, &ask.id, ask.answered.is_none());
+                self.asks.insert(ask.id.clone(), ask).map(Row::Ask)
+            }
+        }
+    }
+
+    /// Takes a row out that `put` brought in; only an undo does this.
+    pub(super) fn take(&mut self, key: &RowKey) {
+        match key {
+            RowKey::Head => {}
+            RowKey::Task(id) => {
+                if let Some(old) = self.tasks.remove(id) {
+                    self.index.leave(&old);
+                    self.index.unmet.remove(id);
+                    self.refresh_dependants(*id, Some(&old));
+                }
+            }
+            RowKey::Attempt(id) => {
+                if let Some(old) = self.attempts.remove(id) {
+                    forget(&mut self.index.attempts_of, old.task, id);
+                }
+                self.index.open_attempts.remove(id);
+            }
+            RowKey::Question(id) => {
+                self.questions.remove(id);
+                self.index.open_questions.remove(id);
+            }
+            RowKey::Session(id) => {
+                self.sessions.remove(id);
+                self.index.open_sessions.remove(id);
+            }
+            RowKey::Ask(id) => {
+                self.asks.remove(id);
+                self.index.open_asks.remove(id);
+            }
+        }
+    }
+
+    fn enter(&mut self, id: TaskId) {
+        let Some(task) = self.tasks.get(&id).filter(|task| !task.removed) else {
+            return;
+        };
+        let unmet = self.unmet(task).len();
+        self.index.unmet.insert(id, unmet);
+        self.index.enter(task, unmet);
+    }
+
+    /// Brings the unmet counts of those who wait for the task up to date after it came, went or changed its state.
+    fn refresh_dependants(&mut self, id: TaskId, old: Option<&Task>) {
+        let satisfied = |task: Option<&Task>| task.is_some_and(|task| task.status.satisfies());
+        let now = satisfied(self.tasks.get(&id));
+        if now == satisfied(old) {
+            return;
+        }
+        let Some(dependants) = self.index.dependants.get(&id) else {
+            return;
+        };
+        for dependant in dependants {
+            let Some(task) = self.tasks.get(dependant) else {
+                continue;
+            };
+            let unmet = self.index.unmet.entry(*dependant).or_default();
+            *unmet = if now {
+                unmet.saturating_sub(1)
+            } else {
+                *unmet + 1
+            };
+            let free = *unmet == 0 && task.status == TaskStatus::Pending && !task.removed;
+            mark(&mut self.index.free, &(task.position, *dependant), free);
+        }
+    }
+}
+
+impl Index {
+    fn enter(&mut self, task: &Task, unmet: usize) {
+        let place = (task.position, task.number);
+        self.by_key.insert(task.key.clone(), task.number);
+        self.by_position.insert(place);
+        for dependency in &task.dependencies {
+            self.dependants
+                .entry(*dependency)
+                .or_default()
+                .insert(task.number);
+        }
+        if task.status == TaskStatus::Pending && unmet == 0 {
+            self.free.insert(place);
+        }
+        if !task.status.settled() {
+            self.unsettled.insert(place);
+        }
+        if task.status == TaskStatus::InProgress {
+            self.in_progress.insert(task.number);
+        }
+        *self.counts.of(task.status) += 1;
+    }
+
+    fn leave(&mut self, task: &Task) {
+        if task.removed {
+            return;
+        }
+        let place = (task.position, task.number);
+        if self.by_key.get(&task.key) == Some(&task.number) {
+            self.by_key.remove(&task.key);
+        }
+        self.by_position.remove(&place);
+        for dependency in &task.dependencies {
+            forget(&mut self.dependants, *dependency, &task.number);
+        }
+        self.free.remove(&place);
+        self.unsettled.remove(&place);
+        self.in_progress.remove(&task.number);
+        *self.counts.of(task.status) -= 1;
+    }
+}
+
+fn mark<T: Ord + Clone>(set: &mut BTreeSet<T>, item: &T, present: bool) {
+    if present {
+        set.insert(item.clone());
+    } else {
+        set.remove(item);
+    }
+}
+
+/// Removes an item from a set in a map, and the set when it is empty, so that an undone change leaves no trace.
+fn forget<T: Ord>(map: &mut HashMap<TaskId, BTreeSet<T>>, key: TaskId, item: &T) {
+    if let Some(set) = map.get_mut(&key) {
+        set.remove(item);
+        if set.is_empty() {
+            map.remove(&key);
+        }
+    }
+}
