@@ -96,7 +96,7 @@ impl Endpoint {
     ) -> Result<Self, EndpointError> {
         let url = address(&settings.base_url, path)?;
         let shown_url = shown(&url);
-        let key = settings.key.and_then(trimmed);
+        let key = settings.key.as_ref().and_then(trimmed);
         if let Some(key) = &key {
             let (name, value) = key_value(key_header, key).ok_or(EndpointError::Key {
                 url: shown_url.clone(),
@@ -393,7 +393,7 @@ fn is_loopback(url: &Url) -> bool {
     })
 }
 
-fn trimmed(key: SecretString) -> Option<SecretString> {
+fn trimmed(key: &SecretString) -> Option<SecretString> {
     let text = key.expose_secret().trim();
     (!text.is_empty()).then(|| SecretString::from(text))
 }
