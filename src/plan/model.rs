@@ -430,7 +430,11 @@ pub struct Attempt {
     pub issued: Time,
     /// When a sign of life was first seen.
     pub claimed: Option<Time>,
-    /// Unreadable reports that were asked for again, this one's included.
+    /// From when on its not being claimed is counted; a human who waits on moves it.
+    pub waiting_since: Time,
+    /// Its command is to be taken back, or the agent told to stop.
+    pub recall: bool,
+    /// Unreadable reports so far, those of the attempts it repairs included.
     pub rejections: u32,
     /// The last unreadable report, until a readable one comes or it is asked for again.
     pub rejected: Option<Rejection>,
@@ -653,7 +657,7 @@ impl Choice {
 }
 
 /// What a question to a human is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum About {
     /// The plan is to be approved before it starts.
