@@ -356,7 +356,7 @@ impl Draft<'_> {
     pub fn judge(
         &mut self,
         id: &CommandId,
-        verdict: Verdict,
+        verdict: &Verdict,
         question: QuestionId,
     ) -> Result<(), Refusal> {
         let mut attempt = self.attempt(id)?;
@@ -380,7 +380,7 @@ impl Draft<'_> {
         attempt.state = AttemptState::Judged;
         attempt.verdict = Some(verdict.clone());
         match verdict.decision {
-            Decision::Next => self.accept(attempt, &verdict),
+            Decision::Next => self.accept(attempt, verdict),
             Decision::Retry => {
                 let feedback = if verdict.feedback.is_empty() {
                     &verdict.reason
