@@ -8,6 +8,8 @@ mod graph;
 pub mod model;
 pub mod rules;
 mod state;
+#[cfg(test)]
+mod tests;
 
 pub use draft::{Delta, Draft, Issue, Refusal, Taken};
 pub use due::{Due, Step, World, due};

@@ -350,6 +350,44 @@ pub struct Head {
     pub finished_at: Option<Time>,
 }
 
+impl Head {
+    /// Makes the head of an idle plan that has only a goal.
+    pub fn new(id: PlanId, goal: &str, now: Time) -> Self {
+        Self {
+            id,
+            name: goal
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .chars()
+                .take(80)
+                .collect(),
+            goal: goal.to_owned(),
+            description: String::new(),
+            expected_outcome: String::new(),
+            constraints: String::new(),
+            origin: Origin::Person,
+            parent: None,
+            owner: super::DAEMON.to_owned(),
+            workspace: String::new(),
+            order: Order::default(),
+            status: PlanStatus::Idle,
+            policy: Policy::default(),
+            review: Review::default(),
+            usage: Usage::default(),
+            replans: 0,
+            extra_replans: 0,
+            replan: None,
+            audited: None,
+            outcome: None,
+            revision: 0,
+            next_task: 1,
+            created_at: now,
+            finished_at: None,
+        }
+    }
+}
+
 /// One task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Task {

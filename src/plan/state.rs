@@ -495,7 +495,6 @@ impl Plan {
             RowKey::Task(id) => {
                 if let Some(old) = self.tasks.remove(id) {
                     self.index.leave(&old);
-                    self.index.unmet.remove(id);
                     self.refresh_dependants(*id, Some(&old));
                 }
             }
@@ -594,6 +593,7 @@ impl Index {
         self.free.remove(&place);
         self.unsettled.remove(&place);
         self.in_progress.remove(&task.number);
+        self.unmet.remove(&task.number);
         *self.counts.of(task.status) -= 1;
     }
 }
