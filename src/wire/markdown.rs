@@ -98,7 +98,17 @@ pub(crate) fn heading(line: &str) -> Option<(usize, &str)> {
     if !(1..=6).contains(&level) || !(title.starts_with([' ', '\t']) || title.trim().is_empty()) {
         return None;
     }
-    Some((level, title.trim().trim_end_matches('#').trim_end()))
+    Some((level, without_closing(title.trim())))
+}
+
+/// Cuts the optional `##` at the end of a heading, which stands apart: `C#` keeps its own.
+fn without_closing(title: &str) -> &str {
+    let text = title.trim_end_matches('#');
+    if text.is_empty() || text.ends_with([' ', '\t']) {
+        text.trim_end()
+    } else {
+        title
+    }
 }
 
 /// Tells whether a heading names a section, in any of its languages or several at once:

@@ -5,6 +5,7 @@ pub mod command;
 pub mod front;
 pub mod markdown;
 pub mod problem;
+pub mod question;
 pub mod report;
 pub mod text;
 
