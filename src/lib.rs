@@ -2,4 +2,4 @@
 //! report, and loses nothing on the way. Modules in reading order; each depends only on those above it.
 
 pub mod plan;
-pub mod store;
+pub mod wire;

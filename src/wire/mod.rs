@@ -1,0 +1,12 @@
+//! What is written into files and read from them: text ⇄ types. Pure: no file, clock, network or task in here.
+//! Whatever is read was written by a stranger: it is bounded, never guessed at, and never makes a reader panic.
+
+pub mod command;
+pub mod front;
+pub mod markdown;
+pub mod problem;
+pub mod question;
+pub mod report;
+pub mod text;
+
+pub use problem::Problem;
