@@ -2,4 +2,5 @@
 //! report, and loses nothing on the way. Modules in reading order; each depends only on those above it.
 
 pub mod plan;
-pub mod wire;
+
+pub mod llm;

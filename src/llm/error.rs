@@ -1,0 +1,171 @@
+//! What can go wrong between a question and its answer, and what a person can do about it. No text in here holds a
+//! secret: whoever makes an error has taken the key out of the words of the server.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// Why a model cannot be set up.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum EndpointError {
+    #[error("base_url `{url}` is no URL: {reason}")]
+    NotAUrl { url: String, reason: String },
+    /// Not shown: what stands before and after the wrong scheme may be a user and a password.
+    #[error("base_url begins with neither `https://` nor `http://`")]
+    Scheme,
+    #[error("base_url `{url}` would send the key and the prompts in the clear")]
+    Insecure { url: String },
+    #[error("base_url of host `{host}` holds a user name or a password")]
+    Credentials { host: String },
+    #[error("the key for `{url}` holds characters that no header can carry")]
+    Key { url: String },
+    #[error("cannot set up the HTTP client: {reason}")]
+    Client { reason: String },
+}
+
+impl EndpointError {
+    /// Returns what the person can do.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NotAUrl { .. } | Self::Scheme => {
+                "write `[llm] base_url` as `https://host`, for openai ending in `/v1`"
+            }
+            Self::Insecure { .. } => {
+                "use https; plain http is for servers on this machine (127.0.0.1, localhost) only"
+            }
+            Self::Credentials { .. } => {
+                "put the key into the variable named by `[llm] api_key_env`"
+            }
+            Self::Key { .. } => "look for blanks or line breaks in the variable that holds the key",
+            Self::Client { .. } => "check the system's proxy settings",
+        }
+    }
+}
+
+/// An exchange that brought no usable answer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("model `{model}` at `{url}` {fault}")]
+pub struct LlmError {
+    /// The model that was asked.
+    pub model: String,
+    /// Where it was asked, without query.
+    pub url: String,
+    /// What happened.
+    pub fault: Fault,
+}
+
+/// What happened in an exchange; completes a sentence about the model.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Fault {
+    #[error("cannot be reached: {reason}")]
+    Unreachable { reason: String },
+    #[error("did not answer within {after:?}")]
+    TimedOut { after: Duration },
+    #[error("is not available now: status {status}: {message}")]
+    Unavailable {
+        status: u16,
+        message: String,
+        /// How long the server asks to wait.
+        retry_after: Option<Duration>,
+    },
+    #[error("sent only part of its answer: {reason}")]
+    CutBody { reason: String },
+    #[error("answered with something that is not JSON: {excerpt}")]
+    NotJson { excerpt: String },
+    #[error("answered with JSON that is no answer: {reason}")]
+    Unexpected { reason: String },
+    #[error("answered with more than {limit} bytes")]
+    TooLarge { limit: usize },
+    #[error("refused the key: status {status}: {message}")]
+    Unauthorised { status: u16, message: String },
+    #[error("rejected the request: status {status}: {message}")]
+    Rejected { status: u16, message: String },
+    #[error("redirects to another place (status {status}), which is not followed")]
+    Redirected { status: u16 },
+    #[error("was cut off after {output_tokens} tokens ({max_tokens} allowed)")]
+    CutAnswer {
+        max_tokens: u32,
+        input_tokens: u64,
+        output_tokens: u64,
+    },
+    #[error("refused to answer: {reason}")]
+    Refused {
+        reason: String,
+        input_tokens: u64,
+        output_tokens: u64,
+    },
+}
+
+impl LlmError {
+    /// Tells whether the same request may succeed a little later.
+    pub fn retryable(&self) -> bool {
+        match self.fault {
+            Fault::Unreachable { .. }
+            | Fault::TimedOut { .. }
+            | Fault::Unavailable { .. }
+            | Fault::CutBody { .. }
+            | Fault::NotJson { .. }
+            | Fault::Unexpected { .. } => true,
+            Fault::TooLarge { .. }
+            | Fault::Unauthorised { .. }
+            | Fault::Rejected { .. }
+            | Fault::Redirected { .. }
+            | Fault::CutAnswer { .. }
+            | Fault::Refused { .. } => false,
+        }
+    }
+
+    /// Returns how long the server asks to wait before the next request.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.fault {
+            Fault::Unavailable { retry_after, .. } => retry_after,
+            _ => None,
+        }
+    }
+
+    /// Returns the tokens read and written although no answer came of it.
+    pub fn tokens(&self) -> (u64, u64) {
+        match self.fault {
+            Fault::CutAnswer {
+                input_tokens,
+                output_tokens,
+                ..
+            }
+            | Fault::Refused {
+                input_tokens,
+                output_tokens,
+                ..
+            } => (input_tokens, output_tokens),
+            _ => (0, 0),
+        }
+    }
+
+    /// Returns what the person can do.
+    pub fn hint(&self) -> &'static str {
+        match self.fault {
+            Fault::Unreachable { .. } => {
+                "is `[llm] base_url` right, and the server running and reachable from here?"
+            }
+            Fault::TimedOut { .. } => "raise `[llm] timeout` or choose a faster model",
+            Fault::Unavailable { status: 429, .. } => {
+                "the provider limits how much you may ask: wait, or look at your plan there"
+            }
+            Fault::Unavailable { .. } | Fault::CutBody { .. } => {
+                "the server has trouble: try again later"
+            }
+            Fault::NotJson { .. } | Fault::Unexpected { .. } | Fault::TooLarge { .. } => {
+                "does `[llm] base_url` point at the API, and does `[llm] provider` name its kind?"
+            }
+            Fault::Unauthorised { .. } => {
+                "check the key in the variable named by `[llm] api_key_env`"
+            }
+            Fault::Rejected { status: 404, .. } => "check `[llm] model` and `[llm] base_url`",
+            Fault::Rejected { .. } => "check `[llm] model`; the message is the server's own",
+            Fault::Redirected { .. } => {
+                "write the final address into `[llm] base_url`; the key is never sent elsewhere"
+            }
+            Fault::CutAnswer { .. } => "choose a model with longer answers, or a smaller goal",
+            Fault::Refused { .. } => "put the goal in other words, or choose another model",
+        }
+    }
+}

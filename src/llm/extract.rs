@@ -1,0 +1,227 @@
+//! Finds the object in a model's answer: plain JSON, JSON in a fence or amid prose, else YAML. Everything is bounded
+//! before a parser sees it, and parsed straight into its type, so that no answer can take much time or memory.
+
+use serde::de::DeserializeOwned;
+
+/// Bytes of an answer that are looked at; the largest sensible plan has a fifth of that.
+const MAX_ANSWER: usize = 256 << 10;
+/// Bytes of a YAML text; its parser is quadratic in the nesting.
+const MAX_YAML: usize = 64 << 10;
+/// Brackets within each other, and levels of indentation, that a YAML text may have.
+const MAX_YAML_DEPTH: usize = 32;
+/// Places at which an object may begin amid prose.
+const MAX_STARTS: usize = 16;
+
+/// Reads the object that an answer holds. The error says what is wrong in words that the model can act on.
+pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    if text.len() > MAX_ANSWER {
+        return Err(format!("the answer has more than {MAX_ANSWER} bytes"));
+    }
+    let text = text.trim_start_matches('\u{feff}').trim();
+    let mut complaint = None;
+    for candidate in candidates(text) {
+        match serde_json::from_str(candidate) {
+            Ok(value) => return Ok(value),
+            // JSON of the wrong shape says more than text that is none; the outermost object comes first.
+            Err(error) if error.is_data() => {
+                complaint.get_or_insert_with(|| error.to_string());
+            }
+            Err(error) if candidate.starts_with('{') => {
+                complaint.get_or_insert_with(|| format!("not valid JSON: {error}"));
+            }
+            Err(_) => {}
+        }
+    }
+    for candidate in fences(text).into_iter().chain([text]) {
+        if harmless_yaml(candidate)
+            && let Ok(value) = serde_yaml::from_str(candidate)
+        {
+            return Ok(value);
+        }
+    }
+    Err(complaint.unwrap_or_else(|| "the answer holds no JSON object".to_owned()))
+}
+
+/// Returns where JSON may be: the whole text, the fences, then the objects amid prose.
+fn candidates(text: &str) -> Vec<&str> {
+    let mut found = vec![text];
+    found.extend(fences(text));
+    found.extend(objects(text));
+    found
+}
+
+/// Returns the contents of the fenced blocks, an unclosed last one included.
+fn fences(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut open: Option<usize> = None;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let next = at + line.len();
+        if line.trim_start().starts_with("```") {
+            match open.take() {
+                Some(start) => found.push(text[start..at].trim()),
+                None => open = Some(next),
+            }
+        }
+        at = next;
+    }
+    if let Some(start) = open {
+        found.push(text[start..].trim());
+    }
+    found
+}
+
+/// Returns the outermost balanced `{…}` spans; brackets in strings do not count.
+fn objects(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    for _ in 0..MAX_STARTS {
+        let Some(start) = text[from..].find('{').map(|offset| from + offset) else {
+            break;
+        };
+        match balanced(&text[start..]) {
+            Some(length) => {
+                found.push(&text[start..start + length]);
+                from = start + length;
+            }
+            None => from = start + 1,
+        }
+    }
+    found
+}
+
+fn balanced(text: &str) -> Option<usize> {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' if !in_string => depth += 1,
+            b'}' if !in_string => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Tells whether a text may go to the YAML parser: small, flat, a mapping, without anchors, aliases, tags or merges.
+fn harmless_yaml(text: &str) -> bool {
+    let starts_key = |line: &str| {
+        line.split_once(':')
+            .is_some_and(|(key, _)| key.chars().all(|c| c.is_alphanumeric() || c == '_'))
+    };
+    text.len() <= MAX_YAML
+        && text
+            .lines()
+            .find(|line| !line.trim().is_empty() && line.trim() != "---")
+            .is_some_and(starts_key)
+        && text
+            .bytes()
+            .filter(|byte| matches!(byte, b'[' | b'{'))
+            .count()
+            <= MAX_YAML_DEPTH
+        && text.lines().all(|line| {
+            let indent = line.len() - line.trim_start().len();
+            // `- - - x` nests within one line.
+            let dashes = line
+                .split_whitespace()
+                .take_while(|word| *word == "-")
+                .count();
+            indent + dashes <= 2 * MAX_YAML_DEPTH && !line.split_whitespace().any(is_reference)
+        })
+}
+
+/// Tells whether a word would be an anchor, an alias, a tag or a merge if it stood at the start of a value.
+fn is_reference(word: &str) -> bool {
+    let word = word.trim_start_matches(['[', '{', '-', ',']);
+    word.starts_with('!')
+        || word.starts_with("<<")
+        || word
+            .strip_prefix(['&', '*'])
+            .is_some_and(|rest| rest.starts_with(char::is_alphanumeric))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Answer {
+        decision: String,
+        steps: Vec<u32>,
+    }
+
+    fn read(text: &str) -> Result<Answer, String> {
+        parse(text)
+    }
+
+    #[test]
+    fn an_object_is_found_in_every_wrapping() {
+        let json = r#"{"decision": "a } b \" {", "steps": [1, 2]}"#;
+        let wanted = Answer {
+            decision: "a } b \" {".to_owned(),
+            steps: vec![1, 2],
+        };
+        for text in [
+            json.to_owned(),
+            format!("\u{feff}  {json}\n"),
+            format!("```json\n{json}\n```"),
+            format!("```\n{json}\n"),
+            format!("Sure! Here is {{my}} answer:\n\n```json\n{json}\n```\nAnything else?"),
+            format!("I think {json} is right."),
+            format!("<think>{{x}} {{\"a\":1}}</think>\n{json}"),
+        ] {
+            assert_eq!(read(&text).as_ref(), Ok(&wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn yaml_is_read_as_well() {
+        let wanted = Answer {
+            decision: "next".to_owned(),
+            steps: vec![1, 2],
+        };
+        for text in [
+            "decision: next\nsteps: [1, 2]",
+            "```yaml\ndecision: next\nsteps:\n  - 1\n  - 2\n```",
+        ] {
+            assert_eq!(read(text).as_ref(), Ok(&wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_complaint_says_what_is_wrong() {
+        let complaint = |text: &str| read(text).unwrap_err();
+        insta::assert_snapshot!(complaint(r#"{"decision": "next"}"#), @"missing field `steps` at line 1 column 20");
+        insta::assert_snapshot!(complaint(r#"{"decision": "next", "steps": ["#), @"not valid JSON: EOF while parsing a list at line 1 column 31");
+        insta::assert_snapshot!(complaint("I cannot do that."), @"the answer holds no JSON object");
+        insta::assert_snapshot!(complaint(""), @"the answer holds no JSON object");
+        insta::assert_snapshot!(complaint(r#"{"decision":"a","decision":"b","steps":[]}"#), @"duplicate field `decision` at line 1 column 26");
+    }
+
+    #[test]
+    fn hostile_answers_are_refused_without_being_expanded() {
+        let item = "[".repeat(100_000);
+        for text in [
+            item.clone(),
+            format!("decision: {item}"),
+            format!(r#"{{"decision": {item}"#),
+            "{".repeat(200_000),
+            format!("decision: a\nsteps: &a [{}]\nb: [*a, *a]", "1,".repeat(100)),
+            "decision: !!python/object x\nsteps: []".to_owned(),
+            format!("decision:\n {}x", "- ".repeat(30_000)),
+            "x".repeat(MAX_ANSWER + 1),
+            "decision: a\n<<: b\nsteps: []".to_owned(),
+        ] {
+            read(&text).unwrap_err();
+        }
+    }
+}

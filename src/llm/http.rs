@@ -1,0 +1,509 @@
+//! One POST to a model's endpoint: where it may go, how long it may take, how much may come back, and what each way of
+//! failing is called. Owns the key; no text that leaves this file contains it.
+
+use std::net::IpAddr;
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response, StatusCode, Url};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+
+use super::error::{EndpointError, Fault, LlmError};
+use super::{Reply, Request};
+
+/// Bytes of a response body; an answer of 16,000 tokens has about 64 KiB.
+const MAX_BODY: usize = 4 << 20;
+/// A server that does not even take the connection by then is not there.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Silence inside a body; the wait for its first byte is bounded by the whole exchange's deadline.
+const BODY_SILENCE: Duration = Duration::from_secs(30);
+/// Shorter than the idle limits of servers, which close kept connections without a word.
+const IDLE_CONNECTION: Duration = Duration::from_secs(15);
+/// Characters of a server's own words that are passed on.
+const MAX_MESSAGE: usize = 300;
+
+/// How to reach a model.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where the API is; see each provider for what is appended.
+    pub base_url: String,
+    /// The model's name at the provider.
+    pub model: String,
+    /// The key; local servers need none.
+    pub key: Option<SecretString>,
+    /// How long one exchange may take as a whole.
+    pub timeout: Duration,
+}
+
+/// Makes ring the process's TLS provider, once; without it no HTTP client can be built.
+pub fn install_crypto() {
+    static DONE: OnceLock<()> = OnceLock::new();
+    DONE.get_or_init(|| {
+        // An error only says that another part of the process has installed one already.
+        drop(rustls::crypto::ring::default_provider().install_default());
+    });
+}
+
+/// How the key is sent.
+pub(super) enum KeyHeader {
+    /// `Authorization: Bearer KEY`.
+    Bearer,
+    /// The key alone, under this name.
+    Plain(HeaderName),
+}
+
+/// A model's address with the client that talks to it.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    client: Client,
+    url: Url,
+    shown_url: String,
+    model: String,
+    key: Option<SecretString>,
+    timeout: Duration,
+}
+
+impl Endpoint {
+    /// Sets up a client for `path` below the base URL. `headers` are sent with each request, besides the key.
+    pub(super) fn new(
+        settings: Settings,
+        path: &str,
+        key_header: KeyHeader,
+        mut headers: HeaderMap,
+    ) -> Result<Self, EndpointError> {
+        let url = address(&settings.base_url, path)?;
+        let shown_url = shown(&url);
+        let key = settings.key.and_then(trimmed);
+        if let Some(key) = &key {
+            let (name, value) = key_value(key_header, key).ok_or(EndpointError::Key {
+                url: shown_url.clone(),
+            })?;
+            headers.insert(name, value);
+        }
+        install_crypto();
+        let mut builder = Client::builder()
+            .user_agent(concat!("plan-agent/", env!("CARGO_PKG_VERSION")))
+            .default_headers(headers)
+            .redirect(Policy::none())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_CONNECTION);
+        if is_loopback(&url) {
+            // A proxy on the way to this machine itself would only get in the way, and would see the prompts.
+            builder = builder.no_proxy();
+        }
+        let client = builder.build().map_err(|error| EndpointError::Client {
+            reason: chain(&error),
+        })?;
+        Ok(Self {
+            client,
+            url,
+            shown_url,
+            model: settings.model,
+            key,
+            timeout: settings.timeout,
+        })
+    }
+
+    /// Returns the model's name.
+    pub(super) fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Sends a body and returns the JSON that came back with a success status.
+    pub(super) async fn post(&self, body: &Value) -> Result<Value, LlmError> {
+        match tokio::time::timeout(self.timeout, self.exchange(body)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(self.error(Fault::TimedOut {
+                after: self.timeout,
+            })),
+        }
+    }
+
+    /// Makes an error about this endpoint.
+    pub(super) fn error(&self, fault: Fault) -> LlmError {
+        LlmError {
+            model: self.model.clone(),
+            url: self.shown_url.clone(),
+            fault,
+        }
+    }
+
+    /// Makes the error for JSON that lacks what an answer must have.
+    pub(super) fn unexpected(&self, reason: &str) -> LlmError {
+        self.error(Fault::Unexpected {
+            reason: self.own_words(reason),
+        })
+    }
+
+    /// Makes the reply, or the error for an answer that is not whole.
+    pub(super) fn reply(&self, request: &Request, answer: Answer) -> Result<Reply, LlmError> {
+        let Answer {
+            text,
+            end,
+            input_tokens,
+            output_tokens,
+        } = answer;
+        match end {
+            End::Cut => Err(self.error(Fault::CutAnswer {
+                max_tokens: request.max_tokens,
+                input_tokens,
+                output_tokens,
+            })),
+            End::Refused => Err(self.error(Fault::Refused {
+                reason: self.own_words(&text),
+                input_tokens,
+                output_tokens,
+            })),
+            End::Whole if text.trim().is_empty() => Err(self.unexpected("it holds no text")),
+            End::Whole => Ok(Reply {
+                text: self.scrub(&text),
+                input_tokens,
+                output_tokens,
+            }),
+        }
+    }
+
+    async fn exchange(&self, body: &Value) -> Result<Value, LlmError> {
+        let response = self
+            .client
+            .post(self.url.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .body(body.to_string())
+            .send()
+            .await
+            .map_err(|error| self.transport(error))?;
+        let status = response.status();
+        let retry_after = retry_after(response.headers(), SystemTime::now());
+        if status.is_redirection() {
+            return Err(self.error(Fault::Redirected {
+                status: status.as_u16(),
+            }));
+        }
+        let bytes = match self.body(response).await {
+            // The status says more than the body that did not come.
+            Err(_) if !status.is_success() => Vec::new(),
+            other => other?,
+        };
+        let json = serde_json::from_slice::<Value>(&bytes);
+        if !status.is_success() {
+            return Err(self.refusal(status, json.ok().as_ref(), &bytes, retry_after));
+        }
+        let json = json.map_err(|_| {
+            self.error(Fault::NotJson {
+                excerpt: self.own_words(&excerpt(&bytes)),
+            })
+        })?;
+        // Some gateways report an error under status 200.
+        if json.get("error").is_some_and(|error| !error.is_null()) {
+            let status = json["error"]["code"]
+                .as_u64()
+                .and_then(|code| u16::try_from(code).ok())
+                .and_then(|code| StatusCode::from_u16(code).ok())
+                .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            return Err(self.refusal(status, Some(&json), &bytes, retry_after));
+        }
+        Ok(json)
+    }
+
+    async fn body(&self, mut response: Response) -> Result<Vec<u8>, LlmError> {
+        let mut bytes = Vec::new();
+        loop {
+            let chunk = tokio::time::timeout(BODY_SILENCE, response.chunk())
+                .await
+                .map_err(|_| {
+                    self.error(Fault::TimedOut {
+                        after: BODY_SILENCE,
+                    })
+                })?
+                .map_err(|error| {
+                    self.error(Fault::CutBody {
+                        reason: self.own_words(&chain(&error.without_url())),
+                    })
+                })?;
+            let Some(chunk) = chunk else {
+                return Ok(bytes);
+            };
+            if bytes.len() + chunk.len() > MAX_BODY {
+                return Err(self.error(Fault::TooLarge { limit: MAX_BODY }));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+    }
+
+    fn transport(&self, error: reqwest::Error) -> LlmError {
+        let fault = if error.is_timeout() && !error.is_connect() {
+            Fault::TimedOut {
+                after: self.timeout,
+            }
+        } else {
+            Fault::Unreachable {
+                reason: self.own_words(&chain(&error.without_url())),
+            }
+        };
+        self.error(fault)
+    }
+
+    fn refusal(
+        &self,
+        status: StatusCode,
+        json: Option<&Value>,
+        bytes: &[u8],
+        retry_after: Option<Duration>,
+    ) -> LlmError {
+        let said = json
+            .and_then(error_message)
+            .unwrap_or_else(|| excerpt(bytes));
+        let message = self.own_words(&said);
+        let code = status.as_u16();
+        self.error(match code {
+            401 | 403 => Fault::Unauthorised {
+                status: code,
+                message,
+            },
+            // 408 request timeout, 409 conflict and 425 too early pass by themselves, as do overload and server faults.
+            408 | 409 | 425 | 429 | 500.. => Fault::Unavailable {
+                status: code,
+                message,
+                retry_after,
+            },
+            _ => Fault::Rejected {
+                status: code,
+                message,
+            },
+        })
+    }
+
+    /// Returns what a server said as one short line without the key.
+    fn own_words(&self, text: &str) -> String {
+        let line = self
+            .scrub(text)
+            .split(|c: char| c.is_whitespace() || c.is_control())
+            .filter(|word| !word.is_empty())
+            .collect::<Vec<_>>()
+            .join(" ");
+        match line.char_indices().nth(MAX_MESSAGE) {
+            Some((end, _)) => format!("{}…", &line[..end]),
+            None if line.is_empty() => "(nothing said)".to_owned(),
+            None => line,
+        }
+    }
+
+    fn scrub(&self, text: &str) -> String {
+        match &self.key {
+            Some(key) => text.replace(key.expose_secret(), "[key]"),
+            None => text.to_owned(),
+        }
+    }
+}
+
+/// What a provider's JSON says, in the words common to all.
+pub(super) struct Answer {
+    pub(super) text: String,
+    pub(super) end: End,
+    pub(super) input_tokens: u64,
+    pub(super) output_tokens: u64,
+}
+
+/// Why the model stopped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Whole,
+    Cut,
+    Refused,
+}
+
+fn address(base_url: &str, path: &str) -> Result<Url, EndpointError> {
+    let mut url = Url::parse(base_url.trim()).map_err(|error| EndpointError::NotAUrl {
+        // What is no URL may still hold a secret after a `?` or before an `@`.
+        url: without_secrets(base_url),
+        reason: error.to_string(),
+    })?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(EndpointError::Credentials {
+            host: url.host_str().unwrap_or_default().to_owned(),
+        });
+    }
+    match url.scheme() {
+        "https" => {}
+        "http" if is_loopback(&url) => {}
+        "http" => return Err(EndpointError::Insecure { url: shown(&url) }),
+        _ => return Err(EndpointError::Scheme),
+    }
+    let joined = format!("{}{path}", url.path().trim_end_matches('/'));
+    url.set_path(&joined);
+    url.set_fragment(None);
+    Ok(url)
+}
+
+fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    url.set_fragment(None);
+    // Fails only for URLs that cannot have a user name in the first place.
+    let (Ok(()) | Err(())) = url.set_username("");
+    let (Ok(()) | Err(())) = url.set_password(None);
+    url.to_string()
+}
+
+fn without_secrets(text: &str) -> String {
+    let text = text.split(['?', '#']).next().unwrap_or_default();
+    let text = text.rsplit('@').next().unwrap_or_default();
+    text.trim().chars().take(MAX_MESSAGE).collect()
+}
+
+fn is_loopback(url: &Url) -> bool {
+    url.host_str().is_some_and(|host| {
+        let ip = host.trim_start_matches('[').trim_end_matches(']');
+        host.eq_ignore_ascii_case("localhost")
+            || ip.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    })
+}
+
+fn trimmed(key: SecretString) -> Option<SecretString> {
+    let text = key.expose_secret().trim();
+    (!text.is_empty()).then(|| SecretString::from(text))
+}
+
+fn key_value(header: KeyHeader, key: &SecretString) -> Option<(HeaderName, HeaderValue)> {
+    let (name, text) = match header {
+        KeyHeader::Bearer => (
+            reqwest::header::AUTHORIZATION,
+            SecretString::from(format!("Bearer {}", key.expose_secret())),
+        ),
+        KeyHeader::Plain(name) => (name, key.clone()),
+    };
+    let mut value = HeaderValue::from_str(text.expose_secret()).ok()?;
+    value.set_sensitive(true);
+    Some((name, value))
+}
+
+/// Returns how long to wait: seconds, or a date with `now` taken off.
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = httpdate::parse_http_date(text).ok()?;
+    Some(at.duration_since(now).unwrap_or_default())
+}
+
+/// Finds the words in the shapes that servers give their errors: an object, a bare text, or other names for it.
+fn error_message(json: &Value) -> Option<String> {
+    let error = json.get("error").unwrap_or(json);
+    ["message", "detail", "error"]
+        .iter()
+        .filter_map(|name| error.get(name))
+        .chain([error])
+        .find_map(|value| value.as_str().map(str::to_owned))
+}
+
+fn excerpt(bytes: &[u8]) -> String {
+    let head = &bytes[..bytes.len().min(4 * MAX_MESSAGE)];
+    String::from_utf8_lossy(head).into_owned()
+}
+
+/// Returns an error with its causes; each shows one level only.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_http_goes_to_this_machine_only() {
+        for base in [
+            "http://127.0.0.1:8080",
+            "http://localhost/v1",
+            "http://[::1]:1/",
+            "https://example.com",
+        ] {
+            assert!(address(base, "/x").is_ok(), "{base}");
+        }
+        for base in [
+            "http://example.com",
+            "http://127.0.0.1.example.com",
+            "http://10.0.0.1:80",
+            "http://localhost.example.com",
+        ] {
+            assert!(
+                matches!(address(base, "/x"), Err(EndpointError::Insecure { .. })),
+                "{base}"
+            );
+        }
+        assert!(matches!(
+            address("ftp://x", "/x"),
+            Err(EndpointError::Scheme)
+        ));
+    }
+
+    #[test]
+    fn an_address_that_is_refused_is_shown_without_its_secrets() {
+        for base in [
+            "http://user:canary@example.com/v1",
+            "http://example.com/v1?key=canary",
+            "user:canary@example.com?x=canary",
+            "https://user:canary@127.0.0.1",
+        ] {
+            let error = address(base, "/x").unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("canary"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_path_is_appended_before_the_query() {
+        let url = address("https://example.com/openai/v1/?api-version=1", "/chat").unwrap();
+        assert_eq!(
+            url.as_str(),
+            "https://example.com/openai/v1/chat?api-version=1"
+        );
+        assert_eq!(shown(&url), "https://example.com/openai/v1/chat");
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now = httpdate::parse_http_date("Sat, 21 Nov 2026 10:00:00 GMT").unwrap();
+        let wait = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, text.parse().unwrap());
+            retry_after(&headers, now)
+        };
+        assert_eq!(wait("7"), Some(Duration::from_secs(7)));
+        assert_eq!(
+            wait("Sat, 21 Nov 2026 10:01:30 GMT"),
+            Some(Duration::from_secs(90))
+        );
+        assert_eq!(
+            wait("Sat, 21 Nov 2026 09:00:00 GMT"),
+            Some(Duration::ZERO),
+            "a date gone by"
+        );
+        assert_eq!(wait("soon"), None);
+        assert_eq!(wait("-1"), None);
+    }
+
+    #[test]
+    fn error_words_are_found_in_every_shape() {
+        for text in [
+            r#"{"error":{"message":"no","type":"x","code":503}}"#,
+            r#"{"error":{"message":"no","code":"bad"}}"#,
+            r#"{"type":"error","error":{"type":"x","message":"no"}}"#,
+            r#"{"error":"no"}"#,
+            r#"{"detail":"no"}"#,
+            r#"{"message":"no"}"#,
+        ] {
+            let json = serde_json::from_str(text).unwrap();
+            assert_eq!(error_message(&json).as_deref(), Some("no"), "{text}");
+        }
+    }
+}

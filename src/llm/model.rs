@@ -1,0 +1,334 @@
+//! A model as the daemon uses it: typed questions in, validated answers out. Retries what may pass by itself, asks once
+//! more when an answer cannot be used, and counts every call and token, also of those that failed.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use backon::{ExponentialBuilder, Retryable};
+use thiserror::Error;
+use tokio::time::Instant;
+
+use super::context::quote;
+use super::error::{Fault, LlmError};
+use super::{Llm, Reply, Request};
+
+/// Characters of an unusable answer that the repair question shows again.
+const MAX_SHOWN_ANSWER: usize = 6_000;
+
+/// A question to a model, with the way to read its answer.
+pub struct Question<A> {
+    /// What goes over the wire.
+    pub request: Request,
+    read: Box<dyn Fn(&str) -> Result<A, String> + Send + Sync>,
+}
+
+impl<A> Question<A> {
+    /// Makes a question. `read` takes the answer's text; its error is shown to the model.
+    pub fn new(
+        request: Request,
+        read: impl Fn(&str) -> Result<A, String> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            request,
+            read: Box::new(read),
+        }
+    }
+
+    /// Reads and validates an answer; the error says what is wrong with it.
+    pub fn read(&self, text: &str) -> Result<A, String> {
+        (self.read)(text)
+    }
+}
+
+impl<A> fmt::Debug for Question<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Question")
+            .field("request", &self.request)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A usable answer and what it took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered<A> {
+    pub value: A,
+    /// The answer as it came.
+    pub text: String,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// Exchanges begun, failed ones included.
+    pub calls: u32,
+}
+
+/// No usable answer, and what that took.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{fault}")]
+pub struct AskError {
+    pub fault: AskFault,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// Exchanges begun, failed ones included.
+    pub calls: u32,
+}
+
+/// Why there is no usable answer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AskFault {
+    /// The last exchange failed, for good or after the retries.
+    #[error(transparent)]
+    Exchange(#[from] LlmError),
+    /// Two answers came, and neither could be used.
+    #[error("model `{model}` gave no usable answer to `{question}`: {reason}")]
+    Unusable {
+        model: String,
+        /// The kind of question.
+        question: String,
+        /// What is wrong with the second answer.
+        reason: String,
+        /// The second answer as it came.
+        text: String,
+    },
+}
+
+impl AskError {
+    /// Returns what the person can do.
+    pub fn hint(&self) -> &'static str {
+        match &self.fault {
+            AskFault::Exchange(error) => error.hint(),
+            AskFault::Unusable { .. } => "try again, or choose a stronger model",
+        }
+    }
+
+    /// Tells whether the same question may be answered a little later.
+    pub fn retryable(&self) -> bool {
+        matches!(&self.fault, AskFault::Exchange(error) if error.retryable())
+    }
+
+    /// Returns how long the server asks to wait before the next request.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match &self.fault {
+            AskFault::Exchange(error) => error.retry_after(),
+            AskFault::Unusable { .. } => None,
+        }
+    }
+}
+
+/// How failed exchanges are repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Exchanges for one request, the first included (1 and more).
+    pub tries: u32,
+    /// The first wait; each further one is twice as long, plus up to as much again by chance.
+    pub first_delay: Duration,
+    /// The longest wait that is our own choice.
+    pub max_delay: Duration,
+    /// No exchange begins later than this after the first one.
+    pub total: Duration,
+}
+
+impl Default for RetryPolicy {
+    /// Five tries with about 15 to 30 seconds of waits between them: outlasts a restart of a server, and a person who
+    /// watches still believes that something happens. What a server asks for may take up to ten minutes in all.
+    fn default() -> Self {
+        Self {
+            tries: 5,
+            first_delay: Duration::from_secs(1),
+            max_delay: Duration::from_secs(30),
+            total: Duration::from_secs(600),
+        }
+    }
+}
+
+impl RetryPolicy {
+    fn backoff(&self) -> ExponentialBuilder {
+        let times = usize::try_from(self.tries.saturating_sub(1)).unwrap_or(usize::MAX);
+        ExponentialBuilder::new()
+            .with_min_delay(self.first_delay)
+            .with_max_delay(self.max_delay)
+            .with_max_times(times)
+            .with_jitter()
+    }
+
+    /// Returns how long to wait after an error, if there is to be another try: what the server asks for, else our own
+    /// proposal, as long as the next exchange would begin in time.
+    fn wait(
+        &self,
+        asked: Option<Duration>,
+        proposed: Option<Duration>,
+        elapsed: Duration,
+    ) -> Option<Duration> {
+        let wait = asked.unwrap_or(proposed?);
+        (proposed.is_some() && elapsed.saturating_add(wait) <= self.total).then_some(wait)
+    }
+}
+
+/// A language model with the patience to get an answer out of it.
+#[derive(Clone)]
+pub struct Model {
+    llm: Arc<dyn Llm>,
+    policy: RetryPolicy,
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Model")
+            .field("name", &self.llm.name())
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Model {
+    /// Wraps a model.
+    pub fn new(llm: Arc<dyn Llm>, policy: RetryPolicy) -> Self {
+        Self { llm, policy }
+    }
+
+    /// Returns the model's name.
+    pub fn name(&self) -> &str {
+        self.llm.name()
+    }
+
+    /// Gets an answer: repeats exchanges as the policy says, and asks once more, with the error, when the answer was cut
+    /// or cannot be used. Dropping the future ends the exchange under way; nothing else is left behind.
+    pub async fn ask<A>(&self, question: &Question<A>) -> Result<Answered<A>, AskError> {
+        let mut spent = Spent::default();
+        let again = match self.exchange(&question.request, &mut spent).await {
+            Ok(reply) => match question.read(&reply.text) {
+                Ok(value) => return Ok(spent.answered(value, reply.text)),
+                Err(reason) => repair(&question.request, &reply.text, &reason),
+            },
+            Err(error) if matches!(error.fault, Fault::CutAnswer { .. }) => {
+                shorter(&question.request)
+            }
+            Err(error) => return Err(spent.failed(error.into())),
+        };
+        let reply = match self.exchange(&again, &mut spent).await {
+            Ok(reply) => reply,
+            Err(error) => return Err(spent.failed(error.into())),
+        };
+        match question.read(&reply.text) {
+            Ok(value) => Ok(spent.answered(value, reply.text)),
+            Err(reason) => Err(spent.failed(AskFault::Unusable {
+                model: self.name().to_owned(),
+                question: question.request.schema_name.clone(),
+                reason,
+                text: reply.text,
+            })),
+        }
+    }
+
+    async fn exchange(&self, request: &Request, spent: &mut Spent) -> Result<Reply, LlmError> {
+        let calls = AtomicU32::new(0);
+        let begun = Instant::now();
+        let outcome = (|| async {
+            calls.fetch_add(1, Ordering::Relaxed);
+            self.llm.exchange(request).await
+        })
+        .retry(self.policy.backoff())
+        .sleep(tokio::time::sleep)
+        .when(LlmError::retryable)
+        .adjust(|error, proposed| {
+            self.policy
+                .wait(error.retry_after(), proposed, begun.elapsed())
+        })
+        .notify(|error, wait| tracing::warn!(%error, ?wait, "asking the model again"))
+        .await;
+        spent.calls += calls.into_inner();
+        let (input, output) = match &outcome {
+            Ok(reply) => (reply.input_tokens, reply.output_tokens),
+            Err(error) => error.tokens(),
+        };
+        spent.input_tokens = spent.input_tokens.saturating_add(input);
+        spent.output_tokens = spent.output_tokens.saturating_add(output);
+        outcome
+    }
+}
+
+/// What a question has taken so far.
+#[derive(Default)]
+struct Spent {
+    calls: u32,
+    input_tokens: u64,
+    output_tokens: u64,
+}
+
+impl Spent {
+    fn answered<A>(self, value: A, text: String) -> Answered<A> {
+        Answered {
+            value,
+            text,
+            input_tokens: self.input_tokens,
+            output_tokens: self.output_tokens,
+            calls: self.calls,
+        }
+    }
+
+    fn failed(self, fault: AskFault) -> AskError {
+        AskError {
+            fault,
+            input_tokens: self.input_tokens,
+            output_tokens: self.output_tokens,
+            calls: self.calls,
+        }
+    }
+}
+
+/// Makes the question that shows an answer with what is wrong with it.
+fn repair(request: &Request, answer: &str, reason: &str) -> Request {
+    let answer = quote(answer, MAX_SHOWN_ANSWER);
+    let reason = quote(reason, MAX_SHOWN_ANSWER);
+    Request {
+        prompt: format!(
+            "{}\n\n# Your last answer could not be used\n\nIt was:\n<data name=\"your answer\">\n{answer}\n</data>\n\n\
+             What is wrong: {reason}\n\nAnswer the question above again, whole and corrected. Give the JSON object only.",
+            request.prompt
+        ),
+        ..request.clone()
+    }
+}
+
+/// Makes the question again with room for twice as long an answer, and the wish for a shorter one.
+fn shorter(request: &Request) -> Request {
+    Request {
+        prompt: format!(
+            "{}\n\nYour last answer was too long and got cut off. Answer again in far fewer words. Give the JSON object only.",
+            request.prompt
+        ),
+        max_tokens: request.max_tokens.saturating_mul(2),
+        ..request.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_s_wish_outweighs_our_proposal_within_the_total() {
+        let policy = RetryPolicy::default();
+        let second = Duration::from_secs;
+        for (asked, proposed, elapsed, wait) in [
+            (None, Some(second(2)), second(0), Some(second(2))),
+            (
+                Some(second(60)),
+                Some(second(2)),
+                second(0),
+                Some(second(60)),
+            ),
+            (Some(second(0)), Some(second(2)), second(0), Some(second(0))),
+            (Some(second(60)), Some(second(2)), second(541), None),
+            (Some(Duration::MAX), Some(second(2)), second(1), None),
+            (None, None, second(0), None),
+            (Some(second(1)), None, second(0), None),
+        ] {
+            assert_eq!(
+                policy.wait(asked, proposed, elapsed),
+                wait,
+                "{asked:?} {proposed:?} {elapsed:?}"
+            );
+        }
+    }
+}

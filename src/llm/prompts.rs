@@ -1,0 +1,366 @@
+//! The prompt templates: built in, each replaced by a file of its name on disk. Every template is parsed and rendered
+//! once when it is loaded, so that a slip in a file is found at start, with its line, and not in the middle of a plan.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{Environment, ErrorKind, UndefinedBehavior};
+use serde::Serialize;
+use thiserror::Error;
+
+use super::sample;
+
+/// A template of a question has this line between its system part and its prompt part.
+const SEPARATOR: &str = "---";
+/// Bytes of a template on disk.
+const MAX_TEMPLATE: u64 = 256 << 10;
+
+/// The templates there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Template {
+    Plan,
+    Judge,
+    Replan,
+    Audit,
+    Summarise,
+    /// The body of a command file; the only one that no model answers.
+    Command,
+}
+
+impl Template {
+    /// Every template.
+    pub const ALL: [Self; 6] = [
+        Self::Plan,
+        Self::Judge,
+        Self::Replan,
+        Self::Audit,
+        Self::Summarise,
+        Self::Command,
+    ];
+
+    /// Returns the name of its file.
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::Plan => "plan.md",
+            Self::Judge => "judge.md",
+            Self::Replan => "replan.md",
+            Self::Audit => "audit.md",
+            Self::Summarise => "summarise.md",
+            Self::Command => "command.md",
+        }
+    }
+
+    /// Returns the template that is built in.
+    pub fn built_in(self) -> &'static str {
+        match self {
+            Self::Plan => include_str!("../../prompts/plan.md"),
+            Self::Judge => include_str!("../../prompts/judge.md"),
+            Self::Replan => include_str!("../../prompts/replan.md"),
+            Self::Audit => include_str!("../../prompts/audit.md"),
+            Self::Summarise => include_str!("../../prompts/summarise.md"),
+            Self::Command => include_str!("../../prompts/command.md"),
+        }
+    }
+
+    fn parts(self) -> &'static [Part] {
+        match self {
+            Self::Command => &[Part::Whole],
+            _ => &[Part::System, Part::Prompt],
+        }
+    }
+}
+
+/// A piece of a template that is rendered by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    System,
+    Prompt,
+    Whole,
+}
+
+/// A template that cannot be used.
+#[derive(Debug, Error)]
+pub enum PromptError {
+    #[error("cannot read the prompt `{}`: {source}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("the prompt `{}` has more than {MAX_TEMPLATE} bytes", path.display())]
+    TooLarge { path: PathBuf },
+    #[error("the prompt `{}`, line {line}: {reason}", path.display())]
+    Broken {
+        path: PathBuf,
+        line: usize,
+        reason: String,
+    },
+}
+
+impl PromptError {
+    /// Returns what the person can do.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Unreadable { .. } => "check that it is a readable text file",
+            Self::TooLarge { .. } | Self::Broken { .. } => {
+                "mend the file, or take it away to use the built-in prompt"
+            }
+        }
+    }
+}
+
+/// The templates of a process, ready to be rendered.
+#[derive(Clone, Debug)]
+pub struct Prompts {
+    environment: Environment<'static>,
+    /// Where each template came from, for its errors.
+    paths: Vec<(Template, PathBuf)>,
+}
+
+impl Prompts {
+    /// Loads every template: the file in `dir` if there is one, else the built-in text.
+    pub fn load(dir: Option<&Path>) -> Result<Self, PromptError> {
+        let mut prompts = Self {
+            environment: environment(),
+            paths: Vec::new(),
+        };
+        for template in Template::ALL {
+            let (path, source) = match dir.map(|dir| dir.join(template.file_name())) {
+                Some(path) => match read(&path)? {
+                    Some(source) => (path, source),
+                    None => built_in(template),
+                },
+                None => built_in(template),
+            };
+            prompts.add(template, path, &source)?;
+        }
+        Ok(prompts)
+    }
+
+    /// Renders both parts of a question's template: `(system, prompt)`.
+    pub(super) fn question(
+        &self,
+        template: Template,
+        context: &impl Serialize,
+    ) -> Result<(String, String), PromptError> {
+        Ok((
+            self.render(template, Part::System, context)?,
+            self.render(template, Part::Prompt, context)?,
+        ))
+    }
+
+    /// Renders the command file's body.
+    pub(super) fn command(&self, context: &impl Serialize) -> Result<String, PromptError> {
+        self.render(Template::Command, Part::Whole, context)
+    }
+
+    fn add(&mut self, template: Template, path: PathBuf, source: &str) -> Result<(), PromptError> {
+        self.paths.push((template, path));
+        for (part, text) in self.split(template, source)? {
+            self.environment
+                .add_template_owned(name(template, part), text)
+                .map_err(|error| self.broken(template, &error))?;
+        }
+        for sample in sample::contexts(template) {
+            self.refuse_unknown(template, source, &sample)?;
+            for part in template.parts() {
+                self.render(template, *part, &sample)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Splits a template; each part keeps its place, so that its line numbers are the file's.
+    fn split(&self, template: Template, source: &str) -> Result<Vec<(Part, String)>, PromptError> {
+        if template.parts() == [Part::Whole] {
+            return Ok(vec![(Part::Whole, source.to_owned())]);
+        }
+        let Some(line) = source.lines().position(|line| line.trim_end() == SEPARATOR) else {
+            return Err(self.broken_at(
+                template,
+                source.lines().count().max(1),
+                format!("no line `{SEPARATOR}` between the system part and the prompt part"),
+            ));
+        };
+        let lines = source.lines().collect::<Vec<_>>();
+        let prompt = format!("{}{}", "\n".repeat(line + 1), lines[line + 1..].join("\n"));
+        Ok(vec![
+            (Part::System, lines[..line].join("\n")),
+            (Part::Prompt, prompt),
+        ])
+    }
+
+    /// Refuses names that the template's context does not have, also in branches that the sample does not reach.
+    fn refuse_unknown(
+        &self,
+        template: Template,
+        source: &str,
+        sample: &serde_json::Value,
+    ) -> Result<(), PromptError> {
+        for part in template.parts() {
+            let Ok(parsed) = self.environment.get_template(&name(template, *part)) else {
+                continue;
+            };
+            let globals: HashSet<&str> = self.environment.globals().map(|(name, _)| name).collect();
+            let mut unknown = parsed
+                .undeclared_variables(false)
+                .into_iter()
+                .filter(|name| sample.get(name).is_none() && !globals.contains(name.as_str()))
+                .collect::<Vec<_>>();
+            unknown.sort();
+            if let Some(name) = unknown.first() {
+                return Err(self.broken_at(
+                    template,
+                    line_of(source, name),
+                    format!("unknown variable `{name}`"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn render(
+        &self,
+        template: Template,
+        part: Part,
+        context: &impl Serialize,
+    ) -> Result<String, PromptError> {
+        self.environment
+            .get_template(&name(template, part))
+            .and_then(|parsed| parsed.render(Serde(context)))
+            .map(|text| text.trim().to_owned())
+            .map_err(|error| self.broken(template, &error))
+    }
+
+    fn broken(&self, template: Template, error: &minijinja::Error) -> PromptError {
+        let reason = match (error.kind(), error.detail()) {
+            (ErrorKind::UndefinedError, _) => "unknown variable or field".to_owned(),
+            (kind, Some(detail)) => format!("{kind}: {detail}"),
+            (kind, None) => kind.to_string(),
+        };
+        self.broken_at(template, error.line().unwrap_or(1), reason)
+    }
+
+    fn broken_at(&self, template: Template, line: usize, reason: String) -> PromptError {
+        let path = self
+            .paths
+            .iter()
+            .rfind(|(other, _)| *other == template)
+            .map_or_else(
+                || PathBuf::from(template.file_name()),
+                |(_, path)| path.clone(),
+            );
+        PromptError::Broken { path, line, reason }
+    }
+}
+
+fn environment() -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_syntax(
+        SyntaxConfig::builder()
+            .trim_blocks(true)
+            .lstrip_blocks(true)
+            .build()
+            .expect("the default delimiters are valid"),
+    );
+    environment
+}
+
+fn name(template: Template, part: Part) -> String {
+    format!("{}#{part:?}", template.file_name())
+}
+
+fn built_in(template: Template) -> (PathBuf, String) {
+    let path = Path::new("prompts").join(template.file_name());
+    (path, template.built_in().to_owned())
+}
+
+fn read(path: &Path) -> Result<Option<String>, PromptError> {
+    let unreadable = |source| PromptError::Unreadable {
+        path: path.to_owned(),
+        source,
+    };
+    let metadata = match std::fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        metadata => metadata.map_err(unreadable)?,
+    };
+    if metadata.len() > MAX_TEMPLATE {
+        return Err(PromptError::TooLarge {
+            path: path.to_owned(),
+        });
+    }
+    std::fs::read_to_string(path).map(Some).map_err(unreadable)
+}
+
+/// Returns the line of the first place where a name stands in an expression or a statement.
+fn line_of(source: &str, name: &str) -> usize {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let stands_in = |line: &str| {
+        line.contains('{')
+            && line.match_indices(name).any(|(at, _)| {
+                !line[..at].ends_with(is_part) && !line[at + name.len()..].starts_with(is_part)
+            })
+    };
+    source
+        .lines()
+        .position(stands_in)
+        .map_or(1, |line| line + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(file: &str, text: &str) -> Result<Prompts, PromptError> {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(file), text).unwrap();
+        Prompts::load(Some(dir.path())).map_err(|error| match error {
+            PromptError::Broken { line, reason, path } => PromptError::Broken {
+                line,
+                reason,
+                path: PathBuf::from(path.file_name().unwrap()),
+            },
+            other => other,
+        })
+    }
+
+    #[test]
+    fn the_built_in_templates_are_sound() {
+        Prompts::load(None).unwrap();
+    }
+
+    #[test]
+    fn a_file_on_disk_wins_over_the_built_in_text() {
+        let prompts = load("plan.md", "be brief\n---\ndo {{ goal }}").unwrap();
+        let sample = sample::contexts(Template::Plan).remove(0);
+        let (system, prompt) = prompts.question(Template::Plan, &sample).unwrap();
+        assert_eq!(system, "be brief");
+        assert!(prompt.starts_with("do "), "{prompt}");
+        assert!(
+            prompts
+                .question(Template::Audit, &sample::contexts(Template::Audit)[0])
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn a_broken_template_is_named_with_its_line() {
+        let complaint = |file: &str, text: &str| load(file, text).unwrap_err().to_string();
+        insta::assert_snapshot!(complaint("plan.md", "a\n---\nb\n{{ gaol }}"), @"the prompt `plan.md`, line 4: unknown variable `gaol`");
+        insta::assert_snapshot!(complaint("plan.md", "a\n{% if x\n---\nb"), @"the prompt `plan.md`, line 2: syntax error: unexpected end of input, expected end of block");
+        insta::assert_snapshot!(complaint("plan.md", "a\n---\nb\n\n{% for x in tasks %}"), @"the prompt `plan.md`, line 5: syntax error: unexpected end of input, expected end of block");
+        insta::assert_snapshot!(complaint("judge.md", "a\n---\n\n{{ task.nmae }}"), @"the prompt `judge.md`, line 4: unknown variable or field");
+        insta::assert_snapshot!(complaint("judge.md", "a\n---\n{% if false %}\n{{ tsak }}{% endif %}"), @"the prompt `judge.md`, line 4: unknown variable `tsak`");
+        insta::assert_snapshot!(complaint("audit.md", "a\nb"), @"the prompt `audit.md`, line 2: no line `---` between the system part and the prompt part");
+    }
+
+    #[test]
+    fn what_is_no_text_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("judge.md")).unwrap();
+        assert!(matches!(
+            Prompts::load(Some(dir.path())),
+            Err(PromptError::Unreadable { .. })
+        ));
+    }
+}

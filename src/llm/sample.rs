@@ -1,0 +1,281 @@
+//! A small plan with something in every field, from which each template is rendered once when it is loaded: a template
+//! that works with it works with every plan. Nothing of it reaches a model or a file.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::context::{
+    CommandContext, CommandKind, CommandView, JudgeFacts, JudgeView, Language, PlanContext,
+    PlanView, ReplanView, WholeView,
+};
+use super::prompts::Template;
+use crate::plan::{
+    Attempt, AttemptState, CheckResult, CommandId, Decision, Evidence, Head, Kind, Order, Origin,
+    Plan, PlanId, PlanStatus, Policy, Report, ReportStatus, Review, Row, Task, TaskId, TaskStatus,
+    Time, Usage, Verdict,
+};
+
+/// Returns the contexts to try a template with: a rich one, and one with nothing optional in it.
+pub(super) fn contexts(template: Template) -> Vec<Value> {
+    let (rich, bare) = (plan(Fill::Rich), plan(Fill::Bare));
+    match template {
+        Template::Plan => {
+            let names = ["test".to_owned()];
+            let rich = PlanContext {
+                goal: "a goal",
+                constraints: "a constraint",
+                workspace_facts: "README.md".to_owned(),
+                check_names: &names,
+                roles: &names,
+            };
+            vec![
+                json(&PlanView::new(&rich)),
+                json(&PlanView::new(&PlanContext::default())),
+            ]
+        }
+        Template::Judge => [(&rich, facts()), (&bare, JudgeFacts::default())]
+            .into_iter()
+            .filter_map(|(plan, facts)| {
+                let task = plan.task(TaskId(2))?;
+                let attempt = plan.attempts_of(task.number).next_back()?;
+                Some(json(&JudgeView::new(plan, task, attempt, &facts)))
+            })
+            .collect(),
+        Template::Replan => vec![
+            json(&ReplanView::new(&rich, Some(TaskId(2)), "why", "note")),
+            json(&ReplanView::new(&bare, None, "", "")),
+        ],
+        Template::Audit | Template::Summarise => {
+            vec![json(&WholeView::new(&rich)), json(&WholeView::new(&bare))]
+        }
+        Template::Command => {
+            let kinds = [
+                (&rich, new("note")),
+                (&bare, new("")),
+                (&rich, proceed("note")),
+                (&bare, proceed("")),
+                (&rich, resume()),
+                (&rich, repair()),
+            ];
+            kinds
+                .into_iter()
+                .filter_map(|(plan, kind)| Some((plan, plan.task(TaskId(2))?, kind)))
+                .flat_map(|(plan, task, kind)| {
+                    [Language::En, Language::Zh].map(|language| {
+                        let path = "reports/pending/report.md";
+                        let context = CommandContext::new(plan, task, kind.clone(), language, path);
+                        json(&CommandView::new(&context))
+                    })
+                })
+                .collect()
+        }
+    }
+}
+
+fn json(view: &impl Serialize) -> Value {
+    serde_json::to_value(view).expect("views have text keys and no fallible parts")
+}
+
+fn facts() -> JudgeFacts {
+    JudgeFacts {
+        changed_files: Some(vec!["src/main.py".to_owned()]),
+        stale_reports: vec!["an older report".to_owned()],
+    }
+}
+
+fn new(note: &str) -> CommandKind {
+    CommandKind::New {
+        note: note.to_owned(),
+    }
+}
+
+fn proceed(text: &str) -> CommandKind {
+    CommandKind::Continue {
+        feedback: text.to_owned(),
+        note: text.to_owned(),
+        failed_checks: if text.is_empty() {
+            Vec::new()
+        } else {
+            vec![check()]
+        },
+    }
+}
+
+fn resume() -> CommandKind {
+    CommandKind::Resume {
+        earlier_command: "the command".to_owned(),
+        earlier_report: "the report".to_owned(),
+        feedback: "feedback".to_owned(),
+        note: "note".to_owned(),
+        failed_checks: vec![check()],
+    }
+}
+
+fn repair() -> CommandKind {
+    CommandKind::Repair {
+        reason: "line 2: no status".to_owned(),
+    }
+}
+
+/// How much of the sample is filled in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fill {
+    Rich,
+    Bare,
+}
+
+impl Fill {
+    fn text(self, text: &str) -> String {
+        if self == Self::Rich {
+            text.to_owned()
+        } else {
+            String::new()
+        }
+    }
+}
+
+/// Makes a plan of three tasks: the first completed, the second reported for the second time, the third pending.
+pub(super) fn plan(fill: Fill) -> Plan {
+    let mut rows = vec![Row::Head(Box::new(head(fill)))];
+    rows.extend([
+        Row::Task(Box::new(task(1, TaskStatus::Completed, fill))),
+        Row::Task(Box::new(task(2, TaskStatus::InProgress, fill))),
+        Row::Task(Box::new(task(3, TaskStatus::Pending, fill))),
+    ]);
+    if fill == Fill::Rich {
+        rows.push(Row::Attempt(Box::new(attempt(1, fill))));
+    }
+    rows.push(Row::Attempt(Box::new(attempt(2, fill))));
+    Plan::from_rows(rows).expect("the rows begin with a head")
+}
+
+/// Makes the head of a plan.
+pub(super) fn head(fill: Fill) -> Head {
+    Head {
+        id: PlanId::new("abcdefgh"),
+        name: "A plan".to_owned(),
+        goal: "a goal".to_owned(),
+        description: fill.text("a description"),
+        expected_outcome: fill.text("an outcome"),
+        constraints: fill.text("a constraint"),
+        origin: Origin::Person,
+        parent: None,
+        owner: "daemon".to_owned(),
+        workspace: "workspace".to_owned(),
+        order: Order::Dependencies,
+        status: PlanStatus::Running,
+        policy: Policy::default(),
+        review: Review::NotWanted,
+        usage: Usage::default(),
+        replans: 0,
+        extra_replans: 0,
+        replan: None,
+        audited: (fill == Fill::Rich).then(|| "audited".to_owned()),
+        outcome: None,
+        revision: 1,
+        next_task: 4,
+        created_at: Time(0),
+        finished_at: None,
+    }
+}
+
+/// Makes a task that depends on the one before it.
+pub(super) fn task(number: u32, status: TaskStatus, fill: Fill) -> Task {
+    let rich = fill == Fill::Rich;
+    Task {
+        number: TaskId(number),
+        key: number.to_string(),
+        position: i64::from(number),
+        step: None,
+        name: format!("Task {number}"),
+        description: "what to do".to_owned(),
+        constraints: fill.text("a constraint"),
+        expected_outcome: fill.text("an outcome"),
+        reasoning: fill.text("a reason"),
+        assignee: None,
+        optional: false,
+        dependencies: if rich && number > 1 {
+            vec![TaskId(number - 1)]
+        } else {
+            Vec::new()
+        },
+        checks: Vec::new(),
+        origin: Origin::Model,
+        status,
+        result: (rich && status.settled()).then(|| "a result".to_owned()),
+        evidence: (rich && status.settled()).then(|| Evidence {
+            verified: true,
+            facts: vec!["test: exit 0".to_owned()],
+        }),
+        current: None,
+        attempts: 0,
+        failures: 0,
+        note: rich.then(|| "a note".to_owned()),
+        not_before: None,
+        removed: false,
+        created_at: Time(0),
+        started_at: None,
+        finished_at: None,
+    }
+}
+
+/// Makes an attempt of the second task; the first one has a verdict.
+pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
+    Attempt {
+        id: CommandId::new(format!("task-{number}")),
+        task: TaskId(2),
+        number,
+        kind: Kind::New,
+        session: None,
+        text: "the command".to_owned(),
+        issued: Time(0),
+        claimed: None,
+        rejections: 0,
+        rejected: None,
+        report: (fill == Fill::Rich).then(|| report(ReportStatus::PartialSuccess, "results")),
+        checks: (fill == Fill::Rich).then(|| vec![check()]),
+        verdict: (number == 1).then(|| Verdict {
+            decision: Decision::Retry,
+            reason: "a reason".to_owned(),
+            feedback: "feedback".to_owned(),
+            result_summary: String::new(),
+            by: crate::plan::By::Model,
+            at: Time(0),
+        }),
+        state: if number == 1 {
+            AttemptState::Judged
+        } else {
+            AttemptState::Reported
+        },
+    }
+}
+
+/// Makes a report.
+pub(super) fn report(status: ReportStatus, results: &str) -> Report {
+    Report {
+        name: "report-task-2.md".to_owned(),
+        status,
+        session: None,
+        results: results.to_owned(),
+        pitfalls: "a pitfall".to_owned(),
+        next_steps: "a next step".to_owned(),
+        question: None,
+        blocked_until: None,
+        input_tokens: 0,
+        output_tokens: 0,
+        cost_usd: 0.0,
+        raw: String::new(),
+        hash: String::new(),
+        received: Time(0),
+    }
+}
+
+/// Makes a check that failed.
+pub(super) fn check() -> CheckResult {
+    CheckResult {
+        name: "test".to_owned(),
+        exit: Some(1),
+        passed: false,
+        tail: "1 failed".to_owned(),
+    }
+}
