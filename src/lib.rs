@@ -2,6 +2,8 @@
 //! report, and loses nothing on the way. Modules in reading order; each depends only on those above it.
 
 pub mod exec;
+pub mod llm;
 pub mod plan;
+pub mod store;
 pub mod volumes;
 pub mod wire;

@@ -230,6 +230,8 @@ pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
         text: "the command".to_owned(),
         issued: Time(0),
         claimed: None,
+        waiting_since: Time(0),
+        recall: false,
         rejections: 0,
         rejected: None,
         report: (fill == Fill::Rich).then(|| report(ReportStatus::PartialSuccess, "results")),

@@ -519,6 +519,8 @@ impl AttemptState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejection {
     pub reason: String,
+    /// SHA-256 of the file, so that one seen again is not counted again.
+    pub hash: String,
     pub at: Time,
 }
 

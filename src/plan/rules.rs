@@ -29,23 +29,18 @@ pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
     } else {
         (Decision::Retry, format!("the agent reports {status}"))
     };
-    let mut feedback = Vec::new();
-    if decision == Decision::Retry {
-        feedback.push(format!("Your last report was not accepted: {reason}."));
-        feedback.extend(failing.iter().map(|check| {
+    let feedback = match decision {
+        Decision::Retry => {
             format!(
-                "Check `{}` failed. The end of its output:\n\n{}",
-                check.name, check.tail
+                "Your last report was not accepted: {reason}. Mend what is missing and report again."
             )
-        }));
-        if failing.is_empty() {
-            feedback.push("Mend what is missing and report again.".to_owned());
         }
-    }
+        _ => String::new(),
+    };
     Verdict {
         decision,
         reason,
-        feedback: feedback.join("\n\n"),
+        feedback,
         result_summary: String::new(),
         by: By::Rules,
         at: now,

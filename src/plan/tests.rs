@@ -258,7 +258,7 @@ fn unreadable_reports_are_asked_for_twice_and_then_count_as_a_failure() {
     change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
     for n in 1..=3 {
         change(&mut plan, |draft| {
-            draft.reject(&command(n), "no status", question(n))
+            draft.reject(&command(n), "no status", &n.to_string(), question(n))
         })
         .unwrap();
         let task = plan.task(TaskId(1)).unwrap();
@@ -373,7 +373,11 @@ fn a_replan_edits_what_is_not_finished_or_nothing() {
         draft.judge(&command(5), &verdict, question(5))
     })
     .unwrap();
-    assert!(due(&plan, &World::default()).steps.contains(&Step::Ask(Subject::Replan)));
+    assert!(
+        due(&plan, &World::default())
+            .steps
+            .contains(&Step::Ask(Subject::Replan))
+    );
     let open = plan.clone();
     change(&mut plan, |draft| {
         draft.replan(&edits(1), "finished tasks stay")
@@ -529,7 +533,12 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
             .report(&current(draft, *task)?, report(*status, draft.now()))
             .map(drop),
         Op::Reject(task) => draft
-            .reject(&current(draft, *task)?, "no status", question(n))
+            .reject(
+                &current(draft, *task)?,
+                "no status",
+                &n.to_string(),
+                question(n),
+            )
             .map(drop),
         Op::Decide(task, decision) => {
             let id = current(draft, *task)?;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::plan::{Delta, Draft, Head, Plan, PlanId, Refusal, Time};
+use crate::plan::{CommandId, Delta, Draft, Head, Plan, PlanId, Refusal, Time};
 use owner::{Job, Owner};
 
 /// Closures that may wait for the owner: enough that nobody who works normally ever waits to hand one in.
@@ -225,6 +225,20 @@ impl Store {
             .send(Job::Plans { done })
             .await
             .map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Returns the plan that a command belongs to.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn plan_of(&self, command: &CommandId) -> Result<Option<PlanId>, StoreError> {
+        let (done, answer) = oneshot::channel();
+        let job = Job::PlanOf {
+            command: command.clone(),
+            done,
+        };
+        self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
 

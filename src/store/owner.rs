@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::sql::{Connected, LogRecord, OpenError, RowRecord, decode_delta, encode_delta};
 use super::{Change, Listed, StoreError};
-use crate::plan::{Draft, Head, Plan, PlanId, Refusal, Row, RowKey, Time};
+use crate::plan::{CommandId, Draft, Head, Plan, PlanId, Refusal, Row, RowKey, Time};
 
 /// Changes committed with one flush at most, so that none waits long for the others.
 const BATCH: usize = 64;
@@ -47,6 +47,10 @@ pub(super) enum Job {
     },
     Plans {
         done: Answer<Vec<Listed>>,
+    },
+    PlanOf {
+        command: CommandId,
+        done: Answer<Option<PlanId>>,
     },
 }
 
@@ -133,6 +137,7 @@ impl Owner {
                 done,
             } => drop(done.send(self.since(&plan, seq, limit).await)),
             Job::Plans { done } => drop(done.send(self.list().await)),
+            Job::PlanOf { command, done } => drop(done.send(self.plan_of(&command).await)),
         }
     }
 
@@ -394,6 +399,10 @@ impl Owner {
             })
         };
         records.into_iter().map(read).collect()
+    }
+
+    async fn plan_of(&mut self, command: &CommandId) -> Result<Option<PlanId>, StoreError> {
+        Ok(self.connection().await?.plan_of(command).await?)
     }
 
     async fn list(&mut self) -> Result<Vec<Listed>, StoreError> {

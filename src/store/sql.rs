@@ -8,7 +8,7 @@ use std::sync::Once;
 use sqlx::any::AnyConnectOptions;
 use sqlx::{AnyConnection, AssertSqlSafe, ConnectOptions, Connection, Row as _};
 
-use crate::plan::{Delta, PlanId, Row};
+use crate::plan::{CommandId, Delta, PlanId, Row};
 
 /// The version of the tables that this program writes. A database with a higher one is refused.
 const FORMAT: i64 = 1;
@@ -230,6 +230,19 @@ impl Connected {
         rows.iter()
             .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
             .collect()
+    }
+
+    /// Returns the plan with an attempt of this id: one look into the primary key a plan.
+    pub(super) async fn plan_of(&mut self, command: &CommandId) -> Result<Option<PlanId>> {
+        let row = sqlx::query(
+            "SELECT plans.id FROM plans JOIN plan_rows ON plan_rows.plan = plans.id \
+             AND plan_rows.kind = 'attempt' AND plan_rows.id = $1",
+        )
+        .bind(command.as_str())
+        .fetch_optional(&mut self.connection)
+        .await?;
+        row.map(|row| row.try_get::<String, _>(0).map(PlanId::new))
+            .transpose()
     }
 
     /// Returns the bodies of the plan's rows that changed after a seq.

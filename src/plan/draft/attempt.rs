@@ -264,8 +264,8 @@ impl Draft<'_> {
         });
     }
 
-    /// Records that the report of an open attempt cannot be read. Once more than it may be asked for again, the attempt
-    /// has failed. Returns whether the attempt still awaited a report.
+    /// Records that a report cannot be read. It counts for the attempt itself or for the one that repairs it. Once there
+    /// are more than may be asked for again, the attempt has failed. Returns whether a report was still awaited.
     ///
     /// # Errors
     /// There is no such command.
@@ -273,29 +273,44 @@ impl Draft<'_> {
         &mut self,
         id: &CommandId,
         reason: &str,
+        hash: &str,
         question: QuestionId,
     ) -> Result<bool, Refusal> {
         let mut attempt = self.attempt(id)?;
-        if attempt.state != AttemptState::Open {
+        if attempt.state == AttemptState::Garbled {
+            let repair = self
+                .plan
+                .task(attempt.task)
+                .and_then(|task| self.plan.current_attempt(task));
+            match repair.filter(|repair| repair.kind == Kind::Repair).cloned() {
+                Some(repair) => attempt = repair,
+                None => return Ok(false),
+            }
+        }
+        let seen = attempt
+            .rejected
+            .as_ref()
+            .is_some_and(|rejected| rejected.hash == hash);
+        if attempt.state != AttemptState::Open || seen {
             return Ok(false);
         }
         attempt.claimed = attempt.claimed.or(Some(self.now));
         attempt.rejections += 1;
         attempt.rejected = Some(Rejection {
             reason: reason.to_owned(),
+            hash: hash.to_owned(),
             at: self.now,
         });
         let task = attempt.task;
         self.tell(Event::Rejected {
             task,
-            command: id.clone(),
+            command: attempt.id.clone(),
             reason: reason.to_owned(),
         });
         self.close_questions("a report came", |q| {
             q.task == Some(task) && q.about == About::Unclaimed
         });
-        let hopeless = attempt.rejections > MAX_REPAIRS;
-        if hopeless {
+        if attempt.rejections > MAX_REPAIRS {
             attempt.state = AttemptState::Judged;
             let reason = format!("no readable report after {MAX_REPAIRS} repairs: {reason}");
             self.fail_attempt(attempt, &reason, &reason, By::Rules, question)?;

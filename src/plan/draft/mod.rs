@@ -157,8 +157,11 @@ impl<'a> Draft<'a> {
 
     /// Ends the change and returns what it did; nothing if no row was written.
     pub fn finish(self) -> Delta {
-        let keys: BTreeSet<RowKey> = self.undo.into_iter().map(|(key, _)| key).collect();
-        let rows = keys.iter().filter_map(|key| self.plan.row(key)).collect();
+        let keys: BTreeSet<&RowKey> = self.undo.iter().map(|(key, _)| key).collect();
+        let rows = keys
+            .into_iter()
+            .filter_map(|key| self.plan.row(key))
+            .collect();
         Delta {
             rows,
             events: self.events,
@@ -166,13 +169,30 @@ impl<'a> Draft<'a> {
     }
 
     /// Puts every row back as it was.
-    pub fn undo(self) {
-        for (key, old) in self.undo.into_iter().rev() {
+    pub fn undo(mut self) {
+        self.back_to(0, 0);
+    }
+
+    /// Carries out a part of the change that may be refused without the rest: all of the part or nothing of it.
+    ///
+    /// # Errors
+    /// What the part refuses.
+    pub fn part<T>(
+        &mut self,
+        part: impl FnOnce(&mut Self) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let (rows, events) = (self.undo.len(), self.events.len());
+        part(self).inspect_err(|_| self.back_to(rows, events))
+    }
+
+    fn back_to(&mut self, rows: usize, events: usize) {
+        for (key, old) in self.undo.drain(rows..).rev() {
             match old {
                 Some(row) => drop(self.plan.put(row)),
                 None => self.plan.take(&key),
             }
         }
+        self.events.truncate(events);
     }
 
     fn put(&mut self, row: Row) {
