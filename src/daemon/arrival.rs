@@ -53,7 +53,11 @@ pub(super) fn replies(scan: &mut Scan) -> Vec<(QuestionId, Reply)> {
 }
 
 fn read(arrived: Arrived, now: Time) -> Arrival {
-    let Arrived { name, hash, content } = arrived;
+    let Arrived {
+        name,
+        hash,
+        content,
+    } = arrived;
     let command = report::command_of(&name);
     let content = match content {
         Err(unreadable) => Err(refused(&name, &[Problem::new(unreadable.to_string())])),
@@ -67,21 +71,35 @@ fn read(arrived: Arrived, now: Time) -> Arrival {
             Err(problems) => Err(refused(&name, &problems)),
         },
     };
-    Arrival { name, hash, command, content }
+    Arrival {
+        name,
+        hash,
+        command,
+        content,
+    }
 }
 
 fn refused(name: &str, problems: &[Problem]) -> Refused {
-    Refused { reason: lines(problems), explanation: report::rejection(name, problems) }
+    Refused {
+        reason: lines(problems),
+        explanation: report::rejection(name, problems),
+    }
 }
 
 fn lines(problems: &[Problem]) -> String {
-    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    problems
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 fn core(name: &str, hash: &str, bytes: &[u8], report: report::Report, now: Time) -> Report {
     let mut results = printable(&report.results);
     if !report.other.is_empty() {
-        results = format!("{results}\n\n{}", printable(&report.other)).trim().to_owned();
+        results = format!("{results}\n\n{}", printable(&report.other))
+            .trim()
+            .to_owned();
     }
     let money = report.cost_usd;
     Report {
@@ -95,7 +113,11 @@ fn core(name: &str, hash: &str, bytes: &[u8], report: report::Report, now: Time)
         blocked_until: report.blocked_until,
         input_tokens: report.input_tokens,
         output_tokens: report.output_tokens,
-        cost_usd: if money.is_finite() && money >= 0.0 { money } else { 0.0 },
+        cost_usd: if money.is_finite() && money >= 0.0 {
+            money
+        } else {
+            0.0
+        },
         raw: String::from_utf8_lossy(bytes).into_owned(),
         hash: hash.to_owned(),
         received: now,

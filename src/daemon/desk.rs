@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::llm::{CommandContext, CommandKind, Language, Prompts, questions};
 use crate::plan::{
-    Attempt, CommandId, Draft, EndCommand, Issue, Kind, Plan, QuestionId, Refusal, SessionId, SessionScope, Step, Task,
-    TaskId, World, due, rules,
+    Attempt, CommandId, Draft, EndCommand, Issue, Kind, Plan, QuestionId, Refusal, SessionId,
+    SessionScope, Step, Task, TaskId, World, due, rules,
 };
 use crate::wire::command::{Command, CommandType};
 
@@ -51,7 +51,10 @@ impl Desk {
         let mut refused = BTreeSet::new();
         for _ in 0..MOST_DECISIONS {
             let steps = due(draft.plan(), world).steps;
-            let Some(step) = steps.into_iter().find(|step| step.is_decision() && !refused.contains(step)) else {
+            let Some(step) = steps
+                .into_iter()
+                .find(|step| step.is_decision() && !refused.contains(step))
+            else {
                 break;
             };
             match draft.part(|draft| self.carry_out(draft, &step)) {
@@ -73,16 +76,22 @@ impl Desk {
                 let attempt = attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))?;
                 self.issue(draft, attempt.task, Some(&attempt)).map(Some)
             }
-            Step::TimeOut(command, reason) => draft.time_out(command, reason, new_question()).map(|()| None),
+            Step::TimeOut(command, reason) => draft
+                .time_out(command, reason, new_question())
+                .map(|()| None),
             Step::JudgeByRules(command) => {
                 let attempt = draft.plan().attempt(command);
                 let attempt = attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))?;
                 let verdict = rules::judge(attempt, draft.now());
-                draft.judge(command, &verdict, new_question()).map(|()| None)
+                draft
+                    .judge(command, &verdict, new_question())
+                    .map(|()| None)
             }
             Step::Park(command) => draft.park(command).map(|()| None),
             Step::AgentAsks(command) => draft.agent_asks(command, new_question()).map(|()| None),
-            Step::AskHuman(about, task, reason) => draft.ask(new_question(), *about, *task, reason).map(|()| None),
+            Step::AskHuman(about, task, reason) => draft
+                .ask(new_question(), *about, *task, reason)
+                .map(|()| None),
             Step::EndSession(session) => Ok(Some(self.end(draft, session))),
             Step::Settle => {
                 let outcome = super::summary::by_rules(draft.plan());
@@ -92,9 +101,16 @@ impl Desk {
         }
     }
 
-    fn issue(&self, draft: &mut Draft<'_>, task: TaskId, repairs: Option<&Attempt>) -> Result<Outgoing, Refusal> {
+    fn issue(
+        &self,
+        draft: &mut Draft<'_>,
+        task: TaskId,
+        repairs: Option<&Attempt>,
+    ) -> Result<Outgoing, Refusal> {
         let plan = draft.plan();
-        let task = plan.task(task).ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
+        let task = plan
+            .task(task)
+            .ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
         let id = new_command();
         let story = story(plan, task, repairs);
         let body = self.body(plan, task, &id, story.told);
@@ -102,10 +118,18 @@ impl Desk {
             id: id.clone(),
             created_at: Some(draft.now()),
             session: story.session.clone(),
-            kind: if story.session.is_some() { CommandType::Continue } else { CommandType::New },
+            kind: if story.session.is_some() {
+                CommandType::Continue
+            } else {
+                CommandType::New
+            },
             plan: Some(plan.id().clone()),
             task: Some(task.number),
-            attempt: Some(if repairs.is_some() { task.attempts } else { task.attempts + 1 }),
+            attempt: Some(if repairs.is_some() {
+                task.attempts
+            } else {
+                task.attempts + 1
+            }),
             assignee: task.assignee.clone(),
             origin: task.origin,
             workspace: plan.head().workspace.clone(),
@@ -113,7 +137,12 @@ impl Desk {
             request_id: None,
             body,
         };
-        let issue = Issue { id: id.clone(), kind: story.kind, session: story.session, text: command.render() };
+        let issue = Issue {
+            id: id.clone(),
+            kind: story.kind,
+            session: story.session,
+            text: command.render(),
+        };
         let text = issue.text.clone();
         draft.issue(task.number, issue)?;
         Ok(Outgoing { id, text })
@@ -124,12 +153,18 @@ impl Desk {
         questions::command_body(&self.prompts, &context).unwrap_or_else(|error| {
             // Every template was rendered once when it was loaded; a task is not lost if one fails all the same.
             tracing::error!(%error, "the command template failed; the bare task is sent");
-            format!("# {} · {}\n\n## Task description\n\n{}\n", task.number, task.name, task.description)
+            format!(
+                "# {} · {}\n\n## Task description\n\n{}\n",
+                task.number, task.name, task.description
+            )
         })
     }
 
     fn report_path(&self, id: &CommandId) -> String {
-        self.reports.join(format!("report-{id}.md")).display().to_string()
+        self.reports
+            .join(format!("report-{id}.md"))
+            .display()
+            .to_string()
     }
 
     fn end(&self, draft: &mut Draft<'_>, session: &SessionId) -> Outgoing {
@@ -151,7 +186,13 @@ impl Desk {
             body: "The session is over. Nothing is to be done or reported.".to_owned(),
         };
         let text = command.render();
-        draft.end_session(session, EndCommand { id: id.clone(), text: text.clone() });
+        draft.end_session(
+            session,
+            EndCommand {
+                id: id.clone(),
+                text: text.clone(),
+            },
+        );
         Outgoing { id, text }
     }
 }
@@ -167,32 +208,66 @@ struct Story {
 fn story(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> Story {
     let session = session(plan, task);
     if let Some(attempt) = repairs {
-        let reason = attempt.rejected.as_ref().map(|rejected| rejected.reason.clone()).unwrap_or_default();
-        return Story { kind: Kind::Repair, session, told: CommandKind::Repair { reason } };
+        let reason = attempt
+            .rejected
+            .as_ref()
+            .map(|rejected| rejected.reason.clone())
+            .unwrap_or_default();
+        return Story {
+            kind: Kind::Repair,
+            session,
+            told: CommandKind::Repair { reason },
+        };
     }
     let note = task.note.clone().unwrap_or_default();
-    let last = plan.attempts_of(task.number).rev().find(|attempt| attempt.report.is_some());
+    let last = plan
+        .attempts_of(task.number)
+        .rev()
+        .find(|attempt| attempt.report.is_some());
     let failed_checks = last.map(failed_checks).unwrap_or_default();
     let own = session.as_ref().is_some_and(|_| task.attempts > 0);
     let told = match (own, last) {
-        (true, _) => CommandKind::Continue { feedback: note, note: String::new(), failed_checks },
+        (true, _) => CommandKind::Continue {
+            feedback: note,
+            note: String::new(),
+            failed_checks,
+        },
         (false, Some(last)) => CommandKind::Resume {
             earlier_command: last.text.clone(),
-            earlier_report: last.report.as_ref().map(|report| report.raw.clone()).unwrap_or_default(),
+            earlier_report: last
+                .report
+                .as_ref()
+                .map(|report| report.raw.clone())
+                .unwrap_or_default(),
             feedback: note,
             note: String::new(),
             failed_checks,
         },
         (false, None) => CommandKind::New { note },
     };
-    let kind = if session.is_some() { Kind::Continue } else { Kind::New };
-    Story { kind, session, told }
+    let kind = if session.is_some() {
+        Kind::Continue
+    } else {
+        Kind::New
+    };
+    Story {
+        kind,
+        session,
+        told,
+    }
 }
 
 /// Returns the session to go on in, if one is known: the task's own, or the plan's where the plan has one for all.
 fn session(plan: &Plan, task: &Task) -> Option<SessionId> {
-    let own = plan.attempts_of(task.number).rev().find_map(|attempt| attempt.session.clone());
-    let shared = || plan.open_sessions().last().map(|session| session.id.clone());
+    let own = plan
+        .attempts_of(task.number)
+        .rev()
+        .find_map(|attempt| attempt.session.clone());
+    let shared = || {
+        plan.open_sessions()
+            .last()
+            .map(|session| session.id.clone())
+    };
     match plan.head().policy.session {
         SessionScope::Task => own,
         SessionScope::Plan => own.or_else(shared),
@@ -200,5 +275,11 @@ fn session(plan: &Plan, task: &Task) -> Option<SessionId> {
 }
 
 fn failed_checks(attempt: &Attempt) -> Vec<crate::plan::CheckResult> {
-    attempt.checks.iter().flatten().filter(|check| !check.passed).cloned().collect()
+    attempt
+        .checks
+        .iter()
+        .flatten()
+        .filter(|check| !check.passed)
+        .cloned()
+        .collect()
 }

@@ -16,7 +16,15 @@ const DEPTH: usize = 3;
 /// Characters of each document that is quoted.
 const DOCUMENT: usize = 2_000;
 /// Folders that say nothing about a project.
-const SKIPPED: [&str; 7] = [".git", "target", "node_modules", ".venv", "__pycache__", "dist", "MISSION.md"];
+const SKIPPED: [&str; 7] = [
+    ".git",
+    "target",
+    "node_modules",
+    ".venv",
+    "__pycache__",
+    "dist",
+    "MISSION.md",
+];
 
 /// Describes a workspace. Whatever cannot be read is left out.
 pub(super) async fn of_workspace(workspace: &Path) -> String {
@@ -30,15 +38,24 @@ pub(super) async fn of_workspace(workspace: &Path) -> String {
     }
     for name in ["README.md", "AGENTS.md", "CLAUDE.md"] {
         if let Ok(text) = fs::read_to_string(workspace.join(name)) {
-            write!(facts, "\n{name} begins:\n{}\n", clip(&text, DOCUMENT)).expect("writing to a string does not fail");
+            write!(facts, "\n{name} begins:\n{}\n", clip(&text, DOCUMENT))
+                .expect("writing to a string does not fail");
         }
     }
     if workspace.join(".git").exists() {
-        let arguments: [&[&str]; 2] = [&["status", "--short", "--branch"], &["log", "--oneline", "-5"]];
+        let arguments: [&[&str]; 2] = [
+            &["status", "--short", "--branch"],
+            &["log", "--oneline", "-5"],
+        ];
         for arguments in arguments {
             if let Some(text) = git(workspace, arguments).await {
-                write!(facts, "\ngit {}:\n{}\n", arguments.join(" "), clip(&text, DOCUMENT))
-                    .expect("writing to a string does not fail");
+                write!(
+                    facts,
+                    "\ngit {}:\n{}\n",
+                    arguments.join(" "),
+                    clip(&text, DOCUMENT)
+                )
+                .expect("writing to a string does not fail");
             }
         }
     }
@@ -82,8 +99,17 @@ fn tree(root: &Path) -> String {
 }
 
 async fn git(workspace: &Path, arguments: &[&str]) -> Option<String> {
-    let argv = ["git", "--no-optional-locks"].iter().chain(arguments).map(ToString::to_string).collect();
-    let check = exec::Check { name: "git".to_owned(), argv, timeout: Duration::from_secs(5), env: Vec::new() };
+    let argv = ["git", "--no-optional-locks"]
+        .iter()
+        .chain(arguments)
+        .map(ToString::to_string)
+        .collect();
+    let check = exec::Check {
+        name: "git".to_owned(),
+        argv,
+        timeout: Duration::from_secs(5),
+        env: Vec::new(),
+    };
     let result = exec::check(&check, workspace, std::future::pending()).await?;
     result.passed.then_some(result.tail)
 }

@@ -9,8 +9,8 @@ use super::desk::{Desk, Outgoing, new_question};
 use super::steps::{Asked, Said};
 use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON};
 use crate::plan::{
-    By, CheckResult, CommandId, Draft, Head, Question, QuestionId, Refusal, SessionId, Subject, Taken, Time, Verdict,
-    World,
+    By, CheckResult, CommandId, Draft, Head, Question, QuestionId, Refusal, SessionId, Subject,
+    Taken, Time, Verdict, World,
 };
 use crate::store::StoreError;
 use crate::volumes::{Scanner, Sign, VolumesError, Withdrawal};
@@ -148,10 +148,14 @@ impl Daemon {
         if done == Withdrawal::Taken {
             // Somebody has it: the next look sees that.
             self.look_at = self.clock.now();
-            self.pace.failed(&Key::Withdraw(id.clone()), self.clock.now());
+            self.pace
+                .failed(&Key::Withdraw(id.clone()), self.clock.now());
         }
         self.commit("a command was taken back", move |draft| {
-            let recall = draft.plan().attempt(&command).is_some_and(|attempt| attempt.recall);
+            let recall = draft
+                .plan()
+                .attempt(&command)
+                .is_some_and(|attempt| attempt.recall);
             match done {
                 Withdrawal::Withdrawn => draft.withdrawn(&command),
                 Withdrawal::Taken if recall => draft.recalled(&command),
@@ -161,15 +165,25 @@ impl Daemon {
         .await
     }
 
-    async fn checked(&mut self, id: &CommandId, results: Vec<CheckResult>) -> Result<(), StoreError> {
+    async fn checked(
+        &mut self,
+        id: &CommandId,
+        results: Vec<CheckResult>,
+    ) -> Result<(), StoreError> {
         let command = id.clone();
-        self.commit("checks ran", move |draft| draft.checked(&command, results)).await
+        self.commit("checks ran", move |draft| draft.checked(&command, results))
+            .await
     }
 
     async fn asked(&mut self, subject: &Subject, asked: &Asked) -> Result<(), StoreError> {
         let (subject, asked) = (subject.clone(), asked.clone());
         self.commit("the model answered", move |draft| {
-            draft.count_ask(&asked.ask, asked.calls, asked.input_tokens, asked.output_tokens)?;
+            draft.count_ask(
+                &asked.ask,
+                asked.calls,
+                asked.input_tokens,
+                asked.output_tokens,
+            )?;
             let refused = match asked.said {
                 Ok((said, text)) => {
                     draft.answered_ask(&asked.ask, &text)?;
@@ -182,8 +196,16 @@ impl Daemon {
                 }
                 Err(error) => return draft.failed_ask(&asked.ask, &error, new_question()),
             };
-            tracing::warn!(?subject, refused, "the plan refuses what the model answered");
-            draft.refused_ask(&asked.ask, &format!("the plan refuses its answer: {refused}"), new_question())
+            tracing::warn!(
+                ?subject,
+                refused,
+                "the plan refuses what the model answered"
+            );
+            draft.refused_ask(
+                &asked.ask,
+                &format!("the plan refuses its answer: {refused}"),
+                new_question(),
+            )
         })
         .await
     }
@@ -200,7 +222,11 @@ impl Daemon {
                     self.look_at = self.look_at.min(now.plus(SOON));
                 }
                 let (began, more) = (look.began, look.more);
-                let names: Vec<String> = look.reports.iter().map(|arrival| arrival.name.clone()).collect();
+                let names: Vec<String> = look
+                    .reports
+                    .iter()
+                    .map(|arrival| arrival.name.clone())
+                    .collect();
                 if let Err(error) = self.see(*look).await {
                     for name in names {
                         scanner.forget(&name);
@@ -232,12 +258,20 @@ impl Daemon {
         }
         let (desk, world) = (self.desk.clone(), self.now_world());
         let (reports, replies) = (look.reports, look.replies);
-        let change = move |draft: &mut Draft<'_>| Ok(take(draft, reports, replies, &news, &desk, &world));
-        let effect = self.store.change(&self.settings.plan, BY, "something came in", change).await?;
+        let change =
+            move |draft: &mut Draft<'_>| Ok(take(draft, reports, replies, &news, &desk, &world));
+        let effect = self
+            .store
+            .change(&self.settings.plan, BY, "something came in", change)
+            .await?;
         self.signs = look.signs;
         self.send(effect.outgoing);
         for (name, filed) in effect.filings {
-            let at = if filed == Filed::Processed { now.plus(FILING_GRACE) } else { now };
+            let at = if filed == Filed::Processed {
+                now.plus(FILING_GRACE)
+            } else {
+                now
+            };
             self.filings.insert(name, (at, filed));
         }
         for (id, text) in effect.complaints {
@@ -261,16 +295,24 @@ impl Daemon {
             (Some(plan), Ok(report)) => {
                 let taken = self
                     .store
-                    .change(&plan, BY, "a report came while another plan was carried out", move |draft| {
-                        draft.report(&command, report)
-                    })
+                    .change(
+                        &plan,
+                        BY,
+                        "a report came while another plan was carried out",
+                        move |draft| draft.report(&command, report),
+                    )
                     .await?;
                 filing(taken)
             }
             (_, Err(refused)) => Filed::Rejected(refused.explanation),
             (None, Ok(_)) => {
-                tracing::warn!(name = arrival.name, "a report for a command that nobody issued");
-                let reason = format!("No command `{command}` was ever issued here.\n\nHint: name the report after the command's id.\n");
+                tracing::warn!(
+                    name = arrival.name,
+                    "a report for a command that nobody issued"
+                );
+                let reason = format!(
+                    "No command `{command}` was ever issued here.\n\nHint: name the report after the command's id.\n"
+                );
                 Filed::Rejected(reason)
             }
         };
@@ -309,7 +351,12 @@ fn take(
 ) -> Effect {
     let mut effect = Effect::default();
     for (id, sign) in signs {
-        let session = sign.life.session.clone().filter(|session| safe_session(session)).map(SessionId::new);
+        let session = sign
+            .life
+            .session
+            .clone()
+            .filter(|session| safe_session(session))
+            .map(SessionId::new);
         if let Err(refusal) = draft.part(|draft| draft.claim(id, session)) {
             tracing::warn!(%refusal, "a sign of life of an unknown command");
         }
@@ -337,8 +384,13 @@ fn take_report(draft: &mut Draft<'_>, arrival: Arrival, effect: &mut Effect) {
         return;
     }
     let filed = match arrival.content {
-        Ok(report) => draft.part(|draft| draft.report(&command, report)).map(filing),
-        Err(Refused { reason, explanation }) => draft
+        Ok(report) => draft
+            .part(|draft| draft.report(&command, report))
+            .map(filing),
+        Err(Refused {
+            reason,
+            explanation,
+        }) => draft
             .part(|draft| draft.reject(&command, &reason, &arrival.hash, new_question()))
             .map(|_| Filed::Rejected(explanation)),
     };
@@ -355,20 +407,31 @@ fn take_report(draft: &mut Draft<'_>, arrival: Arrival, effect: &mut Effect) {
 
 fn take_reply(draft: &mut Draft<'_>, id: QuestionId, reply: Reply, effect: &mut Effect) {
     let complaint = match reply {
-        Reply::Answer(choice, note) => {
-            draft.part(|draft| draft.answer(&id, choice, &note, "file")).err().map(|refusal| refusal.to_string())
-        }
+        Reply::Answer(choice, note) => draft
+            .part(|draft| draft.answer(&id, choice, &note, "file"))
+            .err()
+            .map(|refusal| refusal.to_string()),
         Reply::Unusable(reason) => Some(reason),
     };
     if let Some(reason) = complaint {
         let choices = draft.plan().question(&id).map(offered).unwrap_or_default();
-        effect.complaints.push((id, format!("The answer was not taken: {reason}.\n\nHint: {choices}\n")));
+        effect.complaints.push((
+            id,
+            format!("The answer was not taken: {reason}.\n\nHint: {choices}\n"),
+        ));
     }
 }
 
 fn offered(question: &Question) -> String {
-    let words: Vec<&str> = question.choices.iter().map(|choice| choice.as_str()).collect();
-    format!("write one of these behind `answer:` in the question's file: {}.", words.join(", "))
+    let words: Vec<&str> = question
+        .choices
+        .iter()
+        .map(|choice| choice.as_str())
+        .collect();
+    format!(
+        "write one of these behind `answer:` in the question's file: {}.",
+        words.join(", ")
+    )
 }
 
 fn take_effect(draft: &mut Draft<'_>, said: Said) -> Result<(), Refusal> {
@@ -395,10 +458,20 @@ fn take_effect(draft: &mut Draft<'_>, said: Said) -> Result<(), Refusal> {
             draft.judge(&command, &verdict, new_question())
         }
         Said::Edits(edits) => {
-            let reason = draft.plan().head().replan.as_ref().map(|open| open.why.clone()).unwrap_or_default();
+            let reason = draft
+                .plan()
+                .head()
+                .replan
+                .as_ref()
+                .map(|open| open.why.clone())
+                .unwrap_or_default();
             draft.replan(&edits, &reason)
         }
-        Said::Audit(audit) => draft.audited(&audit.reason, (!audit.met).then_some(audit.missing), new_question()),
+        Said::Audit(audit) => draft.audited(
+            &audit.reason,
+            (!audit.met).then_some(audit.missing),
+            new_question(),
+        ),
         Said::Summary(text) => draft.settle(&text),
     }
 }

@@ -24,7 +24,8 @@ use crate::clock::Clock;
 use crate::exec::Check;
 use crate::llm::{Language, Model, Prompts};
 use crate::plan::{
-    AttemptState, CommandId, Due, Plan, PlanId, PlanStatus, Policy, QuestionId, Step, Subject, Time, World, due,
+    AttemptState, CommandId, Due, Plan, PlanId, PlanStatus, Policy, QuestionId, Step, Subject,
+    Time, World, due,
 };
 use crate::store::{Store, StoreError};
 use crate::volumes::{Filing, Scanner, Sign, Volumes, Watch, Whereabouts, write_mission};
@@ -124,14 +125,19 @@ struct View {
 
 impl View {
     fn of(plan: &Plan, seq: i64, world: &World) -> Self {
-        let awaited = plan.open_attempts().filter(|attempt| attempt.state == AttemptState::Open);
+        let awaited = plan
+            .open_attempts()
+            .filter(|attempt| attempt.state == AttemptState::Open);
         Self {
             seq,
             status: plan.status().clone(),
             due: due(plan, world),
             awaited: awaited.map(|attempt| attempt.id.clone()).collect(),
             recalls: plan.recalls().map(|attempt| attempt.id.clone()).collect(),
-            questions: plan.open_questions().map(|question| question.id.clone()).collect(),
+            questions: plan
+                .open_questions()
+                .map(|question| question.id.clone())
+                .collect(),
         }
     }
 }
@@ -148,9 +154,14 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<End> {
     steps::make_workspace(&settings.workspace)?;
-    let (policy, workspace) = (settings.policy.clone(), settings.workspace.display().to_string());
+    let (policy, workspace) = (
+        settings.policy.clone(),
+        settings.workspace.display().to_string(),
+    );
     store
-        .change(&settings.plan, BY, "the daemon starts", move |draft| draft.start(policy, &workspace))
+        .change(&settings.plan, BY, "the daemon starts", move |draft| {
+            draft.start(policy, &workspace)
+        })
         .await?;
     let mut daemon = Daemon::new(settings, store, clock);
     daemon.take_up().await?;
@@ -219,7 +230,10 @@ impl Daemon {
         let desk = Desk {
             prompts: Arc::clone(&settings.prompts),
             language: settings.language,
-            reports: settings.volumes.path(crate::volumes::Folder::ReportsPending).into(),
+            reports: settings
+                .volumes
+                .path(crate::volumes::Folder::ReportsPending)
+                .into(),
         };
         let now = clock.now();
         let moved = store.moved();
@@ -228,7 +242,11 @@ impl Daemon {
             store,
             clock,
             desk,
-            world: World { now, started: now, ..World::default() },
+            world: World {
+                now,
+                started: now,
+                ..World::default()
+            },
             signs: BTreeMap::new(),
             running: JoinSet::new(),
             keys: HashMap::new(),
@@ -255,10 +273,24 @@ impl Daemon {
         let (open, ends) = self
             .store
             .read(&self.settings.plan, |plan, _| {
-                let open = plan.open_attempts().filter(|attempt| attempt.state == AttemptState::Open);
-                let open: Vec<_> = open.map(|attempt| Outgoing { id: attempt.id.clone(), text: attempt.text.clone() }).collect();
+                let open = plan
+                    .open_attempts()
+                    .filter(|attempt| attempt.state == AttemptState::Open);
+                let open: Vec<_> = open
+                    .map(|attempt| Outgoing {
+                        id: attempt.id.clone(),
+                        text: attempt.text.clone(),
+                    })
+                    .collect();
                 let ends = plan.sessions().filter_map(|session| session.end.clone());
-                (open, ends.map(|end| Outgoing { id: end.id, text: end.text }).collect::<Vec<_>>())
+                (
+                    open,
+                    ends.map(|end| Outgoing {
+                        id: end.id,
+                        text: end.text,
+                    })
+                    .collect::<Vec<_>>(),
+                )
             })
             .await?;
         let volumes = &self.settings.volumes;
@@ -278,7 +310,12 @@ impl Daemon {
         self.shown = volumes.questions()?.into_iter().collect();
         for id in withdrawn {
             self.store
-                .change(&self.settings.plan, BY, "the command had been taken back", move |draft| draft.withdrawn(&id))
+                .change(
+                    &self.settings.plan,
+                    BY,
+                    "the command had been taken back",
+                    move |draft| draft.withdrawn(&id),
+                )
                 .await?;
         }
         Ok(())
@@ -292,7 +329,11 @@ impl Daemon {
         if view.due.steps.iter().any(Step::is_decision) {
             let (desk, world) = (self.desk.clone(), self.world.clone());
             let change = move |draft: &mut crate::plan::Draft<'_>| Ok(desk.decide(draft, &world));
-            match self.store.change(&self.settings.plan, BY, "decided what was due", change).await {
+            match self
+                .store
+                .change(&self.settings.plan, BY, "decided what was due", change)
+                .await
+            {
                 Ok(outgoing) => self.send(outgoing),
                 Err(StoreError::Database(error)) => self.trouble("the store", &error),
                 Err(error) => return Err(error.into()),
@@ -305,7 +346,11 @@ impl Daemon {
 
     async fn view(&mut self) -> Result<View, StoreError> {
         let world = self.world.clone();
-        self.store.read(&self.settings.plan, move |plan, seq| View::of(plan, seq, &world)).await
+        self.store
+            .read(&self.settings.plan, move |plan, seq| {
+                View::of(plan, seq, &world)
+            })
+            .await
     }
 
     fn send(&mut self, outgoing: Vec<Outgoing>) {
@@ -316,12 +361,16 @@ impl Daemon {
     }
 
     fn publish(&mut self) {
-        let commands: Vec<(CommandId, String)> =
-            self.outgoing.iter().map(|(id, text)| (id.clone(), text.clone())).collect();
+        let commands: Vec<(CommandId, String)> = self
+            .outgoing
+            .iter()
+            .map(|(id, text)| (id.clone(), text.clone()))
+            .collect();
         for (id, text) in commands {
             let volumes = self.settings.volumes.clone();
             self.spawn(Key::Publish(id.clone()), async move {
-                steps::blocking(move || volumes.publish(&id, &text).map(|()| Input::Published(id))).await
+                steps::blocking(move || volumes.publish(&id, &text).map(|()| Input::Published(id)))
+                    .await
             });
         }
     }
@@ -390,7 +439,11 @@ impl Daemon {
     }
 
     fn ask(&mut self, subject: &Subject) {
-        let (settings, store, subject) = (Arc::clone(&self.settings), self.store.clone(), subject.clone());
+        let (settings, store, subject) = (
+            Arc::clone(&self.settings),
+            self.store.clone(),
+            subject.clone(),
+        );
         self.spawn(Key::Ask(subject.clone()), async move {
             let Some(models) = &settings.models else {
                 anyhow::bail!("no language model is configured");
@@ -401,7 +454,12 @@ impl Daemon {
     }
 
     fn show_questions(&mut self, view: &View) {
-        let new: Vec<QuestionId> = view.questions.iter().filter(|id| !self.shown.contains(id)).cloned().collect();
+        let new: Vec<QuestionId> = view
+            .questions
+            .iter()
+            .filter(|id| !self.shown.contains(id))
+            .cloned()
+            .collect();
         for id in new {
             let (settings, store) = (Arc::clone(&self.settings), self.store.clone());
             self.spawn(Key::ShowQuestion(id.clone()), async move {
@@ -422,11 +480,21 @@ impl Daemon {
                 .await
             });
         }
-        let old: Vec<QuestionId> = self.shown.iter().filter(|id| !view.questions.contains(id)).cloned().collect();
+        let old: Vec<QuestionId> = self
+            .shown
+            .iter()
+            .filter(|id| !view.questions.contains(id))
+            .cloned()
+            .collect();
         for id in old {
             let volumes = self.settings.volumes.clone();
             self.spawn(Key::FileQuestion(id.clone()), async move {
-                steps::blocking(move || volumes.file_question(&id).map(|()| Input::QuestionFiled(id))).await
+                steps::blocking(move || {
+                    volumes
+                        .file_question(&id)
+                        .map(|()| Input::QuestionFiled(id))
+                })
+                .await
             });
         }
     }
@@ -448,7 +516,9 @@ impl Daemon {
                         Filed::Stale => Filing::Stale,
                         Filed::Rejected(explanation) => Filing::Rejected(explanation),
                     };
-                    volumes.file_report(&name, filing).map(|()| Input::Filed(name))
+                    volumes
+                        .file_report(&name, filing)
+                        .map(|()| Input::Filed(name))
                 })
                 .await
             });
@@ -467,11 +537,21 @@ impl Daemon {
         if at > self.world.now && !view.status.settled() {
             return self.wake_by(at);
         }
-        let (settings, store, now) = (Arc::clone(&self.settings), self.store.clone(), self.world.now);
+        let (settings, store, now) = (
+            Arc::clone(&self.settings),
+            self.store.clone(),
+            self.world.now,
+        );
         self.spawn(Key::Mission, async move {
-            let (text, seq) =
-                store.read(&settings.plan, move |plan, seq| (mission::render(plan, now), seq)).await?;
-            steps::blocking(move || write_mission(&settings.workspace, &text).map(|()| Input::MissionWritten(seq))).await
+            let (text, seq) = store
+                .read(&settings.plan, move |plan, seq| {
+                    (mission::render(plan, now), seq)
+                })
+                .await?;
+            steps::blocking(move || {
+                write_mission(&settings.workspace, &text).map(|()| Input::MissionWritten(seq))
+            })
+            .await
         });
     }
 
@@ -484,17 +564,20 @@ impl Daemon {
         };
         self.look_at = self.world.now.plus(SAFETY_LOOK);
         self.watch.check();
-        let (awaited, questions, began) = (view.awaited.clone(), view.questions.clone(), self.world.now);
+        let (awaited, questions, began) =
+            (view.awaited.clone(), view.questions.clone(), self.world.now);
         self.spawn(Key::Scan, async move {
             let look = move || {
-                let found = scanner.scan(&awaited, &questions).map(|mut scan| input::Look {
-                    reports: arrival::reports(&mut scan, began),
-                    replies: arrival::replies(&mut scan),
-                    signs: scan.signs,
-                    waiting: scan.waiting,
-                    more: scan.more,
-                    began,
-                });
+                let found = scanner
+                    .scan(&awaited, &questions)
+                    .map(|mut scan| input::Look {
+                        reports: arrival::reports(&mut scan, began),
+                        replies: arrival::replies(&mut scan),
+                        signs: scan.signs,
+                        waiting: scan.waiting,
+                        more: scan.more,
+                        began,
+                    });
                 Input::Looked(Box::new(scanner), found.map(Box::new))
             };
             Ok(tokio::task::spawn_blocking(look).await?)
@@ -502,7 +585,11 @@ impl Daemon {
     }
 
     /// Starts an act unless it is under way or has just failed.
-    fn spawn(&mut self, key: Key, act: impl Future<Output = anyhow::Result<Input>> + Send + 'static) {
+    fn spawn(
+        &mut self,
+        key: Key,
+        act: impl Future<Output = anyhow::Result<Input>> + Send + 'static,
+    ) {
         if !self.pace.ready(&key, self.world.now) || !self.under_way.insert(key.clone()) {
             return;
         }
@@ -552,9 +639,12 @@ impl Daemon {
             return Some(End::NoPlan);
         }
         let paused = matches!(view.status, PlanStatus::Paused(_));
-        let stuck = view.due.look_again.is_none() && !view.due.rescan && (paused || !view.questions.is_empty());
+        let stuck = view.due.look_again.is_none()
+            && !view.due.rescan
+            && (paused || !view.questions.is_empty());
         let shown = view.questions.iter().all(|id| self.shown.contains(id));
         let looked = self.world.scan_began.is_some();
-        (self.settings.patience == Patience::Leave && stuck && shown && looked && told).then_some(End::Waits)
+        (self.settings.patience == Patience::Leave && stuck && shown && looked && told)
+            .then_some(End::Waits)
     }
 }

@@ -26,7 +26,11 @@ impl Pace {
 
     /// Returns when the next act that waits may be started.
     pub fn next(&self, now: Time) -> Option<Time> {
-        self.waits.values().map(|(_, until)| *until).filter(|until| *until > now).min()
+        self.waits
+            .values()
+            .map(|(_, until)| *until)
+            .filter(|until| *until > now)
+            .min()
     }
 
     /// Lets an act that failed wait.
@@ -46,6 +50,9 @@ impl Pace {
 
     /// Tells whether a trouble has not been told since it began.
     pub fn new_trouble(&mut self, what: &str, error: &str) -> bool {
-        self.told.insert(what.to_owned(), error.to_owned()).as_deref() != Some(error)
+        self.told
+            .insert(what.to_owned(), error.to_owned())
+            .as_deref()
+            != Some(error)
     }
 }

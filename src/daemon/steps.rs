@@ -61,10 +61,15 @@ pub(super) async fn ask(
     let checks: Vec<String> = settings.checks.keys().cloned().collect();
     let about = subject.clone();
     let begun = store
-        .change(&settings.plan, super::BY, "a model is asked", move |draft| {
-            let ask = draft.begin_ask(&about)?;
-            Ok((ask, build(draft.plan(), &about, &prompts, &facts, &checks)?))
-        })
+        .change(
+            &settings.plan,
+            super::BY,
+            "a model is asked",
+            move |draft| {
+                let ask = draft.begin_ask(&about)?;
+                Ok((ask, build(draft.plan(), &about, &prompts, &facts, &checks)?))
+            },
+        )
         .await;
     let (ask, asking) = match begun {
         Ok((ask, asking)) => (ask, asking.map_err(|error| anyhow!("{error}"))?),
@@ -74,7 +79,10 @@ pub(super) async fn ask(
     let asked = match asking {
         Asking::Plan(question) => put(&models.plan, &question, Said::Plan).await,
         Asking::Judge(command, question) => {
-            put(&models.judge, &question, |judgement| Said::Judgement(command, judgement)).await
+            put(&models.judge, &question, |judgement| {
+                Said::Judgement(command, judgement)
+            })
+            .await
         }
         Asking::Replan(question) => put(&models.plan, &question, Said::Edits).await,
         Asking::Audit(question) => put(&models.judge, &question, Said::Audit).await,
@@ -109,7 +117,13 @@ fn explain(error: &AskError) -> String {
 
 type Built = Result<Asking, crate::llm::PromptError>;
 
-fn build(plan: &Plan, subject: &Subject, prompts: &Prompts, facts: &str, checks: &[String]) -> Result<Built, Refusal> {
+fn build(
+    plan: &Plan,
+    subject: &Subject,
+    prompts: &Prompts,
+    facts: &str,
+    checks: &[String],
+) -> Result<Built, Refusal> {
     let head = plan.head();
     Ok(match subject {
         Subject::Plan => {
@@ -132,9 +146,13 @@ fn build(plan: &Plan, subject: &Subject, prompts: &Prompts, facts: &str, checks:
                 .filter_map(|other| other.report.as_ref())
                 .map(|report| clip(&report.raw, STALE))
                 .collect();
-            let facts = questions::JudgeFacts { changed_files: None, stale_reports: stale };
+            let facts = questions::JudgeFacts {
+                changed_files: None,
+                stale_reports: stale,
+            };
             let command = command.clone();
-            questions::judge(prompts, plan, task, attempt, &facts).map(|question| Asking::Judge(command, question))
+            questions::judge(prompts, plan, task, attempt, &facts)
+                .map(|question| Asking::Judge(command, question))
         }
         Subject::Replan => {
             let open = head.replan.as_ref().ok_or(Refusal::UnknownAsk)?;
@@ -146,14 +164,23 @@ fn build(plan: &Plan, subject: &Subject, prompts: &Prompts, facts: &str, checks:
 }
 
 /// Runs the checks of a reported attempt, one after the other.
-pub(super) async fn check(settings: &Settings, store: &Store, command: &CommandId) -> anyhow::Result<Vec<CheckResult>> {
+pub(super) async fn check(
+    settings: &Settings,
+    store: &Store,
+    command: &CommandId,
+) -> anyhow::Result<Vec<CheckResult>> {
     let id = command.clone();
     let names = store
         .read(&settings.plan, move |plan, _| {
-            let task = plan.attempt(&id).and_then(|attempt| plan.task(attempt.task));
+            let task = plan
+                .attempt(&id)
+                .and_then(|attempt| plan.task(attempt.task));
             let own = task.map(|task| task.checks.clone()).unwrap_or_default();
             let mut names = plan.head().policy.checks.clone();
-            names.extend(own.into_iter().filter(|name| !plan.head().policy.checks.contains(name)));
+            names.extend(
+                own.into_iter()
+                    .filter(|name| !plan.head().policy.checks.contains(name)),
+            );
             names
         })
         .await?;
@@ -184,5 +211,6 @@ pub(super) async fn blocking<T: Send + 'static>(
 
 /// Makes the folder that agents work in.
 pub(super) fn make_workspace(workspace: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(workspace).with_context(|| format!("failed to make the workspace `{}`", workspace.display()))
+    std::fs::create_dir_all(workspace)
+        .with_context(|| format!("failed to make the workspace `{}`", workspace.display()))
 }

@@ -19,7 +19,9 @@ impl Volumes {
         let mut ids = Vec::new();
         for entry in fs::read_dir(&folder).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
-            let id = name.to_str().and_then(|name| name.strip_prefix("question-")?.strip_suffix(".md"));
+            let id = name
+                .to_str()
+                .and_then(|name| name.strip_prefix("question-")?.strip_suffix(".md"));
             ids.extend(id.filter(|id| safe_name(id)).map(QuestionId::new));
         }
         Ok(ids)

@@ -4,8 +4,8 @@
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    About, Ask, AskId, EndCommand, Head, PlanStatus, Policy, Question, QuestionId, Replan, SessionId,
-    Subject, Task, TaskId, TaskStatus,
+    About, Ask, AskId, EndCommand, Head, PlanStatus, Policy, Question, QuestionId, Replan,
+    SessionId, Subject, Task, TaskId, TaskStatus,
 };
 use crate::plan::state::Row;
 
@@ -412,7 +412,12 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// Nothing was asked under that id.
-    pub fn refused_ask(&mut self, id: &AskId, reason: &str, question: QuestionId) -> Result<(), Refusal> {
+    pub fn refused_ask(
+        &mut self,
+        id: &AskId,
+        reason: &str,
+        question: QuestionId,
+    ) -> Result<(), Refusal> {
         let mut ask = self.plan.ask(id).cloned().ok_or(Refusal::UnknownAsk)?;
         ask.answered = None;
         self.put(Row::Ask(ask));
