@@ -1,7 +1,14 @@
 //! plan-agent: a daemon that has a language model plan a goal, hands the tasks to coding agents as files, judges every
 //! report, and loses nothing on the way. Modules in reading order; each depends only on those above it.
 
-pub mod exec;
 pub mod plan;
-pub mod volumes;
+
 pub mod wire;
+
+pub mod volumes;
+
+pub mod exec;
+
+pub mod agents;
+
+pub mod worker;
