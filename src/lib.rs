@@ -5,6 +5,8 @@ pub mod plan;
 
 pub mod wire;
 
+pub mod config;
+
 pub mod clock;
 
 pub mod store;
@@ -13,6 +15,10 @@ pub mod volumes;
 
 pub mod exec;
 
+pub mod agents;
+
 pub mod llm;
+
+pub mod worker;
 
 pub mod daemon;
