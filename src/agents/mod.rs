@@ -83,18 +83,26 @@ pub struct Refusal {
 }
 
 impl Agent {
-    /// Finds an agent by its name. `argv` is what the person gave after `--`; `allow_shell` lets the shell run what a
-    /// model wrote.
+    /// Finds an agent by its name; `argv` is what the person gave after `--`.
     ///
     /// # Errors
     /// When there is no such agent, or it does not go with the command line.
-    pub fn new(name: &str, argv: Vec<String>, allow_shell: bool) -> Result<Self, AgentError> {
+    pub fn new(name: &str, argv: Vec<String>) -> Result<Self, AgentError> {
         match name {
-            "shell" if argv.is_empty() => Ok(Self::Shell(Shell { allow_shell })),
+            "shell" if argv.is_empty() => Ok(Self::Shell(Shell { allow_shell: false })),
             "shell" => Err(AgentError::CommandLine),
             "command" if argv.is_empty() => Err(AgentError::NoCommandLine),
             "command" => Ok(Self::Command(Template::new(argv))),
             unknown => Err(AgentError::Unknown(unknown.to_owned())),
+        }
+    }
+
+    /// Lets the shell run what a model wrote, too; nothing changes for other agents.
+    #[must_use]
+    pub fn allow_shell(self) -> Self {
+        match self {
+            Self::Shell(_) => Self::Shell(Shell { allow_shell: true }),
+            other => other,
         }
     }
 
@@ -165,4 +173,28 @@ impl<'a> Job<'a> {
 
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_are_known_by_name() {
+        let agent = |name, argv: &[&str]| {
+            Agent::new(name, argv.iter().map(ToString::to_string).collect())
+                .map(|agent| agent.name())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(agent("shell", &[]), Ok("shell"));
+        assert_eq!(agent("command", &["cat"]), Ok("command"));
+        for (name, argv, says) in [
+            ("command", [].as_slice(), "needs a command line"),
+            ("shell", &["cat"], "takes no command line"),
+            ("clippy", &[], "unknown agent `clippy`"),
+        ] {
+            let error = agent(name, argv).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
 }

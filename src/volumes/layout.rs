@@ -107,31 +107,37 @@ impl Volumes {
     /// Names the first folder that cannot be made or written to.
     pub fn open(root: &Path) -> Result<Self, VolumesError> {
         let volumes = Self::at(root)?;
-        for folder in Folder::ALL {
-            volumes.make(folder)?;
-        }
-        for temp in TEMP {
-            volumes.make_at(&volumes.root.join(temp), 0o777)?;
+        volumes.make_missing()?;
+        for path in volumes.folders() {
+            let access = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+            rustix::fs::access(&path, access)
+                .map_err(|error| VolumesError::new("write to the folder", &path, error.into()))?;
         }
         Ok(volumes)
     }
 
-    /// Makes a folder if it is missing and checks that it can be written to.
-    pub(super) fn make(&self, folder: Folder) -> Result<(), VolumesError> {
-        // What agents print may hold anything; nobody else needs to read it.
-        let mode = if folder == Folder::Logs { 0o700 } else { 0o777 };
-        self.make_at(&self.path(folder), mode)
+    /// Makes the folders that are missing and returns which.
+    pub(super) fn make_missing(&self) -> Result<Vec<PathBuf>, VolumesError> {
+        let logs = self.path(Folder::Logs);
+        let missing: Vec<_> = self.folders().filter(|path| !path.is_dir()).collect();
+        for path in &missing {
+            // What agents print may hold anything; nobody else needs to read it.
+            let mode = if *path == logs { 0o700 } else { 0o777 };
+            fs::DirBuilder::new()
+                .recursive(true)
+                .mode(mode)
+                .create(path)
+                .map_err(|error| VolumesError::new("make the folder", path, error))?;
+        }
+        Ok(missing)
     }
 
-    fn make_at(&self, path: &Path, mode: u32) -> Result<(), VolumesError> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(mode)
-            .create(path)
-            .map_err(|error| VolumesError::new("make the folder", path, error))?;
-        let access = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
-        rustix::fs::access(path, access)
-            .map_err(|error| VolumesError::new("write to the folder", path, error.into()))
+    fn folders(&self) -> impl Iterator<Item = PathBuf> {
+        Folder::ALL
+            .into_iter()
+            .map(Folder::as_str)
+            .chain(TEMP)
+            .map(|folder| self.root.join(folder))
     }
 
     /// Returns the absolute root.

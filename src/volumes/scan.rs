@@ -26,6 +26,11 @@ const MOST_BYTES: usize = 8 * 1024 * 1024;
 /// Names that are none of ours (`~`, `.swp`, half-written) get that long to go away.
 const STRANGER: Duration = Duration::from_secs(60);
 
+/// A person's file that has not changed for so long is looked at.
+const QUESTION_QUIET: Duration = Duration::from_millis(300);
+/// Keeps an empty folder in a git repository.
+const KEEPER: &str = ".gitkeep";
+
 /// What one look found.
 #[derive(Debug, Default)]
 pub struct Scan {
@@ -167,6 +172,7 @@ impl Scanner {
     }
 
     fn list(&mut self) -> Result<(), VolumesError> {
+        let begun = Instant::now();
         let folder = self.volumes.path(Folder::ReportsPending);
         let failed = |error| VolumesError::new("list", &folder, error);
         let entries = match fs::read_dir(&folder) {
@@ -187,13 +193,16 @@ impl Scanner {
                 .is_ok()
         };
         self.reports.retain(|name, _| listed(name));
-        self.hints.keep(listed);
+        self.hints.keep(listed, begun);
         self.listed = names.into();
         Ok(())
     }
 
     fn look_at_report(&mut self, name: &str) -> Found {
         let path = self.volumes.path(Folder::ReportsPending).join(name);
+        if name == KEEPER {
+            return Found::Nothing;
+        }
         // Gone since it was listed: not there, then.
         let Ok(metadata) = fs::symlink_metadata(&path) else {
             return Found::Nothing;
@@ -282,8 +291,10 @@ impl Scanner {
             return;
         }
         // An editor may save in place: half an answer is no answer.
-        let quiet = QUESTION_QUIET;
-        if now.duration_since(seen.since) < quiet && age(&metadata).is_none_or(|age| age < quiet) {
+        let still = now
+            .duration_since(seen.since)
+            .max(age(&metadata).unwrap_or_default());
+        if still < QUESTION_QUIET {
             scan.waiting = true;
             return;
         }
@@ -302,9 +313,6 @@ impl Scanner {
         }
     }
 }
-
-/// A person's file that has not changed for so long is looked at.
-const QUESTION_QUIET: Duration = Duration::from_millis(300);
 
 enum Found {
     Nothing,
@@ -612,6 +620,7 @@ mod tests {
             "notes.md",
             "4913",
             "report-.md",
+            KEEPER,
         ] {
             given.arrive(name, "text");
         }

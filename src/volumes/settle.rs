@@ -52,8 +52,10 @@ impl Hints {
         self.heard().get(name).copied()
     }
 
-    pub(super) fn keep(&self, listed: impl Fn(&str) -> bool) {
-        self.heard().retain(|name, _| listed(name));
+    /// Drops what is known of files that a listing begun at that moment does not have.
+    pub(super) fn keep(&self, listed: impl Fn(&str) -> bool, begun: Instant) {
+        self.heard()
+            .retain(|name, (_, at)| *at >= begun || listed(name));
     }
 
     fn heard(&self) -> MutexGuard<'_, HashMap<String, (Phase, Instant)>> {
@@ -177,7 +179,9 @@ mod tests {
         assert_eq!(hints.heard().len(), MOST_NAMES);
         hints.note("report-0.md", Phase::Closed, now);
         assert_eq!(hints.get("report-0.md"), Some((Phase::Closed, now)));
-        hints.keep(|name| name == "report-0.md");
+        hints.keep(|_| false, now);
+        assert_eq!(hints.heard().len(), MOST_NAMES);
+        hints.keep(|name| name == "report-0.md", Instant::now());
         assert_eq!(hints.heard().len(), 1);
         hints.lose();
         assert_eq!(hints.get("report-0.md"), None);

@@ -45,8 +45,6 @@ pub struct Watch {
 #[derive(Debug)]
 struct Watched {
     path: PathBuf,
-    /// Which folder of the volumes it is; the root is none.
-    folder: Option<Folder>,
     /// The inode that is watched, if any.
     inode: Option<u64>,
 }
@@ -66,21 +64,13 @@ impl Watch {
     fn of(volumes: &Volumes, folders: &[Folder], root: bool, wake: Arc<Notify>) -> Self {
         let hints = Hints::default();
         let gone = Gone::default();
-        let root = root.then(|| Watched {
-            path: volumes.root().to_owned(),
-            folder: None,
-            inode: None,
-        });
-        let folders = folders.iter().map(|folder| Watched {
-            path: volumes.path(*folder),
-            folder: Some(*folder),
-            inode: None,
-        });
-        let watched: Vec<_> = root.into_iter().chain(folders).collect();
+        let root = root.then(|| volumes.root().to_owned());
+        let folders = folders.iter().map(|folder| volumes.path(*folder));
+        let paths: Vec<_> = root.into_iter().chain(folders).collect();
         let hear = Hear {
             reports: volumes.path(Folder::ReportsPending),
             root: volumes.root().to_owned(),
-            folders: watched.iter().map(|watched| watched.path.clone()).collect(),
+            folders: paths.clone(),
             hints: hints.clone(),
             gone: Arc::clone(&gone),
             wake: Arc::clone(&wake),
@@ -88,7 +78,10 @@ impl Watch {
         let watcher = notify::recommended_watcher(move |event| hear.hear(event));
         let mut watch = Self {
             volumes: volumes.clone(),
-            watched,
+            watched: paths
+                .into_iter()
+                .map(|path| Watched { path, inode: None })
+                .collect(),
             hints,
             gone,
             wake,
@@ -97,7 +90,7 @@ impl Watch {
         };
         match watcher {
             Ok(watcher) => watch.watcher = Some(watcher),
-            Err(error) => watch.complain(volumes.root(), &error),
+            Err(error) => watch.complain(&error),
         }
         watch.check();
         watch
@@ -116,30 +109,26 @@ impl Watch {
     /// Makes folders again that are gone and watches those again that are new. To be called every few seconds: a
     /// folder that was removed or moved away sends no further event.
     pub fn check(&mut self) {
-        let mut well = true;
+        match self.volumes.make_missing() {
+            Ok(made) => {
+                for folder in made {
+                    tracing::warn!(folder = %folder.display(), "made again: it was gone");
+                }
+            }
+            Err(error) => self.complain(&error),
+        }
+        let mut well = self.watcher.is_some();
         for index in 0..self.watched.len() {
             well &= self.check_one(index);
         }
-        if well && self.watcher.is_some() {
+        if well {
             self.faulty = false;
         }
     }
 
     fn check_one(&mut self, index: usize) -> bool {
-        let Watched {
-            path,
-            folder,
-            inode,
-        } = &self.watched[index];
-        let (path, folder, before) = (path.clone(), *folder, *inode);
-        if let Some(folder) = folder
-            && !path.is_dir()
-        {
-            match self.volumes.make(folder) {
-                Ok(()) => tracing::warn!(folder = %path.display(), "made again: it was gone"),
-                Err(error) => self.complain(&path, &error),
-            }
-        }
+        let Watched { path, inode } = &self.watched[index];
+        let (path, before) = (path.clone(), *inode);
         let now = fs::metadata(&path).ok().map(|metadata| metadata.ino());
         let removed = locked(&self.gone).remove(&path);
         if now.is_some() && now == before && !removed {
@@ -162,19 +151,18 @@ impl Watch {
                 true
             }
             Err(error) => {
-                self.complain(&path, &error);
+                self.complain(&error);
                 false
             }
         }
     }
 
-    fn complain(&mut self, path: &Path, error: &dyn std::error::Error) {
+    fn complain(&mut self, error: &dyn std::error::Error) {
         if !self.faulty {
             self.faulty = true;
             tracing::warn!(
-                folder = %path.display(),
                 %error,
-                "cannot be watched: changes are found by looking every few seconds"
+                "not every folder can be watched: changes are found by looking every few seconds"
             );
         }
     }
@@ -365,6 +353,48 @@ mod tests {
                 given.watch.check();
             }
         }
+    }
+
+    #[tokio::test]
+    async fn a_report_written_slowly_in_place_is_read_once_and_whole() {
+        use std::io::Write;
+
+        let given = Given::new();
+        let mut scanner = Scanner::new(&given.volumes, given.watch.hints());
+        let mut file = fs::File::create(given.report()).unwrap();
+        for _ in 0..200 {
+            file.write_all(b"x").unwrap();
+            assert!(scanner.scan(&[], &[]).unwrap().reports.is_empty());
+        }
+        drop(file);
+        let mut found = Vec::new();
+        let end = Instant::now() + LONG;
+        while found.is_empty() && Instant::now() < end {
+            found = scanner.scan(&[], &[]).unwrap().reports;
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(found[0].content.as_ref().unwrap().len(), 200);
+        assert!(scanner.scan(&[], &[]).unwrap().reports.is_empty());
+    }
+
+    #[tokio::test]
+    async fn of_a_flood_that_overflows_the_events_nothing_is_missed() {
+        let given = Given::new();
+        let mut scanner = Scanner::new(&given.volumes, given.watch.hints());
+        let folder = given.volumes.path(Folder::ReportsPending);
+        for number in 0..20_000 {
+            fs::write(folder.join(format!("report-task-{number:05}.md")), "x").unwrap();
+        }
+        let mut found = 0;
+        let end = Instant::now() + LONG;
+        while found < 20_000 && Instant::now() < end {
+            let scan = scanner.scan(&[], &[]).unwrap();
+            found += scan.reports.len();
+            if !scan.more {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+        assert_eq!(found, 20_000);
     }
 
     #[tokio::test]

@@ -44,7 +44,7 @@ impl Claim {
         id: &CommandId,
         agent: &str,
     ) -> Result<Option<Self>, VolumesError> {
-        let Some((claim, before)) = Self::lock(volumes, id)? else {
+        let Some((claim, before)) = Self::lock(volumes, id, false)? else {
             return Ok(None);
         };
         let taken = volumes.command(Folder::CommandsProcessed, id).exists();
@@ -59,7 +59,7 @@ impl Claim {
     }
 
     fn take(volumes: &Volumes, id: &CommandId, agent: &str) -> Result<Option<Self>, VolumesError> {
-        let Some((mut claim, _)) = Self::lock(volumes, id)? else {
+        let Some((mut claim, _)) = Self::lock(volumes, id, true)? else {
             return Ok(None);
         };
         claim.sign(agent)?;
@@ -80,16 +80,26 @@ impl Claim {
         }
     }
 
-    /// Locks a command's claim and returns with it who signed it before. `None` if somebody else has it.
-    fn lock(volumes: &Volumes, id: &CommandId) -> Result<Option<(Self, String)>, VolumesError> {
+    /// Locks a command's claim and returns with it who signed it before. `None` if somebody else has it, or if there
+    /// is none and none is to be made.
+    fn lock(
+        volumes: &Volumes,
+        id: &CommandId,
+        make: bool,
+    ) -> Result<Option<(Self, String)>, VolumesError> {
         let path = lock_path(volumes, id);
         let locked = || -> io::Result<Option<(File, String)>> {
-            let mut file = OpenOptions::new()
+            let opened = OpenOptions::new()
                 .read(true)
                 .write(true)
-                .create(true)
+                .create(make)
                 .truncate(false)
-                .open(&path)?;
+                .open(&path);
+            let mut file = match opened {
+                // Finished by its worker since it was listed.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !make => return Ok(None),
+                opened => opened?,
+            };
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),
@@ -127,10 +137,10 @@ impl Claim {
 
     /// Lets go of a command that needs nothing more, and removes what it had in `active/`.
     pub(super) fn finish(self) -> Result<(), VolumesError> {
-        self.volumes.rest(&self.id)?;
-        // Last: until then the command counts as left behind.
+        // First: without it the command does not count as left behind, whatever else remains.
         let path = lock_path(&self.volumes, &self.id);
-        fs::remove_file(&path).map_err(|error| VolumesError::new("remove", &path, error))
+        fs::remove_file(&path).map_err(|error| VolumesError::new("remove", &path, error))?;
+        self.volumes.rest(&self.id)
     }
 }
 

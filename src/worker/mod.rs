@@ -131,12 +131,12 @@ mod tests {
     }
 
     fn shell() -> Agent {
-        Agent::new("shell", vec![], false).unwrap()
+        Agent::new("shell", vec![]).unwrap()
     }
 
     fn command(argv: &[&str]) -> Agent {
         let argv = argv.iter().map(ToString::to_string).collect();
-        Agent::new("command", argv, false).unwrap()
+        Agent::new("command", argv).unwrap()
     }
 
     async fn until(what: &str, mut holds: impl FnMut() -> bool) {

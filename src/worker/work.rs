@@ -92,6 +92,9 @@ impl Worker {
         if self.volumes.reported(id)? {
             return Ok(None);
         }
+        if self.volumes.cancel_mark(id).exists() {
+            return Err(Halt::Cancelled);
+        }
         let job = Job::new(&self.volumes, &command);
         let steps = match self.agent.steps(&job) {
             Ok(steps) => steps,
