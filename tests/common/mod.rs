@@ -1,0 +1,3 @@
+//! What the tests from outside share.
+
+pub mod env;

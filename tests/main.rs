@@ -1,0 +1,4 @@
+//! Every test from outside, in one binary.
+
+mod cli;
+mod common;
