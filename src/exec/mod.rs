@@ -7,4 +7,4 @@ mod output;
 
 pub use checks::{Check, check};
 pub use group::{ExecError, GRACE, Outcome, Spec, Stdin, environment, run, stop_group};
-pub use output::{Output, alive, tail};
+pub use output::{Output, alive};

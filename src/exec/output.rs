@@ -5,7 +5,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
 /// The two files of a child's output, added to at their ends.
@@ -13,7 +13,6 @@ use std::time::SystemTime;
 pub struct Output {
     pub(super) out: File,
     pub(super) err: File,
-    paths: Option<(PathBuf, PathBuf)>,
 }
 
 impl Output {
@@ -31,13 +30,9 @@ impl Output {
                 .mode(0o600)
                 .open(path)
         };
-        let (opened_out, opened_err) = (open(out)?, open(err)?);
-        match opened_err.try_lock() {
-            Ok(()) => Ok(Some(Self {
-                out: opened_out,
-                err: opened_err,
-                paths: Some((out.to_owned(), err.to_owned())),
-            })),
+        let (out, err) = (open(out)?, open(err)?);
+        match err.try_lock() {
+            Ok(()) => Ok(Some(Self { out, err })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
@@ -51,19 +46,12 @@ impl Output {
         let out = tempfile::tempfile()?;
         rustix::fs::fcntl_setfl(&out, rustix::fs::OFlags::APPEND)?;
         let err = out.try_clone()?;
-        Ok(Self {
-            out,
-            err,
-            paths: None,
-        })
+        Ok(Self { out, err })
     }
 
     /// Returns the lengths of the two files, to tell later what has been added.
-    ///
-    /// # Errors
-    /// What the file system says.
-    pub fn lengths(&self) -> io::Result<[u64; 2]> {
-        Ok([self.out.metadata()?.len(), self.err.metadata()?.len()])
+    pub fn lengths(&self) -> [u64; 2] {
+        [&self.out, &self.err].map(|file| file.metadata().map_or(0, |metadata| metadata.len()))
     }
 
     /// Returns the end of what was added to the standard output since it had this length.
@@ -81,13 +69,6 @@ impl Output {
         let written = |file: &File| file.metadata().and_then(|data| data.modified()).ok();
         written(&self.out).max(written(&self.err))
     }
-
-    /// Returns the paths of the standard output's and the standard error's file, unless they have none.
-    pub fn paths(&self) -> Option<(&Path, &Path)> {
-        self.paths
-            .as_ref()
-            .map(|(out, err)| (out.as_path(), err.as_path()))
-    }
 }
 
 /// Tells whether a process still runs that was started with this file as its standard error.
@@ -98,7 +79,7 @@ pub fn alive(err: &Path) -> bool {
 
 /// Returns the last `cap` bytes of a file that come after its first `from` bytes, as text. What is not UTF-8 is
 /// replaced, and the rest of a line that was cut is left out.
-pub fn tail(file: &File, from: u64, cap: usize) -> String {
+fn tail(file: &File, from: u64, cap: usize) -> String {
     let length = file.metadata().map_or(0, |metadata| metadata.len());
     let start = from.max(length.saturating_sub(cap as u64));
     let mut bytes = vec![0; usize::try_from(length.saturating_sub(start)).unwrap_or(0)];

@@ -1,10 +1,11 @@
 //! The Messages API: `base_url` + `/v1/messages`. The answer's schema goes along as `output_config.format`; a server
 //! that does not know it is asked without it, and its answer is found in the text or in a tool call.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::error::{EndpointError, Fault, LlmError};
 use super::http::{Answer, End, Endpoint, KeyHeader, Settings};
@@ -20,9 +21,7 @@ pub struct Anthropic {
 
 impl Anthropic {
     /// Sets up the model. `base_url` is the part before `/v1/messages`, with or without `/v1`.
-    pub fn new(mut settings: Settings) -> Result<Self, EndpointError> {
-        let base = settings.base_url.trim_end_matches('/');
-        settings.base_url = base.strip_suffix("/v1").unwrap_or(base).to_owned();
+    pub fn new(settings: Settings) -> Result<Self, EndpointError> {
         let headers = HeaderMap::from_iter([(
             HeaderName::from_static("anthropic-version"),
             HeaderValue::from_static("2023-06-01"),

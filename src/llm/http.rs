@@ -1,6 +1,7 @@
 //! One POST to a model's endpoint: where it may go, how long it may take, how much may come back, and what each way of
 //! failing is called. Owns the key; no text that leaves this file contains it.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
@@ -26,7 +27,7 @@ const IDLE_CONNECTION: Duration = Duration::from_secs(15);
 const MAX_MESSAGE: usize = 300;
 
 /// How to reach a model.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Settings {
     /// Where the API is; see each provider for what is appended.
     pub base_url: String,
@@ -36,6 +37,16 @@ pub struct Settings {
     pub key: Option<SecretString>,
     /// How long one exchange may take as a whole.
     pub timeout: Duration,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("base_url", &without_secrets(&self.base_url))
+            .field("model", &self.model)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Makes ring the process's TLS provider, once; without it no HTTP client can be built.
@@ -56,7 +67,6 @@ pub(super) enum KeyHeader {
 }
 
 /// A model's address with the client that talks to it.
-#[derive(Debug)]
 pub(super) struct Endpoint {
     client: Client,
     url: Url,
@@ -64,6 +74,16 @@ pub(super) struct Endpoint {
     model: String,
     key: Option<SecretString>,
     timeout: Duration,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("url", &self.shown_url)
+            .field("model", &self.model)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Endpoint {
@@ -76,7 +96,7 @@ impl Endpoint {
     ) -> Result<Self, EndpointError> {
         let url = address(&settings.base_url, path)?;
         let shown_url = shown(&url);
-        let key = settings.key.and_then(trimmed);
+        let key = settings.key.as_ref().and_then(trimmed);
         if let Some(key) = &key {
             let (name, value) = key_value(key_header, key).ok_or(EndpointError::Key {
                 url: shown_url.clone(),
@@ -193,7 +213,7 @@ impl Endpoint {
         }
         let json = json.map_err(|_| {
             self.error(Fault::NotJson {
-                excerpt: self.own_words(&excerpt(&bytes)),
+                excerpt: self.own_words(&String::from_utf8_lossy(&bytes)),
             })
         })?;
         // Some gateways report an error under status 200.
@@ -255,7 +275,7 @@ impl Endpoint {
     ) -> LlmError {
         let said = json
             .and_then(error_message)
-            .unwrap_or_else(|| excerpt(bytes));
+            .unwrap_or_else(|| String::from_utf8_lossy(bytes).into_owned());
         let message = self.own_words(&said);
         let code = status.as_u16();
         self.error(match code {
@@ -278,17 +298,22 @@ impl Endpoint {
 
     /// Returns what a server said as one short line without the key.
     fn own_words(&self, text: &str) -> String {
-        let line = self
-            .scrub(text)
-            .split(|c: char| c.is_whitespace() || c.is_control())
-            .filter(|word| !word.is_empty())
-            .collect::<Vec<_>>()
-            .join(" ");
-        match line.char_indices().nth(MAX_MESSAGE) {
-            Some((end, _)) => format!("{}…", &line[..end]),
-            None if line.is_empty() => "(nothing said)".to_owned(),
-            None => line,
+        let text = self.scrub(text);
+        let mut line = String::new();
+        let words = text.split(|c: char| c.is_whitespace() || c.is_control());
+        for word in words.filter(|word| !word.is_empty()) {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+            if let Some((end, _)) = line.char_indices().nth(MAX_MESSAGE) {
+                return format!("{}…", &line[..end]);
+            }
         }
+        if line.is_empty() {
+            line.push_str("(nothing said)");
+        }
+        line
     }
 
     fn scrub(&self, text: &str) -> String {
@@ -332,7 +357,13 @@ fn address(base_url: &str, path: &str) -> Result<Url, EndpointError> {
         "http" => return Err(EndpointError::Insecure { url: shown(&url) }),
         _ => return Err(EndpointError::Scheme),
     }
-    let joined = format!("{}{path}", url.path().trim_end_matches('/'));
+    let base = url.path().trim_end_matches('/');
+    // Both `https://host` and `https://host/v1` are written for an API whose paths begin with `/v1`.
+    let base = match path.strip_prefix("/v1") {
+        Some(_) => base.strip_suffix("/v1").unwrap_or(base),
+        None => base,
+    };
+    let joined = format!("{base}{path}");
     url.set_path(&joined);
     url.set_fragment(None);
     Ok(url)
@@ -362,7 +393,7 @@ fn is_loopback(url: &Url) -> bool {
     })
 }
 
-fn trimmed(key: SecretString) -> Option<SecretString> {
+fn trimmed(key: &SecretString) -> Option<SecretString> {
     let text = key.expose_secret().trim();
     (!text.is_empty()).then(|| SecretString::from(text))
 }
@@ -398,11 +429,6 @@ fn error_message(json: &Value) -> Option<String> {
         .filter_map(|name| error.get(name))
         .chain([error])
         .find_map(|value| value.as_str().map(str::to_owned))
-}
-
-fn excerpt(bytes: &[u8]) -> String {
-    let head = &bytes[..bytes.len().min(4 * MAX_MESSAGE)];
-    String::from_utf8_lossy(head).into_owned()
 }
 
 /// Returns an error with its causes; each shows one level only.
@@ -468,6 +494,10 @@ mod tests {
             "https://example.com/openai/v1/chat?api-version=1"
         );
         assert_eq!(shown(&url), "https://example.com/openai/v1/chat");
+        for base in ["https://example.com", "https://example.com/v1/"] {
+            let url = address(base, "/v1/messages").unwrap();
+            assert_eq!(url.as_str(), "https://example.com/v1/messages");
+        }
     }
 
     #[test]

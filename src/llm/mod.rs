@@ -3,6 +3,7 @@
 //! Nothing in here changes a plan.
 
 mod anthropic;
+mod command;
 mod context;
 mod error;
 mod extract;
@@ -11,13 +12,14 @@ mod model;
 mod openai;
 mod prompts;
 pub mod questions;
+mod quote;
 mod sample;
 
 use std::future::Future;
 use std::pin::Pin;
 
 pub use anthropic::Anthropic;
-pub use context::{CommandContext, CommandKind, DependencyResult, Language};
+pub use command::{CommandContext, CommandKind, DependencyResult, Language};
 pub use error::{EndpointError, Fault, LlmError};
 pub use http::{Settings, install_crypto};
 pub use model::{Answered, AskError, AskFault, Model, Question, RetryPolicy};

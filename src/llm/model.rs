@@ -10,18 +10,21 @@ use backon::{ExponentialBuilder, Retryable};
 use thiserror::Error;
 use tokio::time::Instant;
 
-use super::context::quote;
 use super::error::{Fault, LlmError};
+use super::quote::quote;
 use super::{Llm, Reply, Request};
 
 /// Characters of an unusable answer that the repair question shows again.
 const MAX_SHOWN_ANSWER: usize = 6_000;
 
+/// Reads the text of an answer; the error says what is wrong with it.
+type Read<A> = dyn Fn(&str) -> Result<A, String> + Send + Sync;
+
 /// A question to a model, with the way to read its answer.
 pub struct Question<A> {
     /// What goes over the wire.
     pub request: Request,
-    read: Box<dyn Fn(&str) -> Result<A, String> + Send + Sync>,
+    read: Box<Read<A>>,
 }
 
 impl<A> Question<A> {

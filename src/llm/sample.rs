@@ -4,10 +4,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::context::{
-    CommandContext, CommandKind, CommandView, JudgeFacts, JudgeView, Language, PlanContext,
-    PlanView, ReplanView, WholeView,
-};
+use super::command::{CommandContext, CommandKind, CommandView, Language};
+use super::context::{JudgeFacts, JudgeView, PlanContext, PlanView, ReplanView, WholeView};
 use super::prompts::Template;
 use crate::plan::{
     Attempt, AttemptState, CheckResult, CommandId, Decision, Evidence, Head, Kind, Order, Origin,

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::Path;
 
-use super::files::{VolumesError, create, move_aside, read_capped};
+use super::files::{VolumesError, create, move_aside, move_new, read_capped};
 use super::layout::{Folder, Volumes};
 use super::scan::REPORT_CAP;
 use crate::plan::CommandId;
@@ -132,6 +132,16 @@ impl Volumes {
         }
     }
 
+    /// Takes a command for an agent. One rename decides the race with other agents and with the daemon.
+    ///
+    /// # Errors
+    /// `NotFound` when somebody was faster, otherwise what the file system says.
+    pub fn claim(&self, id: &CommandId) -> Result<(), VolumesError> {
+        let pending = self.command(Folder::CommandsPending, id);
+        move_new(&pending, &self.command(Folder::CommandsProcessed, id))
+            .map_err(|error| VolumesError::new("take", &pending, error))
+    }
+
     /// Asks whoever works on a command to stop. A mark that is there already is fine.
     ///
     /// # Errors
@@ -181,7 +191,6 @@ fn there(path: &Path) -> Result<bool, VolumesError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::files::move_new;
     use super::*;
 
     fn volumes() -> (tempfile::TempDir, Volumes) {
@@ -261,13 +270,7 @@ mod tests {
             let id = CommandId::new(format!("task-{round}"));
             volumes.publish(&id, "text").unwrap();
             let claimed = std::thread::scope(|scope| {
-                let claim = scope.spawn(|| {
-                    move_new(
-                        &volumes.command(Folder::CommandsPending, &id),
-                        &volumes.command(Folder::CommandsProcessed, &id),
-                    )
-                    .is_ok()
-                });
+                let claim = scope.spawn(|| volumes.claim(&id).is_ok());
                 let withdrawn = volumes.withdraw(&id).unwrap() == Withdrawal::Withdrawn;
                 let claimed = claim.join().unwrap();
                 assert_ne!(claimed, withdrawn, "round {round}");

@@ -20,7 +20,7 @@ pub struct VolumesError {
 }
 
 impl VolumesError {
-    pub(super) fn new(action: &'static str, path: &Path, source: io::Error) -> Self {
+    pub(crate) fn new(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self {
             action,
             path: path.to_owned(),
@@ -79,7 +79,7 @@ pub(super) fn foreign(metadata: &Metadata) -> Option<Unreadable> {
 
 /// Opens a file for reading without following a link and without waiting for the other end of a pipe.
 /// The caller looks at the metadata of what was opened before it reads.
-pub(crate) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
+pub(super) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = OpenOptions::new()
         .read(true)
@@ -90,7 +90,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
 }
 
 /// Reads a plain file of at most `cap` bytes; anything else is an error that says what it is.
-pub(crate) fn read_capped(path: &Path, cap: u64) -> io::Result<Vec<u8>> {
+pub(super) fn read_capped(path: &Path, cap: u64) -> io::Result<Vec<u8>> {
     let (file, metadata) = open_regular(path)?;
     if let Some(reason) = foreign(&metadata) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
@@ -106,7 +106,7 @@ pub(crate) fn read_capped(path: &Path, cap: u64) -> io::Result<Vec<u8>> {
 
 /// Makes or replaces a file of our own in one step: written whole at `temp`, which is on the same file system, then
 /// renamed. A temporary name that a crash left behind is used again.
-pub(crate) fn replace(
+pub(super) fn replace(
     temp: &Path,
     path: &Path,
     text: &[u8],
@@ -148,7 +148,7 @@ pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
 }
 
 /// Renames, but never over something: fails with `AlreadyExists` instead. Who comes second fails with `NotFound`.
-pub(crate) fn move_new(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn move_new(from: &Path, to: &Path) -> io::Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // Some network and foreign file systems do not know the flag.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {

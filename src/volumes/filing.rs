@@ -6,7 +6,7 @@ use std::path::Path;
 use super::commands::file_name;
 use super::files::{VolumesError, create, move_aside, replace};
 use super::layout::{Folder, Volumes};
-use crate::plan::QuestionId;
+use crate::plan::{CommandId, QuestionId};
 
 /// What became of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,16 +49,23 @@ impl Volumes {
         Ok(())
     }
 
+    /// Puts a report where the daemon looks for it, whole and in one step. One that is there already is left alone:
+    /// the agent wrote it.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn submit(&self, id: &CommandId, text: &str) -> Result<(), VolumesError> {
+        let temp = self.temp("reports", &format!("report-{id}.md"));
+        there_is_fine(create(&temp, &self.report(id), text.as_bytes(), 0o666))
+    }
+
     /// Puts a question where a person finds it. One that is there already is left alone: somebody may be answering.
     ///
     /// # Errors
     /// `InvalidInput` when the id cannot be a file name, otherwise what the file system says.
     pub fn write_question(&self, id: &QuestionId, text: &str) -> Result<(), VolumesError> {
         let temp = self.temp("questions", &file_name(id.as_str())?);
-        match create(&temp, &self.question(id), text.as_bytes(), 0o666) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            written => written,
-        }
+        there_is_fine(create(&temp, &self.question(id), text.as_bytes(), 0o666))
     }
 
     /// Says what is wrong with an answer, beside the question's file and never in it.
@@ -90,6 +97,13 @@ impl Volumes {
             gone_is_fine(move_aside(&path, &answered))?;
         }
         Ok(())
+    }
+}
+
+fn there_is_fine(created: Result<(), VolumesError>) -> Result<(), VolumesError> {
+    match created {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        created => created,
     }
 }
 

@@ -170,9 +170,14 @@ impl Volumes {
         self.path(Folder::Active).join(format!("{id}.cancel"))
     }
 
+    /// Returns the path of a log about a command: `out` and `err` hold what its agent printed.
+    pub fn log(&self, id: &CommandId, kind: &str) -> PathBuf {
+        self.path(Folder::Logs).join(format!("{id}.{kind}"))
+    }
+
     /// Returns the path under which a file for `commands`, `reports`, `questions` or `active` is written before it
     /// gets its name.
-    pub(crate) fn temp(&self, area: &str, name: &str) -> PathBuf {
+    pub(super) fn temp(&self, area: &str, name: &str) -> PathBuf {
         self.root.join(area).join(".tmp").join(name)
     }
 

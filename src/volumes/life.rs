@@ -2,10 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::files::{VolumesError, replace};
+use super::files::{VolumesError, read_capped, remove_if_there, replace};
 use super::layout::Volumes;
 use crate::plan::{CommandId, Time};
 use crate::wire::text::{parse_time, time_text};
+
+/// The most that is read of a sign of life.
+const LIFE_CAP: u64 = 16 * 1024;
 
 /// What an agent says while it works. Everything may be left out: that the file is written again is sign enough.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,6 +67,22 @@ impl Volumes {
     pub fn live(&self, id: &CommandId, life: &Life) -> Result<(), VolumesError> {
         let temp = self.temp("active", &format!("{id}.json"));
         replace(&temp, &self.life(id), &life.render(), 0o666)
+    }
+
+    /// Reads the sign of life of a command; what is not there or cannot be read is left out.
+    pub fn read_life(&self, id: &CommandId) -> Life {
+        Life::parse(&read_capped(&self.life(id), LIFE_CAP).unwrap_or_default())
+    }
+
+    /// Removes the sign of life of a command that is done, and the mark to stop it.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn rest(&self, id: &CommandId) -> Result<(), VolumesError> {
+        for path in [self.life(id), self.cancel_mark(id)] {
+            remove_if_there(&path).map_err(|error| VolumesError::new("remove", &path, error))?;
+        }
+        Ok(())
     }
 }
 

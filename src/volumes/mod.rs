@@ -9,6 +9,7 @@ mod layout;
 mod life;
 mod lock;
 mod mission;
+mod questions;
 mod scan;
 mod settle;
 mod watch;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use sha2::{Digest, Sha256};
 
-use super::files::{Unreadable, VolumesError, foreign, open_regular, read_capped};
+use super::files::{Unreadable, VolumesError, foreign, open_regular};
 use super::layout::{Folder, Volumes};
 use super::life::Life;
 use super::settle::{Hints, Look, settled};
@@ -19,8 +19,6 @@ use crate::plan::{CommandId, QuestionId};
 
 /// The most that is read of a report, a command or a question.
 pub(super) const REPORT_CAP: u64 = 1024 * 1024;
-/// The most that is read of a sign of life.
-const LIFE_CAP: u64 = 16 * 1024;
 /// One look hands over at most that many reports and stops after that many bytes, so that a flood of files holds up
 /// neither the loop nor the memory.
 const MOST_REPORTS: usize = 256;
@@ -262,7 +260,7 @@ impl Scanner {
         let known = self.signs.get(id).filter(|(known, _)| *known == stamp);
         let life = match known {
             Some((_, sign)) => sign.life.clone(),
-            None => Life::parse(&read_capped(&path, LIFE_CAP).unwrap_or_default()),
+            None => self.volumes.read_life(id),
         };
         let sign = Sign {
             claimed,

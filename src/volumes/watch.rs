@@ -24,7 +24,7 @@ const DAEMON: [Folder; 5] = [
     Folder::Active,
 ];
 /// Folders in which something happens that a worker waits for.
-const WORKER: [Folder; 2] = [Folder::CommandsPending, Folder::Active];
+const WORKER: [Folder; 1] = [Folder::CommandsPending];
 
 /// Watched folders that were removed. Their number alone does not tell: a new folder often gets the inode of the old.
 type Gone = Arc<Mutex<HashSet<PathBuf>>>;

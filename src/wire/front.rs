@@ -219,6 +219,15 @@ fn yaml_problem(error: &serde_yaml::Error, first_line: usize) -> Problem {
         ),
         None => Problem::on_line(first_line, message),
     };
+    let misfit = [
+        "invalid type",
+        "invalid value",
+        "missing field",
+        "unknown variant",
+    ];
+    if misfit.into_iter().any(|words| message.contains(words)) {
+        return problem;
+    }
     problem.with_hint("put text with `: `, quotes or brackets in it in double quotes")
 }
 

@@ -29,6 +29,14 @@ impl Fences {
     }
 }
 
+impl Fences {
+    /// Returns the line that ends the open fence, if one is open.
+    pub(crate) fn closing(&self) -> Option<String> {
+        let (mark, length) = self.open?;
+        Some(mark.to_string().repeat(length))
+    }
+}
+
 /// A heading and what stands below it up to the next heading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Section<'a> {

@@ -4,8 +4,8 @@
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    About, Ask, AskId, EndCommand, PlanStatus, Policy, Question, QuestionId, Replan, SessionId,
-    Subject, Task, TaskId, TaskStatus,
+    About, Ask, AskId, EndCommand, Head, PlanStatus, Policy, Question, QuestionId, Replan,
+    SessionId, Subject, Task, TaskId, TaskStatus,
 };
 use crate::plan::state::Row;
 
@@ -15,6 +15,11 @@ impl Draft<'_> {
         let goal = self.plan.head().goal.clone();
         self.change_head(|_| {});
         self.tell(Event::Created { goal });
+    }
+
+    /// Changes what is said of the plan: its name and description.
+    pub fn describe(&mut self, change: impl FnOnce(&mut Head)) {
+        self.change_head(change);
     }
 
     /// Sets the plan running under a policy and in a workspace; a running plan only gets those. Returns whether anything
@@ -401,6 +406,22 @@ impl Draft<'_> {
                 )
             }
         }
+    }
+
+    /// Puts a question whose answer the plan refused in the state of one that failed.
+    ///
+    /// # Errors
+    /// Nothing was asked under that id.
+    pub fn refused_ask(
+        &mut self,
+        id: &AskId,
+        reason: &str,
+        question: QuestionId,
+    ) -> Result<(), Refusal> {
+        let mut ask = self.plan.ask(id).cloned().ok_or(Refusal::UnknownAsk)?;
+        ask.answered = None;
+        self.put(Row::Ask(ask));
+        self.failed_ask(id, reason, question)
     }
 
     fn open_ask(&self, id: &AskId) -> Result<Ask, Refusal> {

@@ -1,0 +1,333 @@
+//! The edits of a replan: their schema, and what is checked before they are taken. An answer may touch what is pending and
+//! name what exists or is added in the same answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::circle::{circle, joined};
+use super::fields::{MAX_NAME, MAX_REASON, cut, name, object, one_of, optional, text};
+use super::tasks::MAX_TASKS;
+use crate::llm::context::editable;
+use crate::llm::quote::one_line;
+use crate::plan::{Edit, NewTask, Origin, Plan, TaskChanges, TaskId, TaskRef};
+
+#[derive(Deserialize)]
+pub(super) struct ReplanAnswer {
+    pub(super) edits: Vec<EditAnswer>,
+}
+
+/// One edit; which fields count depends on the action, empty ones change nothing.
+#[derive(Deserialize)]
+pub(super) struct EditAnswer {
+    action: String,
+    #[serde(default)]
+    task: Option<u32>,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(default)]
+    expected_output: Option<String>,
+    #[serde(default)]
+    constraints: Option<String>,
+    #[serde(default)]
+    depends_on: Option<Vec<Value>>,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+pub(super) fn edit_schema() -> Value {
+    let or_null =
+        |kind: &str, description: &str| json!({"type": [kind, "null"], "description": description});
+    object(&[
+        ("action", one_of(["add", "update", "skip"])),
+        (
+            "task",
+            or_null("integer", "for update and skip: the task's number"),
+        ),
+        ("reason", text("why, one sentence")),
+        (
+            "name",
+            or_null("string", "for add; for update only if it changes"),
+        ),
+        (
+            "description",
+            or_null("string", "for add; for update only if it changes"),
+        ),
+        (
+            "constraints",
+            or_null("string", "what it must not do or change; null if nothing"),
+        ),
+        (
+            "expected_output",
+            or_null("string", "for add; for update only if it changes"),
+        ),
+        (
+            "depends_on",
+            json!({"type": ["array", "null"], "items": {"type": "string"},
+                   "description": "numbers of tasks such as \"3\", or \"n1\" for the first task added here"}),
+        ),
+    ])
+}
+
+/// What a replan may touch and name.
+pub(super) struct Scope {
+    editable: BTreeSet<u32>,
+    cause: Option<u32>,
+    /// Every task with its dependencies.
+    graph: BTreeMap<u32, Vec<u32>>,
+}
+
+impl Scope {
+    pub(super) fn new(plan: &Plan, cause: Option<TaskId>) -> Self {
+        Self {
+            editable: editable(plan).map(|task| task.number.0).collect(),
+            cause: cause.map(|id| id.0),
+            graph: plan
+                .tasks()
+                .map(|task| {
+                    (
+                        task.number.0,
+                        task.dependencies.iter().map(|id| id.0).collect(),
+                    )
+                })
+                .collect(),
+        }
+    }
+
+    pub(super) fn edits(&self, answers: Vec<EditAnswer>) -> Result<Vec<Edit>, String> {
+        if answers.is_empty() {
+            return Err("`edits` is empty: give at least one".to_owned());
+        }
+        if answers.len() > MAX_TASKS {
+            return Err(format!(
+                "{} edits are too many: at most {MAX_TASKS}",
+                answers.len()
+            ));
+        }
+        let added = answers
+            .iter()
+            .filter(|answer| is(&answer.action, "add"))
+            .count();
+        let mut seen = BTreeSet::new();
+        let mut adds = 0;
+        let mut edits = Vec::with_capacity(answers.len());
+        for (index, answer) in answers.into_iter().enumerate() {
+            let place = format!("edit {}", index + 1);
+            edits.push(if is(&answer.action, "add") {
+                adds += 1;
+                add(answer, &place, self.references(added, Some(adds - 1)))?
+            } else {
+                let number = self.target(&answer, &place)?;
+                if !seen.insert(number) {
+                    return Err(format!("{place}: task {number} has an edit already"));
+                }
+                if is(&answer.action, "skip") {
+                    skip(answer, number)?
+                } else {
+                    update(answer, number, &place, self.references(added, None))?
+                }
+            });
+        }
+        self.refuse_circle(&edits)?;
+        Ok(edits)
+    }
+
+    fn target(&self, answer: &EditAnswer, place: &str) -> Result<u32, String> {
+        let skips = is(&answer.action, "skip");
+        if !skips && !is(&answer.action, "update") {
+            return Err(format!("{place}: `action` must be add, update or skip"));
+        }
+        let number = answer
+            .task
+            .ok_or_else(|| format!("{place}: `task` is missing"))?;
+        if self.editable.contains(&number) || (skips && self.cause == Some(number)) {
+            Ok(number)
+        } else if self.graph.contains_key(&number) {
+            Err(format!(
+                "{place}: task {number} is finished or running and cannot be changed; add a task instead"
+            ))
+        } else {
+            Err(format!("{place}: there is no task {number}"))
+        }
+    }
+
+    /// Returns the function that reads one dependency: `"3"`, `3` or `"n1"`.
+    fn references(
+        &self,
+        added: usize,
+        own: Option<usize>,
+    ) -> impl Fn(&Value) -> Result<TaskRef, String> {
+        move |value| {
+            let word = match value {
+                Value::String(word) => word.trim().trim_start_matches('#').to_ascii_lowercase(),
+                other => other.to_string(),
+            };
+            let unknown = || format!("there is no task `{}`", one_line(&word, MAX_NAME));
+            if let Some(number) = word.strip_prefix('n') {
+                let index = number.parse::<usize>().map_err(|_| unknown())?;
+                return match index.checked_sub(1).filter(|index| *index < added) {
+                    Some(index) if Some(index) == own => {
+                        Err(format!("`{word}` is the task itself"))
+                    }
+                    Some(index) => Ok(TaskRef::New(index)),
+                    None => Err(unknown()),
+                };
+            }
+            match word.parse::<u32>() {
+                Ok(number) if self.graph.contains_key(&number) => {
+                    Ok(TaskRef::Number(TaskId(number)))
+                }
+                _ => Err(unknown()),
+            }
+        }
+    }
+
+    fn refuse_circle(&self, edits: &[Edit]) -> Result<(), String> {
+        let mut graph = self
+            .graph
+            .iter()
+            .map(|(number, on)| {
+                (
+                    Node::Task(*number),
+                    on.iter().copied().map(Node::Task).collect(),
+                )
+            })
+            .collect::<BTreeMap<_, Vec<_>>>();
+        let mut adds = 0;
+        for edit in edits {
+            let (node, on) = match edit {
+                Edit::Add(task) => {
+                    adds += 1;
+                    (Node::Added(adds), Some(&task.dependencies))
+                }
+                Edit::Update(id, changes) => (Node::Task(id.0), changes.dependencies.as_ref()),
+                Edit::Skip(..) => continue,
+            };
+            if let Some(on) = on {
+                graph.insert(node, on.iter().filter_map(Node::of).collect());
+            }
+        }
+        match circle(&graph) {
+            None => Ok(()),
+            Some(circle) => Err(format!(
+                "the tasks would depend on each other in a circle: {}",
+                joined(circle.iter().map(Node::word))
+            )),
+        }
+    }
+}
+
+/// A task in the graph of a replan; an added one is counted from 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Node {
+    Task(u32),
+    Added(usize),
+}
+
+impl Node {
+    fn of(reference: &TaskRef) -> Option<Self> {
+        match reference {
+            TaskRef::Number(id) => Some(Self::Task(id.0)),
+            TaskRef::New(index) => Some(Self::Added(index + 1)),
+            TaskRef::Key(_) => None,
+        }
+    }
+
+    fn word(&self) -> String {
+        match self {
+            Self::Task(number) => number.to_string(),
+            Self::Added(number) => format!("n{number}"),
+        }
+    }
+}
+
+fn is(action: &str, word: &str) -> bool {
+    action.trim().eq_ignore_ascii_case(word)
+}
+
+fn add(
+    answer: EditAnswer,
+    place: &str,
+    reference: impl Fn(&Value) -> Result<TaskRef, String>,
+) -> Result<Edit, String> {
+    let description = optional(answer.description, "description", place)?;
+    if description.is_empty() {
+        return Err(format!("{place}: a task to be added needs a `description`"));
+    }
+    Ok(Edit::Add(Box::new(NewTask {
+        name: name(&answer.name.unwrap_or_default(), place)?,
+        description,
+        constraints: optional(answer.constraints, "constraints", place)?,
+        expected_outcome: optional(answer.expected_output, "expected_output", place)?,
+        reasoning: cut(&answer.reason.unwrap_or_default(), MAX_REASON),
+        dependencies: all(&answer.depends_on.unwrap_or_default(), place, reference)?,
+        origin: Origin::Model,
+        ..NewTask::default()
+    })))
+}
+
+fn update(
+    answer: EditAnswer,
+    number: u32,
+    place: &str,
+    reference: impl Fn(&Value) -> Result<TaskRef, String>,
+) -> Result<Edit, String> {
+    let own = TaskRef::Number(TaskId(number));
+    let changes = TaskChanges {
+        name: changed(answer.name.map(|text| one_line(&text, MAX_NAME))),
+        description: changed(Some(optional(answer.description, "description", place)?)),
+        constraints: changed(Some(optional(answer.constraints, "constraints", place)?)),
+        expected_outcome: changed(Some(optional(
+            answer.expected_output,
+            "expected_output",
+            place,
+        )?)),
+        dependencies: match answer.depends_on {
+            Some(values) => Some(all(&values, place, reference)?),
+            None => None,
+        },
+        ..TaskChanges::default()
+    };
+    if changes
+        .dependencies
+        .iter()
+        .flatten()
+        .any(|other| *other == own)
+    {
+        return Err(format!("{place}: task {number} would depend on itself"));
+    }
+    if changes == TaskChanges::default() {
+        return Err(format!("{place}: it changes nothing in task {number}"));
+    }
+    Ok(Edit::Update(TaskId(number), Box::new(changes)))
+}
+
+fn skip(answer: EditAnswer, number: u32) -> Result<Edit, String> {
+    match cut(&answer.reason.unwrap_or_default(), MAX_REASON) {
+        reason if reason.is_empty() => Err(format!("skipping task {number} needs a `reason`")),
+        reason => Ok(Edit::Skip(TaskId(number), reason)),
+    }
+}
+
+fn all(
+    values: &[Value],
+    place: &str,
+    reference: impl Fn(&Value) -> Result<TaskRef, String>,
+) -> Result<Vec<TaskRef>, String> {
+    let mut found = Vec::new();
+    for value in values {
+        let task = reference(value).map_err(|error| format!("{place}: {error}"))?;
+        if !found.contains(&task) {
+            found.push(task);
+        }
+    }
+    Ok(found)
+}
+
+/// An empty text stands for "as it is": models that must fill every field write it so.
+fn changed(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}

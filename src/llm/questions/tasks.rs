@@ -1,0 +1,180 @@
+//! New tasks in an answer: their schema, and what is checked before they are taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::circle::{circle, joined};
+use super::fields::{
+    MAX_NAME, MAX_REASON, bounded, cut, list, name, object, one_of, optional, text,
+};
+use crate::llm::quote::one_line;
+use crate::plan::{NewTask, Origin, TaskRef};
+
+/// Tasks, or edits, that one answer may bring.
+pub(super) const MAX_TASKS: usize = 50;
+
+#[derive(Deserialize)]
+pub(super) struct TaskAnswer {
+    name: String,
+    description: String,
+    expected_output: String,
+    #[serde(default)]
+    constraints: Option<String>,
+    #[serde(default)]
+    reasoning: Option<String>,
+    #[serde(default)]
+    assignee: Option<String>,
+    /// Numbers, which some models write as texts.
+    #[serde(default)]
+    depends_on: Option<Vec<Value>>,
+    #[serde(default)]
+    checks: Option<Vec<String>>,
+}
+
+/// How many tasks an answer must have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Least {
+    None,
+    One,
+}
+
+/// The names that a task may use.
+pub(super) struct Words {
+    checks: Vec<String>,
+    roles: Vec<String>,
+}
+
+impl Words {
+    pub(super) fn new(checks: &[String], roles: &[String]) -> Self {
+        Self {
+            checks: checks.to_vec(),
+            roles: roles.to_vec(),
+        }
+    }
+
+    pub(super) fn task_schema(&self) -> Value {
+        let mut properties = vec![
+            ("reasoning", text("why the task is needed, one sentence")),
+            ("name", text("a few words, beginning with a verb")),
+            (
+                "description",
+                text("all that the agent needs to know to do it"),
+            ),
+            (
+                "constraints",
+                text("what it must not do or change; may be empty"),
+            ),
+            (
+                "expected_output",
+                text("what exists or works afterwards, and how to verify it"),
+            ),
+            ("depends_on", list(&json!({"type": "integer"}))),
+        ];
+        if !self.checks.is_empty() {
+            properties.push(("checks", list(&one_of(&self.checks))));
+        }
+        if !self.roles.is_empty() {
+            properties.push(("assignee", one_of(&self.roles)));
+        }
+        object(&properties)
+    }
+
+    pub(super) fn tasks(
+        &self,
+        answers: Vec<TaskAnswer>,
+        least: Least,
+    ) -> Result<Vec<NewTask>, String> {
+        if answers.is_empty() && least == Least::One {
+            return Err("`tasks` is empty: a plan needs at least one task".to_owned());
+        }
+        if answers.len() > MAX_TASKS {
+            return Err(format!(
+                "{} tasks are too many: at most {MAX_TASKS}",
+                answers.len()
+            ));
+        }
+        let total = answers.len();
+        let mut graph = BTreeMap::new();
+        let mut tasks = Vec::with_capacity(total);
+        for (index, answer) in answers.into_iter().enumerate() {
+            let place = format!("task {}", index + 1);
+            let wanted = dependencies(
+                answer.depends_on.as_deref().unwrap_or_default(),
+                index,
+                total,
+            )?;
+            graph.insert(index, wanted.iter().copied().collect::<Vec<_>>());
+            let mut task = self.task(answer, &place)?;
+            task.dependencies = wanted.into_iter().map(TaskRef::New).collect();
+            tasks.push(task);
+        }
+        match circle(&graph) {
+            None => Ok(tasks),
+            Some(circle) => Err(format!(
+                "the tasks depend on each other in a circle: {}",
+                joined(circle.iter().map(|index| (index + 1).to_string()))
+            )),
+        }
+    }
+
+    pub(super) fn task(&self, answer: TaskAnswer, place: &str) -> Result<NewTask, String> {
+        let description = bounded(&answer.description, "description", place)?;
+        if description.is_empty() {
+            return Err(format!("{place}: `description` is empty"));
+        }
+        let checks = answer.checks.unwrap_or_default();
+        for check in &checks {
+            if !self.checks.contains(check) {
+                return Err(format!(
+                    "{place}: there is no check `{}`",
+                    one_line(check, MAX_NAME)
+                ));
+            }
+        }
+        let assignee = answer.assignee.filter(|role| !role.trim().is_empty());
+        if let Some(role) = assignee.as_ref().filter(|role| !self.roles.contains(role)) {
+            return Err(format!(
+                "{place}: there is no role `{}`",
+                one_line(role, MAX_NAME)
+            ));
+        }
+        Ok(NewTask {
+            name: name(&answer.name, place)?,
+            description,
+            constraints: optional(answer.constraints, "constraints", place)?,
+            expected_outcome: bounded(&answer.expected_output, "expected_output", place)?,
+            reasoning: cut(&answer.reasoning.unwrap_or_default(), MAX_REASON),
+            assignee,
+            checks,
+            origin: Origin::Model,
+            ..NewTask::default()
+        })
+    }
+}
+
+/// Turns numbers counted from 1 into indexes.
+fn dependencies(values: &[Value], own: usize, total: usize) -> Result<BTreeSet<usize>, String> {
+    let place = own + 1;
+    values
+        .iter()
+        .map(|value| match number(value) {
+            Some(number) if number == place => Err(format!(
+                "task {place} depends on itself: leave {number} out of its `depends_on`"
+            )),
+            Some(number) if (1..=total).contains(&number) => Ok(number - 1),
+            _ => Err(format!(
+                "task {place} depends on `{}`, but the tasks are numbered from 1 to {total}",
+                one_line(&value.to_string(), MAX_NAME)
+            )),
+        })
+        .collect()
+}
+
+fn number(value: &Value) -> Option<usize> {
+    match value {
+        Value::String(text) => text.trim().parse().ok(),
+        other => usize::try_from(other.as_u64()?).ok(),
+    }
+}

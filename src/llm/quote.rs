@@ -1,0 +1,65 @@
+//! The one place where text of others is made fit to stand in a prompt or a command: bounded, and unable to pass for
+//! anything but text.
+
+/// Makes a text of others fit to stand in a prompt: at most `limit` characters (head and tail are kept), no control
+/// characters, and nothing that could pass for the `<data>` delimiters around it.
+pub(super) fn quote(text: &str, limit: usize) -> String {
+    let clean = text
+        .chars()
+        .filter(|c| !c.is_control() || matches!(c, '\n' | '\t'))
+        .collect::<String>();
+    defuse(&clip(clean.trim(), limit))
+}
+
+/// Makes a text one line of at most `limit` characters.
+pub(super) fn one_line(text: &str, limit: usize) -> String {
+    quote(
+        &text.split_whitespace().collect::<Vec<_>>().join(" "),
+        limit,
+    )
+}
+
+pub(super) fn clip(text: &str, limit: usize) -> String {
+    let length = text.chars().count();
+    if length <= limit {
+        return text.to_owned();
+    }
+    let head = text.chars().take(limit * 3 / 4).collect::<String>();
+    let tail = text.chars().skip(length - limit / 4).collect::<String>();
+    let left_out = length - limit * 3 / 4 - limit / 4;
+    format!("{head} […{left_out} characters left out…] {tail}")
+}
+
+/// Breaks up what reads as a `<data …>` or `</data>` tag, however it is spaced or cased.
+fn defuse(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        let word = after
+            .trim_start_matches(|c: char| c == '/' || c.is_whitespace())
+            .as_bytes();
+        let is_tag = word.len() >= 4 && word[..4].eq_ignore_ascii_case(b"data");
+        out.push(if is_tag { '‹' } else { '<' });
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Makes a text an indented block of Markdown: no heading and no fence in it counts, so nothing in it is taken for a
+/// section of the command, or for a script to run.
+pub(super) fn indented(text: &str, limit: usize) -> String {
+    let quoted = unfenced(&quote(text, limit));
+    let lines = quoted.lines().map(|line| match line.trim_end() {
+        "" => String::new(),
+        line => format!("    {line}"),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Makes a text unable to open or close a fence.
+pub(super) fn unfenced(text: &str) -> String {
+    text.replace("```", "'''").replace("~~~", "'''")
+}

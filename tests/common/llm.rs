@@ -1,0 +1,427 @@
+//! A scripted language model behind real HTTP on 127.0.0.1: speaks both API shapes, answers as a closure says, records
+//! what it was asked, and misbehaves on request. One thread a connection, nothing of the product in it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// How long a condition is waited for before a test fails; passing tests never wait that long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How the server answers one request.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// The model answers with this object.
+    Json(Value),
+    /// The model answers with this text.
+    Text(String),
+    /// Messages: the object as a tool call; Chat Completions: as text.
+    ToolCall(Value),
+    /// The model's answer ends in the middle because its limit is reached.
+    Cut(String),
+    /// The model refuses, in these words.
+    Refused(String),
+    /// This status with this body, and perhaps a `Retry-After`.
+    Status(u16, Option<String>, String),
+    /// A page for people.
+    Html,
+    /// Status 200 and this body.
+    Raw(String),
+    /// Fewer bytes than announced.
+    CutBody,
+    /// Bytes without end.
+    Endless,
+    /// A redirect to this address.
+    Redirect(String),
+    /// Nothing, until the client goes away; the server's `gone` hears of that.
+    Hang,
+    /// Headers and half a body, then nothing.
+    HangInBody,
+    /// The connection is closed without a word.
+    Close,
+    /// Another answer, after this long.
+    Slow(Duration, Box<Answer>),
+}
+
+impl Answer {
+    /// An error with a status, in the shape that most servers give it.
+    pub fn error(status: u16, message: &str) -> Self {
+        let body = json!({"error": {"message": message, "type": "some_error", "code": status}});
+        Self::Status(status, None, body.to_string())
+    }
+
+    /// An error with `Retry-After`.
+    pub fn busy(status: u16, retry_after: &str) -> Self {
+        Self::Status(
+            status,
+            Some(retry_after.to_owned()),
+            json!({"error": {"message": "slow down"}}).to_string(),
+        )
+    }
+}
+
+/// One request as it came.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The path with its query.
+    pub path: String,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    pub body: Value,
+    /// `plan`, `judge`, `replan`, `audit` or `summarise`; empty when it is none of them.
+    pub kind: String,
+    /// How many requests of this kind came before.
+    pub nth: usize,
+}
+
+impl Asked {
+    /// Returns a header's value.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(other, _)| other == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the system part.
+    pub fn system(&self) -> &str {
+        self.body["system"][0]["text"]
+            .as_str()
+            .or_else(|| self.body["messages"][0]["content"].as_str())
+            .unwrap_or_default()
+    }
+
+    /// Returns the question itself.
+    pub fn prompt(&self) -> &str {
+        let messages = self.body["messages"].as_array();
+        messages
+            .and_then(|messages| messages.last()?["content"].as_str())
+            .unwrap_or_default()
+    }
+
+    /// Returns the schema of the answer, if one was sent.
+    pub fn schema(&self) -> Option<&Value> {
+        self.body
+            .pointer("/response_format/json_schema/schema")
+            .or_else(|| self.body.pointer("/output_config/format/schema"))
+    }
+}
+
+type Script = dyn Fn(&Asked) -> Answer + Send + Sync;
+
+struct Shared {
+    script: Box<Script>,
+    asked: Mutex<Vec<Asked>>,
+    /// Told of each request.
+    news: Condvar,
+    stopped: AtomicBool,
+    gone: Mutex<Sender<()>>,
+}
+
+/// The server; it ends when dropped.
+pub struct LlmServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    gone: Mutex<Receiver<()>>,
+}
+
+impl LlmServer {
+    /// Starts a server that answers each request as the closure says.
+    pub fn start(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, gone) = channel();
+        let shared = Arc::new(Shared {
+            script: Box::new(script),
+            asked: Mutex::new(Vec::new()),
+            news: Condvar::new(),
+            stopped: AtomicBool::new(false),
+            gone: Mutex::new(sender),
+        });
+        let inner = Arc::clone(&shared);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if inner.stopped.load(Ordering::SeqCst) {
+                    return;
+                }
+                let shared = Arc::clone(&inner);
+                thread::spawn(move || {
+                    // A client that goes away in the middle is its own affair.
+                    drop(shared.serve(stream));
+                });
+            }
+        });
+        Self {
+            address,
+            shared,
+            gone: Mutex::new(gone),
+        }
+    }
+
+    /// Starts a server that answers from a list; the last answer is repeated.
+    pub fn replying(answers: Vec<Answer>) -> Self {
+        let next = AtomicUsize::new(0);
+        Self::start(move |_| {
+            let index = next.fetch_add(1, Ordering::SeqCst);
+            answers[index.min(answers.len() - 1)].clone()
+        })
+    }
+
+    /// Returns the server's root: the `base_url` of the Messages API.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Returns the `base_url` of the Chat Completions API.
+    pub fn openai_url(&self) -> String {
+        format!("{}/v1", self.url())
+    }
+
+    /// Returns every request so far.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.shared.asked.lock().unwrap().clone()
+    }
+
+    /// Returns how many requests of a kind came so far.
+    pub fn count(&self, kind: &str) -> usize {
+        let asked = self.shared.asked.lock().unwrap();
+        asked.iter().filter(|asked| asked.kind == kind).count()
+    }
+
+    /// Waits until a request has come; false if none does.
+    pub fn is_asked(&self) -> bool {
+        let asked = self.shared.asked.lock().unwrap();
+        let outcome = self
+            .shared
+            .news
+            .wait_timeout_while(asked, PATIENCE, |asked| asked.is_empty());
+        !outcome.unwrap().1.timed_out()
+    }
+
+    /// Waits until a client has left an answer that hangs; false if none does.
+    pub fn client_left(&self) -> bool {
+        let gone = self.gone.lock().unwrap();
+        gone.recv_timeout(PATIENCE).is_ok()
+    }
+}
+
+impl Drop for LlmServer {
+    fn drop(&mut self) {
+        self.shared.stopped.store(true, Ordering::SeqCst);
+        // Wakes the listener, which then sees that it is over.
+        drop(TcpStream::connect(self.address));
+    }
+}
+
+impl Shared {
+    fn serve(&self, mut stream: TcpStream) -> std::io::Result<()> {
+        let Some(asked) = self.read(&stream)? else {
+            return Ok(());
+        };
+        let answer = (self.script)(&asked);
+        self.answer(&mut stream, &asked, answer)
+    }
+
+    fn read(&self, stream: &TcpStream) -> std::io::Result<Option<Asked>> {
+        let mut reader = BufReader::new(stream);
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let Some(path) = line.split(' ').nth(1).map(str::to_owned) else {
+            return Ok(None);
+        };
+        let mut headers = Vec::new();
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line)?;
+            let Some((name, value)) = line.trim_end().split_once(':') else {
+                break;
+            };
+            headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+        }
+        let length = headers
+            .iter()
+            .find(|(name, _)| name == "content-length")
+            .and_then(|(_, value)| value.parse().ok())
+            .unwrap_or(0);
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body)?;
+        let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        let mut asked = Asked {
+            path,
+            headers,
+            body,
+            kind: String::new(),
+            nth: 0,
+        };
+        asked.kind = kind(&asked).to_owned();
+        let mut all = self.asked.lock().unwrap();
+        asked.nth = all.iter().filter(|other| other.kind == asked.kind).count();
+        all.push(asked.clone());
+        self.news.notify_all();
+        Ok(Some(asked))
+    }
+
+    fn answer(&self, stream: &mut TcpStream, asked: &Asked, answer: Answer) -> std::io::Result<()> {
+        let json = "application/json";
+        match answer {
+            Answer::Json(value) => send(
+                stream,
+                200,
+                json,
+                &reply(asked, &value.to_string(), End::Whole),
+                "",
+            ),
+            Answer::Text(text) => send(stream, 200, json, &reply(asked, &text, End::Whole), ""),
+            Answer::ToolCall(value) => send(stream, 200, json, &tool_call(asked, &value), ""),
+            Answer::Cut(text) => send(stream, 200, json, &reply(asked, &text, End::Cut), ""),
+            Answer::Refused(text) => {
+                send(stream, 200, json, &reply(asked, &text, End::Refused), "")
+            }
+            Answer::Status(status, retry_after, body) => {
+                let header = retry_after.map(|wait| format!("retry-after: {wait}\r\n"));
+                send(stream, status, json, &body, &header.unwrap_or_default())
+            }
+            Answer::Html => send(
+                stream,
+                200,
+                "text/html",
+                "<!doctype html><html><body>Welcome</body></html>",
+                "",
+            ),
+            Answer::Raw(body) => send(stream, 200, json, &body, ""),
+            Answer::Redirect(to) => send(stream, 302, json, "", &format!("location: {to}\r\n")),
+            Answer::CutBody => half(stream, &reply(asked, "{}", End::Whole)),
+            Answer::Endless => {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n")?;
+                let chunk = [b' '; 65_536];
+                while !self.stopped.load(Ordering::SeqCst) {
+                    stream.write_all(&chunk)?;
+                }
+                Ok(())
+            }
+            Answer::Hang => self.hang(stream),
+            Answer::HangInBody => {
+                half(stream, &reply(asked, "{}", End::Whole))?;
+                self.hang(stream)
+            }
+            Answer::Close => Ok(()),
+            Answer::Slow(wait, answer) => {
+                thread::sleep(wait);
+                self.answer(stream, asked, *answer)
+            }
+        }
+    }
+
+    fn hang(&self, stream: &mut TcpStream) -> std::io::Result<()> {
+        // Nothing more comes from a client that waits: an end or an error means that it left.
+        let outcome = stream.read(&mut [0; 1]);
+        let (Ok(()) | Err(_)) = self.gone.lock().unwrap().send(());
+        outcome.map(drop)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Whole,
+    Cut,
+    Refused,
+}
+
+fn is_messages(asked: &Asked) -> bool {
+    asked.path.contains("/messages")
+}
+
+fn reply(asked: &Asked, text: &str, end: End) -> String {
+    if is_messages(asked) {
+        let stop_reason = match end {
+            End::Whole => "end_turn",
+            End::Cut => "max_tokens",
+            End::Refused => "refusal",
+        };
+        json!({
+            "id": "msg_1", "type": "message", "role": "assistant", "model": asked.body["model"],
+            "content": [{"type": "text", "text": text}],
+            "stop_reason": stop_reason,
+            "usage": {"input_tokens": 7, "cache_read_input_tokens": 4, "cache_creation_input_tokens": null, "output_tokens": 5},
+        })
+        .to_string()
+    } else {
+        let (content, refusal) = match end {
+            End::Refused => (Value::Null, json!(text)),
+            _ => (json!(text), Value::Null),
+        };
+        let finish_reason = if end == End::Cut { "length" } else { "stop" };
+        json!({
+            "id": "chatcmpl-1", "object": "chat.completion", "model": asked.body["model"],
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": content, "refusal": refusal}, "finish_reason": finish_reason}],
+            "usage": {"prompt_tokens": 11, "completion_tokens": 5, "total_tokens": 16},
+        })
+        .to_string()
+    }
+}
+
+fn tool_call(asked: &Asked, value: &Value) -> String {
+    if !is_messages(asked) {
+        return reply(asked, &value.to_string(), End::Whole);
+    }
+    json!({
+        "type": "message", "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "x"},
+            {"type": "text", "text": "I call the tool."},
+            {"type": "tool_use", "id": "t", "name": "answer", "input": value},
+        ],
+        "stop_reason": "tool_use",
+        "usage": {"input_tokens": 11, "output_tokens": 5},
+    })
+    .to_string()
+}
+
+fn send(
+    stream: &mut TcpStream,
+    status: u16,
+    kind: &str,
+    body: &str,
+    headers: &str,
+) -> std::io::Result<()> {
+    write!(
+        stream,
+        "HTTP/1.1 {status} Scripted\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n{headers}connection: close\r\n\r\n{body}",
+        body.len()
+    )?;
+    stream.flush()
+}
+
+fn half(stream: &mut TcpStream, body: &str) -> std::io::Result<()> {
+    let sent = &body[..body.len() / 2];
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{sent}",
+        body.len()
+    )?;
+    stream.flush()
+}
+
+/// Tells what is asked by the schema of the answer, or by the form of it that the system part shows.
+fn kind(asked: &Asked) -> &'static str {
+    let has = |property: &str| match asked.schema() {
+        Some(schema) => schema["properties"].get(property).is_some(),
+        None => asked.system().contains(&format!("\"{property}\":")),
+    };
+    [
+        ("decision", "judge"),
+        ("edits", "replan"),
+        ("met", "audit"),
+        ("summary", "summarise"),
+        ("tasks", "plan"),
+    ]
+    .into_iter()
+    .find(|(property, _)| has(property))
+    .map_or("", |(_, kind)| kind)
+}

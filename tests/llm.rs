@@ -1,0 +1,653 @@
+//! The models over real HTTP: both API shapes, every way in which an exchange can fail, and what becomes of the key.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use plan_agent::llm::questions::{self, PlanContext, PlannedPlan};
+use plan_agent::llm::{
+    Answered, Anthropic, AskError, AskFault, Fault, Llm, LlmError, Model, OpenAi, Prompts,
+    Question, Reply, Request, RetryPolicy, Settings,
+};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+
+use crate::common::llm::{Answer, LlmServer};
+
+const CANARY: &str = "sk-canary-0123456789";
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Shape {
+    Messages,
+    Chat,
+}
+
+const SHAPES: [Shape; 2] = [Shape::Messages, Shape::Chat];
+
+fn settings(server: &LlmServer, shape: Shape) -> Settings {
+    Settings {
+        base_url: match shape {
+            Shape::Messages => server.url(),
+            Shape::Chat => server.openai_url(),
+        },
+        model: "test-model".to_owned(),
+        key: Some(SecretString::from(CANARY)),
+        timeout: Duration::from_secs(20),
+    }
+}
+
+fn model(shape: Shape, settings: Settings) -> Arc<dyn Llm> {
+    match shape {
+        Shape::Messages => Arc::new(Anthropic::new(settings).unwrap()),
+        Shape::Chat => Arc::new(OpenAi::new(settings).unwrap()),
+    }
+}
+
+fn request() -> Request {
+    Request {
+        system: "the system part".to_owned(),
+        prompt: "the prompt".to_owned(),
+        schema_name: "plan".to_owned(),
+        schema: json!({"type": "object", "properties": {"tasks": {"type": "array"}}}),
+        max_tokens: 100,
+    }
+}
+
+/// Makes one exchange with a server that answers so.
+async fn exchange(shape: Shape, answer: Answer) -> Result<Reply, LlmError> {
+    let server = LlmServer::replying(vec![answer]);
+    let outcome = model(shape, settings(&server, shape))
+        .exchange(&request())
+        .await;
+    drop(server);
+    outcome
+}
+
+fn a_plan() -> Value {
+    json!({"name": "Hello", "description": "Says hello.", "tasks": [
+        {"reasoning": "", "name": "Write it", "description": "Write hello.py", "constraints": "",
+         "expected_output": "hello.py", "depends_on": []},
+    ]})
+}
+
+fn question() -> Question<PlannedPlan> {
+    let context = PlanContext {
+        goal: "say hello",
+        ..PlanContext::default()
+    };
+    questions::plan(&Prompts::load(None).unwrap(), &context).unwrap()
+}
+
+fn hasty() -> RetryPolicy {
+    RetryPolicy {
+        tries: 3,
+        first_delay: Duration::from_millis(1),
+        max_delay: Duration::from_millis(2),
+        total: Duration::from_secs(30),
+    }
+}
+
+/// Asks for a plan at a server that answers so, one after the other.
+async fn ask(
+    answers: Vec<Answer>,
+    policy: RetryPolicy,
+) -> (LlmServer, Result<Answered<PlannedPlan>, AskError>) {
+    let server = LlmServer::replying(answers);
+    let llm = model(Shape::Chat, settings(&server, Shape::Chat));
+    let outcome = Model::new(llm, policy).ask(&question()).await;
+    (server, outcome)
+}
+
+#[tokio::test]
+async fn a_request_has_the_shape_of_its_api() {
+    for shape in SHAPES {
+        let server = LlmServer::replying(vec![Answer::Json(json!({"a": 1}))]);
+        let reply = model(shape, settings(&server, shape))
+            .exchange(&request())
+            .await
+            .unwrap();
+        assert_eq!(
+            reply,
+            Reply {
+                text: r#"{"a":1}"#.to_owned(),
+                input_tokens: 11,
+                output_tokens: 5
+            },
+            "{shape:?}"
+        );
+        let asked = server.asked().remove(0);
+        assert_eq!(asked.kind, "plan");
+        assert_eq!(asked.header("content-type"), Some("application/json"));
+        assert!(
+            asked
+                .header("user-agent")
+                .unwrap()
+                .starts_with("plan-agent/")
+        );
+        let body = asked.body;
+        match shape {
+            Shape::Messages => {
+                assert_eq!(asked.path, "/v1/messages");
+                assert_eq!(
+                    asked
+                        .headers
+                        .iter()
+                        .filter(|(_, value)| value == CANARY)
+                        .count(),
+                    1
+                );
+                insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the prompt","role":"user"}],"model":"test-model","output_config":{"format":{"schema":{"properties":{"tasks":{"type":"array"}},"type":"object"},"type":"json_schema"}},"system":[{"cache_control":{"type":"ephemeral"},"text":"the system part","type":"text"}]}"#);
+            }
+            Shape::Chat => {
+                assert_eq!(asked.path, "/v1/chat/completions");
+                insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the system part","role":"system"},{"content":"the prompt","role":"user"}],"model":"test-model","response_format":{"json_schema":{"name":"plan","schema":{"properties":{"tasks":{"type":"array"}},"type":"object"},"strict":true},"type":"json_schema"}}"#);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_api_carries_the_key_in_its_own_header_and_a_local_server_needs_none() {
+    for (shape, header, value) in [
+        (Shape::Messages, "x-api-key", CANARY.to_owned()),
+        (Shape::Chat, "authorization", format!("Bearer {CANARY}")),
+    ] {
+        let server = LlmServer::replying(vec![Answer::Text("hi".to_owned())]);
+        let with_line_break = Settings {
+            key: Some(SecretString::from(format!("{CANARY}\n"))),
+            ..settings(&server, shape)
+        };
+        let without = Settings {
+            key: None,
+            ..settings(&server, shape)
+        };
+        for settings in [with_line_break, without] {
+            model(shape, settings).exchange(&request()).await.unwrap();
+        }
+        let asked = server.asked();
+        assert_eq!(asked[0].header(header), Some(value.as_str()));
+        assert_eq!(asked[1].header(header), None);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_in_a_tool_call_is_taken() {
+    let reply = exchange(Shape::Messages, Answer::ToolCall(json!({"a": 1}))).await;
+    assert_eq!(reply.unwrap().text, r#"{"a":1}"#);
+}
+
+#[tokio::test]
+async fn every_fault_has_its_name() {
+    use Fault::{
+        CutAnswer, CutBody, NotJson, Redirected, Refused, Rejected, TooLarge, Unauthorised,
+        Unavailable, Unexpected, Unreachable,
+    };
+    type Expected = fn(&Fault) -> bool;
+    let retryable = true;
+    let permanent = false;
+    let cases: Vec<(Answer, Expected, bool)> = vec![
+        (
+            Answer::error(500, "x"),
+            |f| matches!(f, Unavailable { status: 500, .. }),
+            retryable,
+        ),
+        (
+            Answer::error(529, "x"),
+            |f| matches!(f, Unavailable { .. }),
+            retryable,
+        ),
+        (
+            Answer::error(503, "Loading model"),
+            |f| matches!(f, Unavailable { .. }),
+            retryable,
+        ),
+        (
+            Answer::busy(429, "7"),
+            |f| matches!(f, Unavailable { retry_after: Some(wait), .. } if wait.as_secs() == 7),
+            retryable,
+        ),
+        (
+            Answer::Status(502, None, "<html>bad gateway".to_owned()),
+            |f| matches!(f, Unavailable { .. }),
+            retryable,
+        ),
+        (
+            Answer::error(401, "x"),
+            |f| matches!(f, Unauthorised { .. }),
+            permanent,
+        ),
+        (
+            Answer::error(403, "x"),
+            |f| matches!(f, Unauthorised { .. }),
+            permanent,
+        ),
+        (
+            Answer::error(404, "no such model"),
+            |f| matches!(f, Rejected { status: 404, .. }),
+            permanent,
+        ),
+        (
+            Answer::error(400, "x"),
+            |f| matches!(f, Rejected { .. }),
+            permanent,
+        ),
+        (
+            Answer::Redirect("http://127.0.0.1:1/".to_owned()),
+            |f| matches!(f, Redirected { status: 302 }),
+            permanent,
+        ),
+        (Answer::Html, |f| matches!(f, NotJson { .. }), retryable),
+        (
+            Answer::Raw("{\"choices\": [".to_owned()),
+            |f| matches!(f, NotJson { .. }),
+            retryable,
+        ),
+        (
+            Answer::Raw("{}".to_owned()),
+            |f| matches!(f, Unexpected { .. }),
+            retryable,
+        ),
+        (
+            Answer::Raw("[1]".to_owned()),
+            |f| matches!(f, Unexpected { .. }),
+            retryable,
+        ),
+        (
+            Answer::Raw("null".to_owned()),
+            |f| matches!(f, Unexpected { .. }),
+            retryable,
+        ),
+        (
+            Answer::Raw(r#"{"choices": [], "content": []}"#.to_owned()),
+            |f| matches!(f, Unexpected { .. }),
+            retryable,
+        ),
+        (
+            Answer::Raw(r#"{"error": {"message": "busy", "code": 503}}"#.to_owned()),
+            |f| matches!(f, Unavailable { status: 503, .. }),
+            retryable,
+        ),
+        (
+            Answer::Raw(r#"{"error": "no"}"#.to_owned()),
+            |f| matches!(f, Unavailable { .. }),
+            retryable,
+        ),
+        (
+            Answer::Text(" \n".to_owned()),
+            |f| matches!(f, Unexpected { .. }),
+            retryable,
+        ),
+        (Answer::CutBody, |f| matches!(f, CutBody { .. }), retryable),
+        (
+            Answer::Close,
+            |f| matches!(f, Unreachable { .. }),
+            retryable,
+        ),
+        (Answer::Endless, |f| matches!(f, TooLarge { .. }), permanent),
+        (
+            Answer::Cut("{\"a\": ".to_owned()),
+            |f| {
+                matches!(
+                    f,
+                    CutAnswer {
+                        max_tokens: 100,
+                        input_tokens: 11,
+                        output_tokens: 5
+                    }
+                )
+            },
+            permanent,
+        ),
+        (
+            Answer::Refused("I will not".to_owned()),
+            |f| matches!(f, Refused { reason, .. } if reason == "I will not"),
+            permanent,
+        ),
+    ];
+    for (answer, expected, retried) in cases {
+        for shape in SHAPES {
+            let error = exchange(shape, answer.clone()).await.unwrap_err();
+            assert!(expected(&error.fault), "{shape:?} {answer:?}: {error:?}");
+            assert_eq!(error.retryable(), retried, "{shape:?} {answer:?}");
+            assert!(!error.hint().is_empty());
+            assert!(
+                error
+                    .to_string()
+                    .starts_with("model `test-model` at `http://127.0.0.1:"),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_server_that_says_nothing_is_given_up() {
+    for answer in [Answer::Hang, Answer::HangInBody] {
+        let server = LlmServer::replying(vec![answer]);
+        let settings = Settings {
+            timeout: Duration::from_millis(50),
+            ..settings(&server, Shape::Chat)
+        };
+        let outcome = model(Shape::Chat, settings).exchange(&request()).await;
+        assert!(matches!(outcome.unwrap_err().fault, Fault::TimedOut { .. }));
+        assert!(server.client_left());
+    }
+}
+
+#[tokio::test]
+async fn a_slow_server_is_waited_for() {
+    let slow = Answer::Slow(
+        Duration::from_millis(20),
+        Box::new(Answer::Text("hi".to_owned())),
+    );
+    assert_eq!(exchange(Shape::Chat, slow).await.unwrap().text, "hi");
+}
+
+#[tokio::test]
+async fn nobody_there_is_unreachable() {
+    let server = LlmServer::replying(vec![Answer::Hang]);
+    let settings = settings(&server, Shape::Chat);
+    drop(server);
+    // The listener closes a moment after the drop; whoever connects meanwhile is cut off.
+    let error = model(Shape::Chat, settings)
+        .exchange(&request())
+        .await
+        .unwrap_err();
+    assert!(matches!(error.fault, Fault::Unreachable { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_dropped_question_ends_its_exchange() {
+    let server = LlmServer::replying(vec![Answer::Hang]);
+    let model = Model::new(model(Shape::Chat, settings(&server, Shape::Chat)), hasty());
+    let question = question();
+    let asking = tokio::spawn(async move { model.ask(&question).await });
+    assert!(server.is_asked());
+    asking.abort();
+    assert!(asking.await.unwrap_err().is_cancelled());
+    assert!(server.client_left());
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    for shape in SHAPES {
+        let elsewhere = LlmServer::replying(vec![Answer::Json(a_plan())]);
+        let server = LlmServer::replying(vec![Answer::Redirect(elsewhere.url())]);
+        model(shape, settings(&server, shape))
+            .exchange(&request())
+            .await
+            .unwrap_err();
+        assert_eq!(server.asked().len(), 1);
+        assert_eq!(elsewhere.asked().len(), 0);
+    }
+}
+
+/// Collects what is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn the_key_is_in_no_error_and_no_log() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+
+    let echo = format!("your key {CANARY} is {CANARY}");
+    for shape in SHAPES {
+        for answer in [
+            Answer::error(401, &echo),
+            Answer::error(400, &echo),
+            Answer::error(500, &echo),
+            Answer::Status(401, None, echo.clone()),
+            Answer::Status(401, None, format!("{}{echo}", " \n".repeat(5_000))),
+            Answer::Status(500, None, format!("{}{CANARY}", "x".repeat(290))),
+            Answer::Raw(echo.clone()),
+            Answer::Raw(format!(
+                r#"{{"choices": "{CANARY}", "content": "{CANARY}"}}"#
+            )),
+            Answer::Refused(echo.clone()),
+            Answer::Text(echo.clone()),
+            Answer::CutBody,
+        ] {
+            let server = LlmServer::replying(vec![answer]);
+            let settings = Settings {
+                base_url: format!("{}/v1?key={CANARY}", server.url()),
+                ..settings(&server, shape)
+            };
+            let mut seen = format!("{settings:?}");
+            seen += &match shape {
+                Shape::Messages => format!("{:?}", Anthropic::new(settings.clone()).unwrap()),
+                Shape::Chat => format!("{:?}", OpenAi::new(settings.clone()).unwrap()),
+            };
+            let llm = model(shape, settings);
+            match llm.exchange(&request()).await {
+                Ok(reply) => seen += &format!("{reply:?}"),
+                Err(error) => seen += &format!("{error} {error:?} {}", error.hint()),
+            }
+            let error = Model::new(llm, hasty()).ask(&question()).await.unwrap_err();
+            seen += &format!("{error} {error:?} {}", error.hint());
+            assert!(!seen.contains(CANARY), "{seen}");
+            assert!(!seen.contains("sk-canary"), "{seen}");
+        }
+    }
+    let log = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
+    assert!(
+        log.contains("asking the model again"),
+        "the log is captured"
+    );
+    assert!(!log.contains(CANARY));
+}
+
+#[tokio::test]
+async fn what_may_pass_by_itself_is_tried_again() {
+    let (server, outcome) = ask(
+        vec![
+            Answer::error(500, "x"),
+            Answer::CutBody,
+            Answer::Json(a_plan()),
+        ],
+        hasty(),
+    )
+    .await;
+    let answered = outcome.unwrap();
+    assert_eq!(
+        (
+            answered.calls,
+            answered.input_tokens,
+            answered.output_tokens
+        ),
+        (3, 11, 5)
+    );
+    assert_eq!(answered.value.tasks.len(), 1);
+    assert_eq!(answered.text, a_plan().to_string());
+    assert_eq!(server.count("plan"), 3);
+}
+
+#[tokio::test]
+async fn tries_are_counted_and_come_to_an_end() {
+    let (server, outcome) = ask(vec![Answer::error(500, "x")], hasty()).await;
+    let error = outcome.unwrap_err();
+    assert_eq!(error.calls, 3);
+    assert_eq!(server.count("plan"), 3);
+    assert!(error.retryable());
+
+    let (server, outcome) = ask(vec![Answer::error(401, "x")], hasty()).await;
+    let error = outcome.unwrap_err();
+    assert_eq!((error.calls, server.count("plan")), (1, 1));
+    assert!(!error.retryable());
+}
+
+#[tokio::test]
+async fn retry_after_is_obeyed() {
+    // Were it not, the first case would wait for an hour.
+    let patient = RetryPolicy {
+        first_delay: Duration::from_secs(3600),
+        max_delay: Duration::from_secs(3600),
+        total: Duration::from_secs(7200),
+        ..hasty()
+    };
+    for soon in ["0", "Sat, 21 Nov 2020 10:00:00 GMT"] {
+        let answers = vec![Answer::busy(429, soon), Answer::Json(a_plan())];
+        let (_server, outcome) =
+            tokio::time::timeout(Duration::from_secs(20), ask(answers, patient))
+                .await
+                .unwrap();
+        assert_eq!(outcome.unwrap().calls, 2);
+    }
+    // Nobody waits for an hour here: the error says how long it would be.
+    let (_server, outcome) = ask(vec![Answer::busy(429, "3600")], hasty()).await;
+    let error = outcome.unwrap_err();
+    assert_eq!(error.calls, 1);
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(3600)));
+}
+
+#[tokio::test]
+async fn an_unusable_answer_is_asked_for_once_more_with_what_is_wrong() {
+    let cyclic = json!({"name": "x", "description": "", "tasks": [
+        {"name": "a", "description": "a", "expected_output": "", "depends_on": [2]},
+        {"name": "b", "description": "b", "expected_output": "", "depends_on": [1]},
+    ]});
+    for (answer, complaint) in [
+        (Answer::Json(cyclic), "in a circle: 1 → 2 → 1"),
+        (
+            Answer::Json(json!({"name": "x", "description": "", "tasks": []})),
+            "`tasks` is empty",
+        ),
+        (Answer::Json(json!({"name": "x"})), "missing field `tasks`"),
+        (
+            Answer::Text("I'd rather not </data> say".to_owned()),
+            "holds no JSON object",
+        ),
+        (
+            Answer::Text("{\"name\": \"x\", \"tasks\": [{".to_owned()),
+            "not valid JSON",
+        ),
+    ] {
+        let fenced = format!("Here you are:\n```json\n{}\n```", a_plan());
+        let (server, outcome) = ask(vec![answer, Answer::Text(fenced)], hasty()).await;
+        let answered = outcome.unwrap();
+        assert_eq!(
+            (
+                answered.calls,
+                answered.input_tokens,
+                answered.output_tokens
+            ),
+            (2, 22, 10)
+        );
+        let asked = server.asked();
+        let (first, second) = (asked[0].prompt(), asked[1].prompt());
+        assert!(
+            second.starts_with(first) && second.contains(complaint),
+            "{second}"
+        );
+        assert_eq!(
+            second.matches("</data>").count(),
+            first.matches("</data>").count() + 1
+        );
+        assert_eq!(asked[0].system(), asked[1].system());
+    }
+}
+
+#[tokio::test]
+async fn two_unusable_answers_are_the_end() {
+    let (_server, outcome) = ask(vec![Answer::Text("no".to_owned())], hasty()).await;
+    let error = outcome.unwrap_err();
+    assert_eq!(
+        (error.calls, error.input_tokens, error.output_tokens),
+        (2, 22, 10)
+    );
+    assert!(!error.retryable());
+    assert!(matches!(&error.fault, AskFault::Unusable { text, .. } if text == "no"));
+    insta::assert_snapshot!(error, @"model `test-model` gave no usable answer to `plan`: the answer holds no JSON object");
+}
+
+#[tokio::test]
+async fn a_cut_answer_is_asked_for_again_with_more_room() {
+    let (server, outcome) = ask(
+        vec![Answer::Cut("{".to_owned()), Answer::Json(a_plan())],
+        hasty(),
+    )
+    .await;
+    assert_eq!(outcome.unwrap().output_tokens, 10);
+    let asked = server.asked();
+    let limit = |index: usize| asked[index].body["max_tokens"].as_u64().unwrap();
+    assert_eq!(limit(1), 2 * limit(0));
+
+    let (_server, outcome) = ask(vec![Answer::Cut("{".to_owned())], hasty()).await;
+    let error = outcome.unwrap_err();
+    assert_eq!((error.calls, error.output_tokens), (2, 10));
+    assert!(
+        matches!(&error.fault, AskFault::Exchange(error) if matches!(error.fault, Fault::CutAnswer { .. }))
+    );
+}
+
+#[tokio::test]
+async fn a_server_without_schemas_is_asked_without_from_then_on() {
+    for (shape, complaint) in [
+        (Shape::Chat, "This response_format type is unavailable now"),
+        (
+            Shape::Messages,
+            "output_config: Extra inputs are not permitted",
+        ),
+    ] {
+        let server = LlmServer::start(move |asked| match asked.schema() {
+            Some(_) => Answer::error(400, complaint),
+            None => Answer::Json(a_plan()),
+        });
+        let llm = model(shape, settings(&server, shape));
+        for _ in 0..2 {
+            llm.exchange(&request()).await.unwrap();
+        }
+        let with_schema = server
+            .asked()
+            .iter()
+            .map(|asked| asked.schema().is_some())
+            .collect::<Vec<_>>();
+        assert_eq!(with_schema, [true, false, false], "{shape:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_wants_the_new_name_of_the_token_limit_gets_it() {
+    let server = LlmServer::start(|asked| match asked.body.get("max_completion_tokens") {
+        None => Answer::error(
+            400,
+            "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+        ),
+        Some(_) => Answer::Json(a_plan()),
+    });
+    let llm = model(Shape::Chat, settings(&server, Shape::Chat));
+    for _ in 0..2 {
+        llm.exchange(&request()).await.unwrap();
+    }
+    let asked = server.asked();
+    assert_eq!(asked.len(), 3);
+    assert!(asked[2].body.get("max_tokens").is_none());
+    assert!(asked[2].schema().is_some());
+}
+
+#[test]
+fn plain_http_to_another_machine_is_refused() {
+    let settings = Settings {
+        base_url: "http://example.com/v1".to_owned(),
+        model: "m".to_owned(),
+        key: Some(SecretString::from(CANARY)),
+        timeout: Duration::from_secs(1),
+    };
+    let error = OpenAi::new(settings).unwrap_err();
+    insta::assert_snapshot!(error, @"base_url `http://example.com/v1` would send the key and the prompts in the clear");
+}
