@@ -22,3 +22,5 @@ pub mod llm;
 pub mod worker;
 
 pub mod daemon;
+
+pub mod cli;

@@ -1,4 +1,5 @@
 //! Every test from outside, in one binary.
 
+mod cli;
 mod common;
 mod llm;
