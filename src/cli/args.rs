@@ -69,6 +69,9 @@ pub enum Command {
     Abort(Abort),
     /// Take commands, run an agent for each, write the reports
     Worker(Worker),
+    /// What `--detach` leaves behind
+    #[command(hide = true)]
+    Daemon(Daemon),
     /// Check the configuration, the folders, the model and the agents
     Doctor(Doctor),
     /// Print the completions of a shell
@@ -295,6 +298,15 @@ pub struct Abort {
 
 #[derive(Debug, Args)]
 pub struct Worker {
+    #[command(flatten)]
+    pub agent: Agent,
+}
+
+#[derive(Debug, Args)]
+pub struct Daemon {
+    /// The plan to carry out
+    pub plan: String,
+
     #[command(flatten)]
     pub agent: Agent,
 }

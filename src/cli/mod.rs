@@ -9,10 +9,14 @@ pub mod view;
 
 mod completions;
 mod control;
+mod detach;
 mod doctor;
+mod foreground;
 mod init;
 mod log;
 mod plans;
+mod run;
+mod signals;
 mod site;
 
 use std::process::ExitCode;
@@ -22,6 +26,7 @@ use clap::Parser;
 use self::args::{Command, CommandLine};
 use self::failure::{Exit, Failure};
 use self::output::{Output, complain};
+use self::run::Setup;
 use self::site::Site;
 use crate::config::{Config, Environment};
 
@@ -57,13 +62,32 @@ fn execute(line: CommandLine) -> Result<Exit, Failure> {
         Command::Doctor(args) => doctor::examine(&args, config(), &environment, &mut output),
         command => {
             let config = config()?;
-            logging::start(None, &environment)?;
-            runtime()?.block_on(on_plans(command, &config, &mut output))
+            let setup = Setup {
+                config: &config,
+                environment: &environment,
+            };
+            let runtime = runtime()?;
+            let exit = runtime.block_on(Box::pin(async {
+                match command {
+                    Command::Run(args) => run::run(args, &setup, output).await,
+                    Command::Plan(args) => run::plan(args, &setup, output).await,
+                    Command::Resume(args) => run::resume(args, &setup, output).await,
+                    Command::Daemon(args) => run::daemon(args, &setup).await,
+                    Command::Worker(args) => run::worker(args, &setup).await,
+                    command => {
+                        logging::start(None, &environment)?;
+                        on_plans(command, &config, &mut output).await
+                    }
+                }
+            }));
+            // A thread that reads the terminal, or an act that blocks, must not hold up the end.
+            runtime.shutdown_background();
+            exit
         }
     }
 }
 
-/// One thread is enough for a command that waits for the store.
+/// One thread is enough: everything waits for files, the store or the network, and what blocks has threads of its own.
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

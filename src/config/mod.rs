@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{ConfirmAbort, Policy, SessionScope};
+use crate::wire::command::Language;
 
 pub use planner::{Api, Endpoint, Planner};
 pub use read::ConfigError;
@@ -171,15 +172,6 @@ impl Default for Run {
             language: Language::default(),
         }
     }
-}
-
-/// The language of the headings in command files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Language {
-    #[default]
-    En,
-    Zh,
 }
 
 /// A command that must exit with 0 in the workspace.

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::llm::{CommandContext, CommandKind, Language, Prompts, questions};
+use crate::llm::{CommandContext, CommandKind, Prompts, questions};
 use crate::plan::{
     Attempt, CommandId, Draft, EndCommand, Issue, Kind, Plan, QuestionId, Refusal, SessionId,
     SessionScope, Step, Task, TaskId, World, due, rules,
 };
-use crate::wire::command::{Command, CommandType};
+use crate::wire::command::{Command, CommandType, Language};
 
 /// Decisions carried out in one change at most: more than any plan needs, few enough to end.
 const MOST_DECISIONS: usize = 10_000;

@@ -9,8 +9,8 @@ use super::desk::{Desk, Outgoing, new_question};
 use super::steps::{Asked, Said};
 use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON};
 use crate::plan::{
-    By, CheckResult, CommandId, Draft, Head, Question, QuestionId, Refusal, SessionId, Subject,
-    Taken, Time, Verdict, World,
+    By, CheckResult, CommandId, Draft, Head, Question, QuestionId, Refusal, SessionId, Taken, Time,
+    Verdict, World,
 };
 use crate::store::StoreError;
 use crate::volumes::{Scanner, Sign, VolumesError, Withdrawal};
@@ -23,7 +23,7 @@ pub(super) enum Input {
     Published(CommandId),
     Withdrawn(CommandId, Withdrawal),
     Checked(CommandId, Vec<CheckResult>),
-    Asked(Subject, Box<Asked>),
+    Asked(Box<Asked>),
     QuestionShown(QuestionId),
     QuestionFiled(QuestionId),
     Filed(String),
@@ -93,7 +93,7 @@ impl Daemon {
         let failed = match &input {
             Input::Withdrawn(id, done) => self.withdrawn(id, *done).await.err(),
             Input::Checked(id, results) => self.checked(id, results.clone()).await.err(),
-            Input::Asked(subject, asked) => self.asked(subject, asked).await.err(),
+            Input::Asked(asked) => self.asked(asked).await.err(),
             _ => None,
         };
         if let Some(error) = failed {
@@ -175,39 +175,10 @@ impl Daemon {
             .await
     }
 
-    async fn asked(&mut self, subject: &Subject, asked: &Asked) -> Result<(), StoreError> {
-        let (subject, asked) = (subject.clone(), asked.clone());
-        self.commit("the model answered", move |draft| {
-            draft.count_ask(
-                &asked.ask,
-                asked.calls,
-                asked.input_tokens,
-                asked.output_tokens,
-            )?;
-            let refused = match asked.said {
-                Ok((said, text)) => {
-                    draft.answered_ask(&asked.ask, &text)?;
-                    match draft.part(|draft| take_effect(draft, said)) {
-                        Ok(()) => return Ok(()),
-                        // A verdict on what has been decided otherwise meanwhile.
-                        Err(Refusal::NotAwaited(_) | Refusal::PlanIs(_)) => return Ok(()),
-                        Err(refusal) => refusal.to_string(),
-                    }
-                }
-                Err(error) => return draft.failed_ask(&asked.ask, &error, new_question()),
-            };
-            tracing::warn!(
-                ?subject,
-                refused,
-                "the plan refuses what the model answered"
-            );
-            draft.refused_ask(
-                &asked.ask,
-                &format!("the plan refuses its answer: {refused}"),
-                new_question(),
-            )
-        })
-        .await
+    async fn asked(&mut self, asked: &Asked) -> Result<(), StoreError> {
+        let asked = asked.clone();
+        self.commit("the model answered", move |draft| take_answer(draft, asked))
+            .await
     }
 
     async fn looked(&mut self, scanner: Scanner, look: Result<Box<Look>, VolumesError>) {
@@ -432,6 +403,34 @@ fn offered(question: &Question) -> String {
         "write one of these behind `answer:` in the question's file: {}.",
         words.join(", ")
     )
+}
+
+/// Takes in what came of a question to the model: what it used, and its effect. An answer that the plan refuses counts as
+/// none.
+pub(super) fn take_answer(draft: &mut Draft<'_>, asked: Asked) -> Result<(), Refusal> {
+    draft.count_ask(
+        &asked.ask,
+        asked.calls,
+        asked.input_tokens,
+        asked.output_tokens,
+    )?;
+    let (said, text) = match asked.said {
+        Ok(said) => said,
+        Err(error) => return draft.failed_ask(&asked.ask, &error, new_question()),
+    };
+    draft.answered_ask(&asked.ask, &text)?;
+    match draft.part(|draft| take_effect(draft, said)) {
+        // Decided otherwise meanwhile.
+        Ok(()) | Err(Refusal::NotAwaited(_) | Refusal::PlanIs(_)) => Ok(()),
+        Err(refusal) => {
+            tracing::warn!(%refusal, "the plan refuses what the model answered");
+            draft.refused_ask(
+                &asked.ask,
+                &format!("the plan refuses its answer: {refusal}"),
+                new_question(),
+            )
+        }
+    }
 }
 
 fn take_effect(draft: &mut Draft<'_>, said: Said) -> Result<(), Refusal> {

@@ -22,13 +22,14 @@ use tokio::task::{Id, JoinSet};
 
 use crate::clock::Clock;
 use crate::exec::Check;
-use crate::llm::{Language, Model, Prompts};
+use crate::llm::{Model, Prompts};
 use crate::plan::{
     AttemptState, CommandId, Due, Plan, PlanId, PlanStatus, Policy, QuestionId, Step, Subject,
     Time, World, due,
 };
 use crate::store::{Store, StoreError};
 use crate::volumes::{Filing, Scanner, Sign, Volumes, Watch, Whereabouts, write_mission};
+use crate::wire::command::Language;
 use crate::wire::{mission, question};
 use desk::{Desk, Outgoing};
 use input::Input;
@@ -178,6 +179,32 @@ pub async fn run(
     };
     daemon.running.shutdown().await;
     Ok(end)
+}
+
+/// Only makes a plan for a goal, without carrying it out. Whoever calls this holds the folder's lock.
+///
+/// # Errors
+/// The model gave no usable plan; the goal is kept.
+pub async fn make_plan(settings: &Settings, store: &Store) -> anyhow::Result<()> {
+    let Some(models) = &settings.models else {
+        anyhow::bail!("no language model is configured");
+    };
+    steps::make_workspace(&settings.workspace)?;
+    let asked = steps::ask(settings, models, store, Subject::Plan).await?;
+    let failed = asked.said.as_ref().err().cloned();
+    store
+        .change(&settings.plan, BY, "the model answered", move |draft| {
+            input::take_answer(draft, asked)
+        })
+        .await?;
+    let tasks = store
+        .read(&settings.plan, |plan, _| plan.counts().total())
+        .await?;
+    match failed {
+        Some(error) => anyhow::bail!(error),
+        None if tasks == 0 => anyhow::bail!("the plan that the model made was refused"),
+        None => Ok(()),
+    }
 }
 
 struct Daemon {
@@ -448,8 +475,8 @@ impl Daemon {
             let Some(models) = &settings.models else {
                 anyhow::bail!("no language model is configured");
             };
-            let asked = steps::ask(&settings, models, &store, subject.clone()).await?;
-            Ok(Input::Asked(subject, Box::new(asked)))
+            let asked = steps::ask(&settings, models, &store, subject).await?;
+            Ok(Input::Asked(Box::new(asked)))
         });
     }
 

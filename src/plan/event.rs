@@ -119,3 +119,44 @@ pub enum Event {
     /// The plan has ended.
     Settled { status: String, outcome: String },
 }
+
+impl Event {
+    /// Returns the task that it happened to, if it happened to one.
+    pub fn task(&self) -> Option<TaskId> {
+        match self {
+            Self::Issued { task, .. }
+            | Self::Claimed { task, .. }
+            | Self::Reported { task, .. }
+            | Self::Rejected { task, .. }
+            | Self::Stale { task, .. }
+            | Self::Checked { task, .. }
+            | Self::Judged { task, .. }
+            | Self::TimedOut { task, .. }
+            | Self::Withdrawn { task, .. }
+            | Self::Parked { task, .. }
+            | Self::Added { task, .. }
+            | Self::Updated { task }
+            | Self::Removed { task }
+            | Self::TaskStarted { task }
+            | Self::Completed { task, .. }
+            | Self::Skipped { task, .. }
+            | Self::Failed { task, .. }
+            | Self::Reopened { task } => Some(*task),
+            Self::Asked { task, .. } => *task,
+            Self::Created { .. }
+            | Self::Planned { .. }
+            | Self::Started
+            | Self::Asking { .. }
+            | Self::Answered { .. }
+            | Self::QuestionClosed { .. }
+            | Self::ModelFailed { .. }
+            | Self::Replanning { .. }
+            | Self::Replanned { .. }
+            | Self::Audited { .. }
+            | Self::Paused { .. }
+            | Self::Resumed
+            | Self::Reset
+            | Self::Settled { .. } => None,
+        }
+    }
+}

@@ -8,6 +8,15 @@ use super::text::{parse_time, quote, safe_name, safe_session, time_text};
 use super::{Problem, front};
 use crate::plan::{CommandId, Origin, PlanId, SessionId, TaskId, Time};
 
+/// In which language the headings of a command are written; reading accepts both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Language {
+    #[default]
+    En,
+    Zh,
+}
+
 /// What a command asks of the agent's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandType {

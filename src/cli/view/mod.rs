@@ -3,6 +3,7 @@
 
 mod event;
 mod graph;
+mod progress;
 mod status;
 mod why;
 
@@ -11,6 +12,7 @@ pub mod sample;
 
 pub use event::{happened, json as event_json, line as event_line};
 pub use graph::{dot, mermaid};
+pub use progress::{clock_time, progress, tasks};
 pub use status::{json as status_json, text as status_text};
 pub use why::why;
 
