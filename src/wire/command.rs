@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::markdown;
 use super::problem::Problems;
-use super::text::{parse_time, quote, safe_name, safe_session, time_text};
+use super::text::{parse_time, printable, quote, safe_name, safe_session, time_text};
 use super::{Problem, front};
 use crate::plan::{CommandId, Origin, PlanId, SessionId, TaskId, Time};
 
@@ -59,7 +59,7 @@ pub struct Command {
     pub task: Option<TaskId>,
     /// Counts the task's attempts from 1.
     pub attempt: Option<u32>,
-    /// The role that is to take it; anybody if `None`.
+    /// The role that is to take it; anybody if `None`. Written as far as it is printable.
     pub assignee: Option<String>,
     /// Who wrote the task: decides whether code in it may be executed as it is.
     pub origin: Origin,
@@ -96,11 +96,11 @@ impl Command {
             plan: self.plan.as_ref().map(ToString::to_string),
             task: self.task.map(|task| task.0),
             attempt: self.attempt,
-            assignee: self.assignee.clone(),
+            assignee: self.assignee.as_deref().map(printable),
             origin: Some(self.origin.as_str().to_owned()),
             workspace: some(&self.workspace),
             report: some(&self.report),
-            request_id: self.request_id.clone(),
+            request_id: self.request_id.as_deref().map(printable),
         };
         front::join(&header, &self.body)
     }
@@ -371,6 +371,7 @@ mod tests {
             Just("0123".to_owned()),
             Just("null".to_owned()),
         ]
+        .prop_map(|text| printable(&text))
     }
 
     proptest! {

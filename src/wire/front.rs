@@ -3,6 +3,8 @@
 
 mod guard;
 
+use std::collections::HashMap;
+
 use gray_matter::engine::Engine;
 use gray_matter::{Matter, ParsedEntity, Pod};
 use serde::de::DeserializeOwned;
@@ -181,13 +183,12 @@ impl Front {
     }
 
     fn refuse_duplicates(&self) -> Result<(), Problem> {
-        let mut seen: Vec<(usize, &str)> = Vec::new();
+        let mut seen = HashMap::new();
         for (line, key) in self.keys() {
-            if let Some((first, _)) = seen.iter().find(|(_, other)| *other == key) {
+            if let Some(first) = seen.insert(key, line) {
                 let message = format!("`{key}` is written twice, first on line {first}");
                 return Err(Problem::on_line(line, message).with_hint("keep one of them"));
             }
-            seen.push((line, key));
         }
         Ok(())
     }

@@ -119,14 +119,8 @@ fn without_closing(title: &str) -> &str {
     }
 }
 
-/// Tells whether a heading names a section, in any of its languages or several at once:
-/// `Core results / 核心成果`, `1. Core results:`, `核心成果 (core results)`.
-pub(crate) fn names(title: &str, words: &[&str]) -> bool {
-    title
-        .split(['/', '|', '(', ')', '（', '）', '·'])
-        .map(letters)
-        .any(|part| words.iter().any(|word| part == letters(word)))
-}
+/// Bytes of a heading that may still be one of the known ones.
+const LONGEST_TITLE: usize = 120;
 
 /// What the known headings of a text hold, and the rest of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,12 +132,13 @@ pub(crate) struct Parts<const N: usize> {
 /// Sorts a text under the headings it is expected to have; a deeper heading stays with the part it stands in, what
 /// stands under any other heading is kept as it is. A text with none of the headings is wholly the first part.
 pub(crate) fn parts<const N: usize>(text: &str, words: [&[&str]; N]) -> Parts<N> {
+    let words = words.map(|words| words.iter().map(|word| letters(word)).collect::<Vec<_>>());
     let mut known: [String; N] = std::array::from_fn(|_| String::new());
     let mut other = String::new();
     let mut current: Option<(usize, usize)> = None;
     let mut found = false;
     for section in sections(text) {
-        if let Some(part) = words.iter().position(|words| names(section.title, words)) {
+        if let Some(part) = named(section.title, &words) {
             found = true;
             current = Some((part, section.level));
             append(&mut known[part], section.text);
@@ -160,6 +155,19 @@ pub(crate) fn parts<const N: usize>(text: &str, words: [&[&str]; N]) -> Parts<N>
         *part = part.trim().to_owned();
     }
     Parts { known, other }
+}
+
+/// Returns the part that a heading names, in any of its languages or several at once: `Core results / 核心成果`,
+/// `1. Core results:`, `核心成果 (core results)`.
+fn named(title: &str, words: &[Vec<String>]) -> Option<usize> {
+    if title.len() > LONGEST_TITLE {
+        return None;
+    }
+    title
+        .split(['/', '|', '(', ')', '（', '）', '·'])
+        .map(letters)
+        .filter(|name| !name.is_empty())
+        .find_map(|name| words.iter().position(|words| words.contains(&name)))
 }
 
 fn append(part: &mut String, text: &str) {
@@ -225,6 +233,10 @@ mod tests {
 
     #[test]
     fn headings_are_known_in_either_language() {
+        let words = [
+            vec!["other".to_owned()],
+            vec![letters("Core results"), letters("核心成果")],
+        ];
         for title in [
             "Core results",
             "core-results:",
@@ -234,10 +246,10 @@ mod tests {
             "**Core Results**",
             "✅ Core results",
         ] {
-            assert!(names(title, &["core results", "核心成果"]), "{title}");
+            assert_eq!(named(title, &words), Some(1), "{title}");
         }
         for title in ["", "Core", "Core results of the others", "成果"] {
-            assert!(!names(title, &["core results", "核心成果"]), "{title}");
+            assert_eq!(named(title, &words), None, "{title}");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::text::{clip, one_line, printable, time_text};
+use super::text::{clip, one_line, printable_start, time_text};
 use crate::plan::{
     Attempt, Decision, Plan, PlanStatus, Question, Task, TaskId, TaskStatus, Time, Verdict,
 };
@@ -266,7 +266,7 @@ fn inline(text: &str, max: usize) -> String {
 
 /// Returns a stranger's text as a quotation, out of which no heading, fence or markup reaches.
 fn block(text: &str, max: usize) -> String {
-    let text = escape(&clip(printable(text).trim(), max));
+    let text = escape(&clip(printable_start(text, max).trim(), max));
     let mut quoted = String::with_capacity(text.len() + 64);
     for line in text.lines() {
         add(

@@ -3,7 +3,7 @@
 
 pub mod command;
 pub mod front;
-pub mod markdown;
+mod markdown;
 pub mod mission;
 pub mod plan_file;
 pub mod problem;

@@ -271,10 +271,15 @@ fn name_after(plan: &mut PlanFile, file_name: &str) {
     }
 }
 
-/// Returns the word that was probably meant.
+/// Returns the word that was probably meant, looking at so many that a large file is not searched for long.
 fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > 64 {
+        return None;
+    }
     let word = word.to_lowercase();
     known
+        .take(100)
+        .filter(|known| known.len() <= 64)
         .map(|known| {
             (
                 strsim::damerau_levenshtein(&word, &known.to_lowercase()),

@@ -109,8 +109,9 @@ pub fn command_of(file_name: &str) -> Option<CommandId> {
     if !extension.eq_ignore_ascii_case("md") || !prefix.eq_ignore_ascii_case("report-") {
         return None;
     }
+    let own = id.strip_prefix("task-").unwrap_or(id);
     let id = with_task(id);
-    safe_name(&id).then(|| CommandId::new(id))
+    (safe_name(own) && safe_name(&id)).then(|| CommandId::new(id))
 }
 
 /// Reads a report from its file's name and bytes.
@@ -151,7 +152,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Report, Vec<Problem>> {
 
 /// Returns the text of a report file, for whoever writes one.
 pub fn render(report: &Report) -> String {
-    let text = |value: &Option<String>| value.clone();
+    let text = |value: &Option<String>| value.as_deref().map(printable);
     let usage = Usage {
         input_tokens: Some(report.input_tokens).filter(|tokens| *tokens > 0),
         output_tokens: Some(report.output_tokens).filter(|tokens| *tokens > 0),

@@ -37,9 +37,20 @@ pub fn clip(text: &str, max: usize) -> String {
 
 /// Returns the text made printable, on one line, with at most `max` characters.
 pub fn one_line(text: &str, max: usize) -> String {
-    let shown = printable(text);
+    let shown = printable_start(text, max);
     let words: Vec<&str> = shown.split_whitespace().collect();
     clip(&words.join(" "), max)
+}
+
+/// Returns the start of a text made printable: enough of it for `max` characters to be shown, with `…` if the rest was
+/// not looked at. A short line of a long report costs no more than the line.
+pub(crate) fn printable_start(text: &str, max: usize) -> String {
+    // What is shown may be a small part of what is written: escapes and white space are left out.
+    let looked_at = max.saturating_mul(8).saturating_add(1024);
+    match text.char_indices().nth(looked_at) {
+        Some((end, _)) => printable(&text[..end]) + "…",
+        None => printable(text),
+    }
 }
 
 /// Tells whether the text may become part of a file name: `[A-Za-z0-9][A-Za-z0-9_-]{0,63}`.
@@ -185,6 +196,8 @@ mod tests {
     fn one_line_joins_what_is_left() {
         assert_eq!(one_line(" a\n\n\tb \x1b[1mc\r\n", 80), "a b c");
         assert_eq!(one_line("a b c d", 5), "a b …");
+        assert_eq!(one_line(&"\u{1b}[1m".repeat(10_000), 5), "…");
+        assert_eq!(one_line(&"a ".repeat(10_000), 5), "a a …");
     }
 
     #[test]

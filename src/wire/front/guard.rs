@@ -43,7 +43,7 @@ pub(super) fn objection(header: &str, first_line: usize) -> Option<Objection> {
     let lines = || (first_line..).zip(header.lines());
     let first = lines().find(|(_, line)| significant(line));
     if let Some((number, line)) = first
-        && (line.starts_with('[') || line == "-" || line.starts_with("- "))
+        && (line.starts_with('[') || line.strip_prefix('-').is_some_and(ends_word))
     {
         return Some(Objection::Hostile(Problem::on_line(
             number,
@@ -116,10 +116,7 @@ fn harmful_line(line: &str, number: usize) -> Option<Problem> {
         );
     }
     let indent = line.len() - line.trim_start().len();
-    let markers = line
-        .split([' ', '\t'])
-        .filter(|word| matches!(*word, "-" | "?"));
-    if indent > MAX_INDENT || markers.count() > MAX_MARKERS {
+    if indent > MAX_INDENT || levels(line) > MAX_MARKERS {
         return Some(Problem::on_line(
             number,
             "the front matter is nested too deeply",
@@ -202,34 +199,39 @@ fn indicators(header: &str, first_line: usize) -> Option<Objection> {
     emphasis.map(Objection::Emphasis)
 }
 
-/// Tells whether each line can be understood by itself: no bracketed value, and no quote that stays open.
+/// Tells whether each line can be understood by itself: nothing bracketed, no quoted key, no quote that stays open.
 fn plain_lines_only(header: &str) -> bool {
     header.lines().filter(|line| significant(line)).all(|line| {
+        let text = after_markers(line);
         let value = first_value(line);
-        match value.chars().next() {
-            Some('[' | '{') => false,
-            Some('"' | '\'') => quoted(value),
-            _ => true,
-        }
+        let plain = |text: &str| !text.starts_with(['[', '{', '"', '\'']) || quoted(text);
+        plain(text) && plain(value)
     })
 }
 
 /// Returns what follows the markers and the key of a line.
 fn first_value(line: &str) -> &str {
     let text = after_markers(line);
-    match text.find(": ") {
-        Some(at) => text[at + 2..].trim(),
-        None if text.trim_end().ends_with(':') => "",
-        None => text.trim(),
-    }
+    let colon = text
+        .match_indices(':')
+        .map(|(at, _)| at)
+        .find(|at| ends_word(&text[at + 1..]));
+    colon.map_or(text, |at| &text[at + 1..]).trim()
 }
 
 fn after_markers(line: &str) -> &str {
     let mut text = line.trim_start();
-    while let Some(rest) = text.strip_prefix("- ").or_else(|| text.strip_prefix("? ")) {
+    while let Some(rest) = text.strip_prefix(['-', '?'])
+        && ends_word(rest)
+    {
         text = rest.trim_start();
     }
     text
+}
+
+/// Tells whether a marker in front of this text stands by itself.
+fn ends_word(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with([' ', '\t'])
 }
 
 /// Tells whether the value is one quoted text, with nothing but a comment behind it.

@@ -100,3 +100,53 @@ fn fields_are_read_without_yaml() {
     );
     assert!(split("---\na: b\nstray\n---\n").unwrap().fields().is_err());
 }
+
+#[test]
+fn what_makes_a_parser_explode_never_reaches_it() {
+    for header in [
+        "a: &a x",
+        "a:\t&a x",
+        "a: [&a x]",
+        "a:\t[x, &a y]",
+        "a: {b: &a x}",
+        "a: {\"b\":&a x}",
+        "a:\n  - &a x",
+        "a:\n-\t&a x",
+        "a:\n- - ? &a x",
+        "? &a x\n: y",
+        "&a b: c",
+        "\"a b: 'x\": &a '\n  y'",
+        "{\"a: |\n  b\": &a [x]}",
+        "? {\"a: |\n  b\": &a [x]}\n: y",
+        "a: |\n  text\nb: &a x",
+        "a: \"x\" # |\nb: &a x",
+        "a: \"x\n  y\"\nb: &a x",
+        "a: [*a]",
+        "a:\n  - *a",
+        "a: *a\nb: &a x",
+        "a: !!str x",
+        "a: ! x",
+        "!t {a: b}",
+        "<<: x",
+        "'<<': x",
+        "a: {<<: x}",
+        "%TAG ! x",
+        "a: \"\\ud83d\"",
+        "a: \u{7}",
+        "a: \u{202e}x",
+        "a: - - - - - - - - - - x",
+        "- a",
+        "[a]",
+    ] {
+        assert!(
+            matches!(guard::objection(header, 2), Some(Objection::Hostile(_))),
+            "{header}"
+        );
+    }
+    for header in ["a: *x*", "a: **x**\nb: c & d"] {
+        assert!(
+            matches!(guard::objection(header, 2), Some(Objection::Emphasis(_))),
+            "{header}"
+        );
+    }
+}

@@ -242,6 +242,12 @@ fn hostile_headers_are_refused() {
         "status: SUCCESS\na: {\"x\":&a 1}".to_owned(),
         "status: SUCCESS\na: \"x\n  y\"\nb: &a 1".to_owned(),
         "status: SUCCESS\n- &a".to_owned(),
+        "status: SUCCESS\na:\t&a x".to_owned(),
+        "status: SUCCESS\na:\t[&a x, *a]".to_owned(),
+        "status: SUCCESS\na:\n-\t&a x".to_owned(),
+        "status: SUCCESS\n\"a b: 'x\": &a '\n  y'".to_owned(),
+        "{\"a: |\n  b\": &a [x], status: SUCCESS}".to_owned(),
+        "? {\"a: |\n  b\": &a [x]}\n: y\nstatus: SUCCESS".to_owned(),
         "status: SUCCESS\na: |\n  text\nb: &a 1".to_owned(),
         "status: SUCCESS\na: !!python/object:os.system x".to_owned(),
         "status: !!str SUCCESS".to_owned(),
@@ -325,7 +331,8 @@ fn names_of_reports() {
         ("report-019a.md", Some("task-019a")),
         ("report-task-019a.MD", Some("task-019a")),
         ("Report-task-019a.Md", Some("task-019a")),
-        ("report-.md", Some("task-")),
+        ("report-.md", None),
+        ("report-task-.md", None),
         ("report-task-019a.md~", None),
         ("report-task-019a.txt", None),
         (".report-task-019a.md.swp", None),
@@ -396,7 +403,7 @@ fn clip_for_message(text: &str) -> String {
 
 fn line() -> impl Strategy<Value = String> {
     prop_oneof!["[a-zA-Z .,:*&!-]{1,30}", "[\\PC&&[^#`~|/]]{1,12}"]
-        .prop_map(|text| text.trim().to_owned())
+        .prop_map(|text| printable(&text).trim().to_owned())
 }
 
 /// Ways to damage a report a little: not enough of them to spell another status.
@@ -447,14 +454,14 @@ fn damaged(mut bytes: Vec<u8>, damage: &Damage) -> Vec<u8> {
 /// Reports that are no success and are six damages or more away from one.
 const FAILURES: [&str; 5] = [
     "---\nstatus: FAILED\nsession_id: s-1\n---\n\n## Core results\n\nNo SUCCESS here.\n",
-    "---\nid: task-7\nnote: a: b\nstatus: PARTIAL_SUCCESS\nusage:\n  input_tokens: 3\n---\nstatus: SUCCESS\n\n---\ntext\n",
+    "---\nid: task-7\nnote: a: b\nstatus: PARTIAL_SUCCESS\nusage:\n  input_tokens: 3\n---\nstatus: SUCCESS\n\ntext\n",
     "```markdown\n---\ntitle: |\n  status: SUCCESS\nstatus: FAILED\n---\n\nThe text.\n```\n",
     "\u{feff}---\r\nstatus: \"failed\" # status: SUCCESS\r\nnote: *x*\r\n---\r\n\r\nThe text.\r\n",
     "---\nnote: 'about\n  SUCCESS'\nstatus: OK\nlist: [a, {b: c}]\n---\n核心成果\n",
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
     fn damage_never_makes_a_success(
