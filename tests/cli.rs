@@ -18,8 +18,7 @@ fn help_is_short_and_has_the_exit_codes() {
     let help = env.run(&["--help"]);
     assert_eq!(help.code, Some(0));
     insta::assert_snapshot!(help.stdout, @r#"
-    A file-driven orchestrator: an LLM plans, coding agents work, every result is judged, nothing is
-    lost
+    Plan a goal, hand its tasks to coding agents as files, judge every result
 
     Usage: plan-agent [OPTIONS] <COMMAND>
 
@@ -64,50 +63,23 @@ fn help_is_short_and_has_the_exit_codes() {
     Usage: plan-agent run [OPTIONS] [GOAL] [-- <ARGV>...]
 
     Arguments:
-      [GOAL]
-              What is to be reached, in your words
-
-      [ARGV]...
-              The program of `--agent command`; {prompt_file} {session} {workspace} {report} are filled
-              in
+      [GOAL]     What is to be reached, in your words
+      [ARGV]...  The program of `--agent command`; {prompt_file} {session} {workspace} {report} are
+                 filled in
 
     Options:
-          --config <FILE>
-              Read this configuration instead of ./config.toml
-
-          --plan <FILE>
-              Carry out this plan file instead of asking a model for a plan
-
-          --name <NAME>
-              What to call the plan
-
-          --workspace <DIR>
-              The folder that agents work in
-
-          --review
-              Show the plan and ask before anything starts
-
-          --agent <AGENT>
-              Run this agent for every command
-
-              Possible values:
-              - shell:   Runs the `sh` blocks of the task itself
-              - command: Runs the program after `--`
-
-          --allow-shell
-              Let `--agent shell` execute tasks that a model wrote
-
-          --detach
-              Leave a daemon behind and return
-
-          --no-input
-              Never ask here; exit with 4 once nothing else can go on
-
-          --json
-              Print one JSON event a line
-
-      -h, --help
-              Print help (see a summary with '-h')
+          --config <FILE>          Read this configuration instead of ./config.toml
+          --plan <FILE>            Carry out this plan file instead of asking a model for a plan
+          --name <NAME>            What to call the plan
+          --workspace <DIR>        The folder that agents work in
+          --review                 Show the plan and ask before anything starts
+          --agent <shell|command>  Run this agent for every command: `shell` runs the `sh` blocks of the
+                                   task, `command` the program after `--`
+          --allow-shell            Let `--agent shell` execute tasks that a model wrote
+          --detach                 Leave a daemon behind and return
+          --no-input               Never ask here; exit with 4 once nothing else can go on
+          --json                   Print one JSON event a line
+      -h, --help                   Print help
 
     Examples:
       plan-agent run --plan examples/quickstart.md --agent shell
@@ -176,7 +148,7 @@ fn a_bad_configuration_is_one_clear_error() {
     exit 2
     ");
     insta::assert_snapshot!(env.run(&["plans", "--config", "no.toml"]).seen(&env), @r"
-    error: cannot read the configuration `no.toml`: No such file or directory (os error 2): No such file or directory (os error 2)
+    error: cannot read the configuration `no.toml`: No such file or directory (os error 2)
     Hint: `plan-agent init` writes a commented config.toml into the current folder
     exit 2
     ");
@@ -326,7 +298,10 @@ fn without_plans_every_command_says_so_and_makes_nothing() {
         assert_eq!(env.run(args).code, Some(1), "{args:?}");
     }
     assert_eq!(env.run(&["plans", "--json"]).stdout, "[]\n");
-    insta::assert_snapshot!(env.run(&["plans"]).seen(&env), @"");
+    insta::assert_snapshot!(env.run(&["plans"]).seen(&env), @r"
+    no plans yet: `plan-agent run` makes one
+    exit 0
+    ");
     insta::assert_snapshot!(env.run(&["stop"]).seen(&env), @r"
     no daemon works in `[FOLDER]/volumes`
     exit 0
@@ -471,7 +446,24 @@ fn a_plan_can_be_looked_at_from_every_side() {
     No daemon works here: `plan-agent resume` goes on.
     exit 0
     ");
-    insta::assert_snapshot!(env.run(&["show"]).seen(&env), @"");
+    insta::assert_snapshot!(env.run(&["show"]).seen(&env), @r"
+    ---
+    name: Word counter
+    goal: Count words
+    order: dependencies
+    ---
+
+    ## 1. Count
+
+    - done: true
+
+    ## 2. Serve
+
+    ## 3. Describe
+
+    - after: 1, 2
+    exit 0
+    ");
     insta::assert_snapshot!(env.run(&["why", "3"]).seen(&env), @r"
     3 · Describe: blocked
       it waits for task 2 · Serve: in progress
@@ -605,9 +597,19 @@ fn a_plan_is_paused_and_ended_by_hand() {
             .stdout
             .contains("\"abandoned\"")
     );
-    // A plan that has ended is shown once and not watched.
+    // A plan that has ended is shown once and not watched any more.
     assert_eq!(env.run(&["status", "--watch"]).code, Some(0));
     assert_eq!(env.run(&["log", "--follow"]).code, Some(0));
+}
+
+#[test]
+fn those_who_watch_a_plan_leave_when_it_ends() {
+    let env = with_a_plan("Count words");
+    let mut watching = env.start(&["status", "--watch"]);
+    let mut following = env.start(&["log", "--follow"]);
+    assert_eq!(env.run(&["abort", "abcdefgh"]).code, Some(0));
+    assert_eq!(watching.wait().code(), Some(0));
+    assert_eq!(following.wait().code(), Some(0));
 }
 
 #[test]
