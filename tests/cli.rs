@@ -168,6 +168,7 @@ fn init_makes_everything_once_and_overwrites_nothing() {
     made  prompts/summarise.md
     made  prompts/command.md
     made  volumes
+    made  volumes/README.md
 
     Next: `plan-agent doctor` looks whether everything is there.
     exit 0
@@ -185,6 +186,7 @@ fn init_makes_everything_once_and_overwrites_nothing() {
     kept  prompts/summarise.md
     kept  prompts/command.md
     made  other
+    made  other/README.md
 
     Next: `plan-agent doctor` looks whether everything is there.
     exit 0
@@ -202,6 +204,7 @@ fn doctor_says_what_is_there_and_no_secret() {
                    Hint: `plan-agent init` writes a commented one
     ok  volumes    [FOLDER]/volumes is made when it is needed
     ok  workspace  [FOLDER]/volumes/workspace is made when it is needed
+    ok  prompts    built in
     --  model      none (neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set): plans come from plan files, rules judge
                    Hint: set ANTHROPIC_API_KEY or OPENAI_API_KEY to have a goal planned
     ");
@@ -215,6 +218,7 @@ fn doctor_says_what_is_there_and_no_secret() {
     ok  config     config.toml
     ok  volumes    [FOLDER]/volumes is made when it is needed
     ok  workspace  [FOLDER]/volumes/workspace is made when it is needed
+    ok  prompts    built in
     ok  model      openai at https://api.openai.com/v1 (provider = "openai"), model gpt-5, small, key OPENAI_API_KEY is set
     "#);
     let json = env.run(&["doctor", "--json"]).stdout;
@@ -234,6 +238,7 @@ fn doctor_ends_with_1_when_something_must_be_mended() {
         "[llm]\nprovider = 'anthropic'\n[volumes]\nroot = 'file/v'\n",
     );
     env.write("file", "");
+    env.write("prompts/judge.md", "\n{{ nowhere");
     let doctor = env.run(&["doctor"]);
     assert_eq!(doctor.code, Some(1));
     insta::assert_snapshot!(without_git(&doctor.stdout, &env), @r#"
@@ -242,6 +247,8 @@ fn doctor_ends_with_1_when_something_must_be_mended() {
                    Hint: make it writable, or name another folder in config.toml
     !!  workspace  [FOLDER]/file/v/workspace cannot be written to: Not a directory (os error 20)
                    Hint: make it writable, or name another folder in config.toml
+    !!  prompts    the prompt `[FOLDER]/prompts/judge.md`, line 2: no line `---` between the system part and the prompt part
+                   Hint: mend the file, or take it away to use the built-in prompt
     !!  model      `llm.provider` is "anthropic", but the environment variable `ANTHROPIC_API_KEY` is not set
                    Hint: set `ANTHROPIC_API_KEY`, name another variable in `llm.api_key_env`, or do without a model: provider = "none"
     "#);
