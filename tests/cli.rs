@@ -18,8 +18,7 @@ fn help_is_short_and_has_the_exit_codes() {
     let help = env.run(&["--help"]);
     assert_eq!(help.code, Some(0));
     insta::assert_snapshot!(help.stdout, @r#"
-    A file-driven orchestrator: an LLM plans, coding agents work, every result is judged, nothing is
-    lost
+    Plan a goal, hand its tasks to coding agents as files, judge every result
 
     Usage: plan-agent [OPTIONS] <COMMAND>
 
@@ -64,50 +63,23 @@ fn help_is_short_and_has_the_exit_codes() {
     Usage: plan-agent run [OPTIONS] [GOAL] [-- <ARGV>...]
 
     Arguments:
-      [GOAL]
-              What is to be reached, in your words
-
-      [ARGV]...
-              The program of `--agent command`; {prompt_file} {session} {workspace} {report} are filled
-              in
+      [GOAL]     What is to be reached, in your words
+      [ARGV]...  The program of `--agent command`; {prompt_file} {session} {workspace} {report} are
+                 filled in
 
     Options:
-          --config <FILE>
-              Read this configuration instead of ./config.toml
-
-          --plan <FILE>
-              Carry out this plan file instead of asking a model for a plan
-
-          --name <NAME>
-              What to call the plan
-
-          --workspace <DIR>
-              The folder that agents work in
-
-          --review
-              Show the plan and ask before anything starts
-
-          --agent <AGENT>
-              Run this agent for every command
-
-              Possible values:
-              - shell:   Runs the `sh` blocks of the task itself
-              - command: Runs the program after `--`
-
-          --allow-shell
-              Let `--agent shell` execute tasks that a model wrote
-
-          --detach
-              Leave a daemon behind and return
-
-          --no-input
-              Never ask here; exit with 4 once nothing else can go on
-
-          --json
-              Print one JSON event a line
-
-      -h, --help
-              Print help (see a summary with '-h')
+          --config <FILE>          Read this configuration instead of ./config.toml
+          --plan <FILE>            Carry out this plan file instead of asking a model for a plan
+          --name <NAME>            What to call the plan
+          --workspace <DIR>        The folder that agents work in
+          --review                 Show the plan and ask before anything starts
+          --agent <shell|command>  Run this agent for every command: `shell` runs the `sh` blocks of the
+                                   task, `command` the program after `--`
+          --allow-shell            Let `--agent shell` execute tasks that a model wrote
+          --detach                 Leave a daemon behind and return
+          --no-input               Never ask here; exit with 4 once nothing else can go on
+          --json                   Print one JSON event a line
+      -h, --help                   Print help
 
     Examples:
       plan-agent run --plan examples/quickstart.md --agent shell
@@ -176,7 +148,7 @@ fn a_bad_configuration_is_one_clear_error() {
     exit 2
     ");
     insta::assert_snapshot!(env.run(&["plans", "--config", "no.toml"]).seen(&env), @r"
-    error: cannot read the configuration `no.toml`: No such file or directory (os error 2): No such file or directory (os error 2)
+    error: cannot read the configuration `no.toml`: No such file or directory (os error 2)
     Hint: `plan-agent init` writes a commented config.toml into the current folder
     exit 2
     ");
@@ -196,6 +168,7 @@ fn init_makes_everything_once_and_overwrites_nothing() {
     made  prompts/summarise.md
     made  prompts/command.md
     made  volumes
+    made  volumes/README.md
 
     Next: `plan-agent doctor` looks whether everything is there.
     exit 0
@@ -213,6 +186,7 @@ fn init_makes_everything_once_and_overwrites_nothing() {
     kept  prompts/summarise.md
     kept  prompts/command.md
     made  other
+    made  other/README.md
 
     Next: `plan-agent doctor` looks whether everything is there.
     exit 0
@@ -230,6 +204,7 @@ fn doctor_says_what_is_there_and_no_secret() {
                    Hint: `plan-agent init` writes a commented one
     ok  volumes    [FOLDER]/volumes is made when it is needed
     ok  workspace  [FOLDER]/volumes/workspace is made when it is needed
+    ok  prompts    built in
     --  model      none (neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set): plans come from plan files, rules judge
                    Hint: set ANTHROPIC_API_KEY or OPENAI_API_KEY to have a goal planned
     ");
@@ -243,6 +218,7 @@ fn doctor_says_what_is_there_and_no_secret() {
     ok  config     config.toml
     ok  volumes    [FOLDER]/volumes is made when it is needed
     ok  workspace  [FOLDER]/volumes/workspace is made when it is needed
+    ok  prompts    built in
     ok  model      openai at https://api.openai.com/v1 (provider = "openai"), model gpt-5, small, key OPENAI_API_KEY is set
     "#);
     let json = env.run(&["doctor", "--json"]).stdout;
@@ -262,6 +238,7 @@ fn doctor_ends_with_1_when_something_must_be_mended() {
         "[llm]\nprovider = 'anthropic'\n[volumes]\nroot = 'file/v'\n",
     );
     env.write("file", "");
+    env.write("prompts/judge.md", "\n{{ nowhere");
     let doctor = env.run(&["doctor"]);
     assert_eq!(doctor.code, Some(1));
     insta::assert_snapshot!(without_git(&doctor.stdout, &env), @r#"
@@ -270,6 +247,8 @@ fn doctor_ends_with_1_when_something_must_be_mended() {
                    Hint: make it writable, or name another folder in config.toml
     !!  workspace  [FOLDER]/file/v/workspace cannot be written to: Not a directory (os error 20)
                    Hint: make it writable, or name another folder in config.toml
+    !!  prompts    the prompt `[FOLDER]/prompts/judge.md`, line 2: no line `---` between the system part and the prompt part
+                   Hint: mend the file, or take it away to use the built-in prompt
     !!  model      `llm.provider` is "anthropic", but the environment variable `ANTHROPIC_API_KEY` is not set
                    Hint: set `ANTHROPIC_API_KEY`, name another variable in `llm.api_key_env`, or do without a model: provider = "none"
     "#);
@@ -326,7 +305,10 @@ fn without_plans_every_command_says_so_and_makes_nothing() {
         assert_eq!(env.run(args).code, Some(1), "{args:?}");
     }
     assert_eq!(env.run(&["plans", "--json"]).stdout, "[]\n");
-    insta::assert_snapshot!(env.run(&["plans"]).seen(&env), @"");
+    insta::assert_snapshot!(env.run(&["plans"]).seen(&env), @r"
+    no plans yet: `plan-agent run` makes one
+    exit 0
+    ");
     insta::assert_snapshot!(env.run(&["stop"]).seen(&env), @r"
     no daemon works in `[FOLDER]/volumes`
     exit 0
@@ -471,7 +453,24 @@ fn a_plan_can_be_looked_at_from_every_side() {
     No daemon works here: `plan-agent resume` goes on.
     exit 0
     ");
-    insta::assert_snapshot!(env.run(&["show"]).seen(&env), @"");
+    insta::assert_snapshot!(env.run(&["show"]).seen(&env), @r"
+    ---
+    name: Word counter
+    goal: Count words
+    order: dependencies
+    ---
+
+    ## 1. Count
+
+    - done: true
+
+    ## 2. Serve
+
+    ## 3. Describe
+
+    - after: 1, 2
+    exit 0
+    ");
     insta::assert_snapshot!(env.run(&["why", "3"]).seen(&env), @r"
     3 · Describe: blocked
       it waits for task 2 · Serve: in progress
@@ -605,9 +604,19 @@ fn a_plan_is_paused_and_ended_by_hand() {
             .stdout
             .contains("\"abandoned\"")
     );
-    // A plan that has ended is shown once and not watched.
+    // A plan that has ended is shown once and not watched any more.
     assert_eq!(env.run(&["status", "--watch"]).code, Some(0));
     assert_eq!(env.run(&["log", "--follow"]).code, Some(0));
+}
+
+#[test]
+fn those_who_watch_a_plan_leave_when_it_ends() {
+    let env = with_a_plan("Count words");
+    let mut watching = env.start(&["status", "--watch"]);
+    let mut following = env.start(&["log", "--follow"]);
+    assert_eq!(env.run(&["abort", "abcdefgh"]).code, Some(0));
+    assert_eq!(watching.wait().code(), Some(0));
+    assert_eq!(following.wait().code(), Some(0));
 }
 
 #[test]

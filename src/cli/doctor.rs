@@ -9,6 +9,7 @@ use super::args::Doctor;
 use super::failure::{Exit, Failure};
 use super::output::{Output, Style};
 use crate::config::{Config, ConfigError, Environment, Planner};
+use crate::llm::Prompts;
 use crate::wire::text::printable;
 
 /// What was found out about one thing.
@@ -76,14 +77,14 @@ fn print(finding: &Finding, output: &mut Output) -> Result<(), Failure> {
 }
 
 fn findings(config: &Config, environment: &Environment) -> Vec<Finding> {
-    let mut findings = vec![
+    vec![
         config_file(config),
         folder("volumes", &config.root()),
         folder("workspace", &config.workspace()),
-    ];
-    findings.push(model(config, environment));
-    findings.push(git(environment));
-    findings
+        prompts(&config.prompts_dir()),
+        model(config, environment),
+        git(environment),
+    ]
 }
 
 fn config_file(config: &Config) -> Finding {
@@ -116,6 +117,19 @@ fn folder(about: &'static str, path: &Path) -> Finding {
             state: State::Bad,
             text: format!("{shown} leads nowhere"),
             hint: None,
+        },
+    }
+}
+
+fn prompts(dir: &Path) -> Finding {
+    match Prompts::load(Some(dir)) {
+        Ok(_) if dir.is_dir() => good("prompts", format!("{} stands in front", dir.display())),
+        Ok(_) => good("prompts", "built in".into()),
+        Err(error) => Finding {
+            about: "prompts",
+            state: State::Bad,
+            hint: Some(error.hint().to_owned()),
+            text: error.to_string(),
         },
     }
 }

@@ -149,6 +149,6 @@ mod tests {
         let path = "/no/such".into();
         let source = std::io::ErrorKind::NotFound.into();
         let failure = Failure::failed(ConfigError::Unreadable { path, source });
-        insta::assert_snapshot!(failure.text().unwrap(), @"");
+        insta::assert_snapshot!(failure.text().unwrap(), @"error: cannot read the configuration `/no/such`: entity not found");
     }
 }

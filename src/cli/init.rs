@@ -13,6 +13,9 @@ use crate::llm::Template;
 use crate::volumes::Volumes;
 use crate::wire::text::printable;
 
+/// What the folders are for, and how an agent uses them.
+const PROTOCOL: &str = include_str!("../../volumes/README.md");
+
 /// Writes what is missing: the configuration, the prompts, the exchange folder. Says what was there already.
 pub fn init(
     file: Option<&Path>,
@@ -34,6 +37,7 @@ pub fn init(
     let made = !root.exists();
     Volumes::open(&root)?;
     say(made, &root, output)?;
+    write_new(&root.join("README.md"), PROTOCOL, output)?;
     output.line("\nNext: `plan-agent doctor` looks whether everything is there.")?;
     Ok(Exit::Done)
 }

@@ -30,7 +30,7 @@ pub struct Ran {
 
 /// The program while it runs; killed when dropped.
 pub struct Running {
-    child: Child,
+    pub child: Child,
 }
 
 impl TestEnv {
@@ -139,11 +139,6 @@ impl Ran {
 }
 
 impl Running {
-    /// Returns the process id.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Waits for the end.
     pub fn wait(&mut self) -> ExitStatus {
         let mut status = None;
