@@ -591,7 +591,7 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                 match step {
                     Step::Issue(task) => draft.issue(task, issue(n * 100 + task.0))?,
                     Step::AskHuman(about, task, reason) => {
-                        draft.ask(question(n * 100), about, task, &reason)?
+                        draft.ask(question(n * 100), about, task, &reason)?;
                     }
                     Step::JudgeByRules(id) => {
                         let verdict = rules::judge(draft.plan().attempt(&id).unwrap(), draft.now());
