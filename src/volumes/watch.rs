@@ -141,7 +141,7 @@ impl Watch {
         if before.is_some() {
             // Fails when the kernel has dropped it with the folder: that is what is wanted.
             watcher.unwatch(&path).ok();
-            self.hints.lose();
+            self.hints.lose(Instant::now());
         }
         match watcher.watch(&path, RecursiveMode::NonRecursive) {
             Ok(()) => {
@@ -181,12 +181,12 @@ struct Hear {
 impl Hear {
     fn hear(&self, event: notify::Result<Event>) {
         let Ok(event) = event else {
-            self.hints.lose();
+            self.hints.lose(Instant::now());
             return self.wake.notify_one();
         };
         // Has no path, so it comes before everything that looks at paths.
         if event.need_rescan() {
-            self.hints.lose();
+            self.hints.lose(Instant::now());
             return self.wake.notify_one();
         }
         if only_read(event.kind) {
