@@ -92,12 +92,21 @@ pub fn split_any(text: &str) -> Result<Front, Problem> {
         .take_while(|line| line.trim().is_empty())
         .count();
     let behind = lines.len() + 1 - parsed.content.split('\n').count();
+    let after_closing = closing + 3;
     Ok(Front {
         header: lower_case_keys(&parsed.matter),
         header_line: skipped + 2 + blank,
         body: parsed.content,
-        body_line: skipped + behind,
+        body_line: skipped + behind.max(after_closing),
     })
+}
+
+/// Reads a YAML document that a person wrote for us.
+///
+/// # Errors
+/// Anchors, deep nesting, or YAML that does not fit the type.
+pub fn document<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+    parse_yaml(text.trim_start_matches('\u{feff}'), 1)
 }
 
 impl Front {
@@ -113,7 +122,23 @@ impl Front {
             None => {}
         }
         self.refuse_duplicates()?;
-        serde_yaml::from_str(&self.header).map_err(|error| self.yaml_problem(&error))
+        serde_yaml::from_str(&self.header).map_err(|error| yaml_problem(&error, self.header_line))
+    }
+
+    /// Reads the header of a file that a person wrote for us, which may hold long text; otherwise as `parse`.
+    ///
+    /// # Errors
+    /// As `parse`.
+    pub fn parse_long<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        self.refuse_duplicates()?;
+        parse_yaml(&self.header, self.header_line)
+    }
+
+    /// Returns the keys of the header's own level with their lines.
+    pub fn keys(&self) -> impl Iterator<Item = (usize, &str)> {
+        (self.header_line..)
+            .zip(self.header.lines())
+            .filter_map(|(line, text)| Some((line, key_and_value(text)?.0)))
     }
 
     /// Reads the header's own level line by line, without YAML, for headers in which one field spoils the YAML of all.
@@ -155,12 +180,6 @@ impl Front {
             .map_or(self.header_line, |(line, _)| line)
     }
 
-    fn keys(&self) -> impl Iterator<Item = (usize, &str)> {
-        (self.header_line..)
-            .zip(self.header.lines())
-            .filter_map(|(line, text)| Some((line, key_and_value(text)?.0)))
-    }
-
     fn refuse_duplicates(&self) -> Result<(), Problem> {
         let mut seen: Vec<(usize, &str)> = Vec::new();
         for (line, key) in self.keys() {
@@ -172,20 +191,6 @@ impl Front {
         }
         Ok(())
     }
-
-    fn yaml_problem(&self, error: &serde_yaml::Error) -> Problem {
-        // The text counts lines from inside the header; the place is told in lines of the file instead.
-        let text = error.to_string();
-        let message = text.split(" at line ").next().unwrap_or(&text);
-        match error.location() {
-            Some(place) => Problem::at(
-                self.header_line + place.line().saturating_sub(1),
-                place.column(),
-                message,
-            ),
-            None => Problem::on_line(self.header_line, message),
-        }
-    }
 }
 
 /// Joins a header made by the YAML serializer and a body into a file.
@@ -193,6 +198,37 @@ pub(crate) fn join<T: serde::Serialize>(header: &T, body: &str) -> String {
     let header = serde_yaml::to_string(header)
         .expect("a struct of texts, numbers and lists can be written as YAML");
     format!("---\n{header}---\n\n{}\n", body.trim())
+}
+
+fn parse_yaml<T: DeserializeOwned>(text: &str, first_line: usize) -> Result<T, Problem> {
+    match guard::document_objection(text, first_line) {
+        Some(problem) => Err(problem),
+        None => serde_yaml::from_str(text).map_err(|error| yaml_problem(&error, first_line)),
+    }
+}
+
+/// Tells an error of the YAML parser in lines of the file; its own text counts them from inside the header.
+fn yaml_problem(error: &serde_yaml::Error, first_line: usize) -> Problem {
+    let text = error.to_string();
+    let message = text.split(" at line ").next().unwrap_or(&text);
+    let problem = match error.location() {
+        Some(place) => Problem::at(
+            first_line + place.line().saturating_sub(1),
+            place.column(),
+            message,
+        ),
+        None => Problem::on_line(first_line, message),
+    };
+    let misfit = [
+        "invalid type",
+        "invalid value",
+        "missing field",
+        "unknown variant",
+    ];
+    if misfit.into_iter().any(|words| message.contains(words)) {
+        return problem;
+    }
+    problem.with_hint("put text with `: `, quotes or brackets in it in double quotes")
 }
 
 /// Lets gray_matter split and parse nothing: its own YAML parser has no bounds.
@@ -222,23 +258,25 @@ fn mend(text: &str) -> (String, usize) {
         }
     }
     lines.drain(..skipped);
-    if let Some(first) = lines.first().copied()
-        && first.trim() == "---"
-    {
-        let indent = first.len() - first.trim_start().len();
-        let closing = lines.iter().skip(1).position(|line| line.trim() == "---");
-        let header = if indent > 0 {
-            closing.map_or(1, |at| at + 2)
-        } else {
-            1
-        };
-        for line in &mut lines[..header] {
-            let own = line.len() - line.trim_start().len();
-            *line = &line[own.min(indent)..];
-        }
+    if lines.first().is_some_and(|line| line.trim() == "---") {
         lines[0] = "---";
+        dedent_header(&mut lines[1..]);
     }
     (lines.join("\n"), skipped)
+}
+
+/// Takes the indentation of the first field from all lines of the header.
+fn dedent_header(lines: &mut [&str]) {
+    let width = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let first = lines.iter().find(|line| !line.trim().is_empty());
+    let indent = first.map_or(0, |line| width(line));
+    if indent == 0 {
+        return;
+    }
+    let closing = lines.iter().position(|line| line.trim() == "---");
+    for line in lines.iter_mut().take(closing.map_or(0, |at| at + 1)) {
+        *line = &line[width(line).min(indent)..];
+    }
 }
 
 /// Returns the fence of a line such as ```` ```markdown ````.
@@ -306,3 +344,6 @@ fn without_comment(text: &str) -> &str {
     }
     text.find(" #").map_or(text, |at| &text[..at]).trim_end()
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,6 +29,14 @@ impl Fences {
     }
 }
 
+impl Fences {
+    /// Returns the line that ends the open fence, if one is open.
+    pub(crate) fn closing(&self) -> Option<String> {
+        let (mark, length) = self.open?;
+        Some(mark.to_string().repeat(length))
+    }
+}
+
 /// A heading and what stands below it up to the next heading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Section<'a> {
@@ -98,7 +106,17 @@ pub(crate) fn heading(line: &str) -> Option<(usize, &str)> {
     if !(1..=6).contains(&level) || !(title.starts_with([' ', '\t']) || title.trim().is_empty()) {
         return None;
     }
-    Some((level, title.trim().trim_end_matches('#').trim_end()))
+    Some((level, without_closing(title.trim())))
+}
+
+/// Cuts the optional `##` at the end of a heading, which stands apart: `C#` keeps its own.
+fn without_closing(title: &str) -> &str {
+    let text = title.trim_end_matches('#');
+    if text.is_empty() || text.ends_with([' ', '\t']) {
+        text.trim_end()
+    } else {
+        title
+    }
 }
 
 /// Tells whether a heading names a section, in any of its languages or several at once:

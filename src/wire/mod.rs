@@ -4,8 +4,13 @@
 pub mod command;
 pub mod front;
 pub mod markdown;
+pub mod mission;
+pub mod plan_file;
 pub mod problem;
+pub mod question;
 pub mod report;
+#[cfg(test)]
+pub(crate) mod sample;
 pub mod text;
 
 pub use problem::Problem;

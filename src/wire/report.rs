@@ -16,8 +16,7 @@ use crate::plan::{CommandId, ReportStatus, SessionId, Time};
 pub const MAX_BYTES: usize = 1024 * 1024;
 
 /// The shortest report that is accepted.
-pub const EXAMPLE: &str =
-    "---\nstatus: SUCCESS\nsession_id: auto\n---\n\n## Core results\n\nWhat was done.\n";
+pub const EXAMPLE: &str = "---\nstatus: SUCCESS\n---\n\n## Core results\n\nWhat was done.\n";
 
 const STATUS_HINT: &str = "write `status: SUCCESS`, `status: PARTIAL_SUCCESS` or `status: FAILED`";
 const TIME_HINT: &str = "write it like `2026-01-31T18:00:00Z`";
@@ -450,3 +449,6 @@ fn with_task(id: &str) -> String {
     }
     format!("task-{id}")
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,9 @@ pub(super) const MAX_HEADER: usize = 8 * 1024;
 const MAX_OPENERS: usize = 64;
 /// Columns of indentation, which bound the depth of block nesting.
 const MAX_INDENT: usize = 64;
-/// `- - -` and `? ? ?` at the start of one line: each is a level.
+/// The same for a document, where continued text may be indented far.
+const MAX_DOCUMENT_INDENT: usize = 256;
+/// `- - -` and `? ? ?` in one line: each is a level.
 const MAX_MARKERS: usize = 8;
 
 /// What speaks against giving a header to a YAML parser.
@@ -54,6 +56,53 @@ pub(super) fn objection(header: &str, first_line: usize) -> Option<Objection> {
     indicators(header, first_line)
 }
 
+/// Looks for the first objection to a document that a person wrote for us, such as a plan file: long text and brackets
+/// are its own; only what makes a parser explode is refused.
+pub(super) fn document_objection(text: &str, first_line: usize) -> Option<Problem> {
+    let mut depth = 0_usize;
+    let mut literal_indent = None;
+    for (number, line) in (first_line..).zip(text.lines()) {
+        for byte in line.bytes() {
+            match byte {
+                b'[' | b'{' => depth += 1,
+                b']' | b'}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        if depth > MAX_OPENERS {
+            return Some(Problem::on_line(number, "nested too deeply"));
+        }
+        if in_literal(&mut literal_indent, line) {
+            continue;
+        }
+        if levels(line) > MAX_OPENERS || line.len() - line.trim_start().len() > MAX_DOCUMENT_INDENT
+        {
+            return Some(Problem::on_line(number, "nested too deeply"));
+        }
+        let anchor = value_starts(line, true).into_iter().find(|at| {
+            let value = line[*at..].strip_prefix('&');
+            value.is_some_and(|name| name.starts_with(|c: char| !c.is_whitespace()))
+        });
+        if let Some(at) = anchor {
+            let problem = Problem::at(number, column(line, at), "a YAML anchor");
+            return Some(problem.with_hint("put the text in double quotes"));
+        }
+    }
+    None
+}
+
+/// Tells whether the line is text of a block that began with `|` or `>` above it; remembers such a beginning.
+fn in_literal(outer: &mut Option<usize>, line: &str) -> bool {
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    if let Some(outer) = *outer
+        && (line.trim().is_empty() || indent > outer)
+    {
+        return true;
+    }
+    *outer = opens_literal(line).then_some(indent);
+    false
+}
+
 fn significant(line: &str) -> bool {
     let text = line.trim_start();
     !text.is_empty() && !text.starts_with('#')
@@ -61,18 +110,16 @@ fn significant(line: &str) -> bool {
 
 fn harmful_line(line: &str, number: usize) -> Option<Problem> {
     if let Some(at) = line.chars().position(forbidden) {
-        return Some(Problem::at(
-            number,
-            at + 1,
-            "a control character in the front matter",
-        ));
+        return Some(
+            Problem::at(number, at + 1, "a control character in the front matter")
+                .with_hint("write plain text"),
+        );
     }
-    let text = line.trim_start();
-    let markers = text
-        .split(' ')
-        .take_while(|word| matches!(*word, "-" | "?"))
-        .count();
-    if line.len() - text.len() > MAX_INDENT || markers > MAX_MARKERS {
+    let indent = line.len() - line.trim_start().len();
+    let markers = line
+        .split([' ', '\t'])
+        .filter(|word| matches!(*word, "-" | "?"));
+    if indent > MAX_INDENT || markers.count() > MAX_MARKERS {
         return Some(Problem::on_line(
             number,
             "the front matter is nested too deeply",
@@ -90,6 +137,13 @@ fn harmful_line(line: &str, number: usize) -> Option<Problem> {
         return Some(problem.with_hint("write the character itself"));
     }
     merge_key(line).map(|at| Problem::at(number, column(line, at), "a YAML merge key `<<`"))
+}
+
+/// Counts the words of a line that may each open a level.
+fn levels(line: &str) -> usize {
+    line.split([' ', '\t'])
+        .filter(|word| matches!(*word, "-" | "?"))
+        .count()
 }
 
 fn forbidden(c: char) -> bool {
@@ -122,14 +176,8 @@ fn indicators(header: &str, first_line: usize) -> Option<Objection> {
     let mut literal_indent = None;
     for (number, line) in (first_line..).zip(header.lines()) {
         let indent = line.len() - line.trim_start_matches(' ').len();
-        if let Some(outer) = literal_indent {
-            if line.trim().is_empty() || indent > outer {
-                continue;
-            }
-            literal_indent = None;
-        }
-        if plain && opens_literal(line) {
-            literal_indent = Some(indent);
+        if plain && in_literal(&mut literal_indent, line) {
+            continue;
         }
         for at in value_starts(line, plain) {
             let what = match (line.as_bytes().get(at), line.as_bytes().get(at + 1)) {
@@ -184,20 +232,30 @@ fn after_markers(line: &str) -> &str {
     text
 }
 
-/// Tells whether the value is one quoted text from its first to its last character.
+/// Tells whether the value is one quoted text, with nothing but a comment behind it.
 fn quoted(value: &str) -> bool {
-    let Some(quote) = value.chars().next().filter(|c| matches!(c, '"' | '\'')) else {
-        return false;
-    };
-    let Some(inner) = value[1..].strip_suffix(quote) else {
-        return false;
-    };
-    let inner = match quote {
-        '"' => inner.replace("\\\\", "").replace("\\\"", ""),
-        _ => inner.replace("''", ""),
-    };
-    let escaped = quote == '"' && inner.ends_with('\\');
-    !escaped && !inner.contains(quote)
+    behind_quotes(value).is_some_and(|rest| {
+        let rest = rest.trim_start();
+        rest.is_empty() || rest.starts_with('#')
+    })
+}
+
+/// Returns what follows the closing quote of a value that begins with a quote.
+fn behind_quotes(value: &str) -> Option<&str> {
+    let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let mut chars = value[1..].chars();
+    while let Some(c) = chars.next() {
+        if c == '\\' && quote == '"' {
+            chars.next();
+        } else if c == quote {
+            let rest = chars.as_str();
+            match rest.strip_prefix('\'') {
+                Some(behind) if quote == '\'' => chars = behind.chars(),
+                _ => return Some(rest),
+            }
+        }
+    }
+    None
 }
 
 /// Tells whether the line ends in `|` or `>` (with modifiers), after which indented lines are text.
@@ -216,7 +274,8 @@ fn value_starts(line: &str, plain: bool) -> Vec<usize> {
     if plain && quoted(first_value(line)) {
         return starts;
     }
-    let bytes = line.as_bytes();
+    let comment = if plain { line.find(" #") } else { None };
+    let bytes = &line.as_bytes()[..comment.unwrap_or(line.len())];
     for (at, byte) in bytes.iter().enumerate() {
         let opens = match byte {
             b':' => !plain || bytes.get(at + 1).is_none_or(u8::is_ascii_whitespace),
