@@ -189,7 +189,9 @@ mod tests {
 
         async fn report(&self, id: &CommandId) -> Report {
             let path = self.volumes.report(id);
-            until("no report", || path.exists()).await;
+            let claim = self.volumes.path(Folder::Active).join(format!("{id}.lock"));
+            // An agent may write its report in place: it is whole when the worker lets go of the command.
+            until("no report", || path.exists() && !claim.exists()).await;
             let name = path.file_name().unwrap().to_str().unwrap();
             parse(name, &fs::read(&path).unwrap()).unwrap()
         }
