@@ -22,6 +22,9 @@ use crate::wire::text::{one_line, printable, time_text};
 /// Changes that other processes make are looked for that often.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
+/// The longest name of a task in a line of progress.
+const NAME: usize = 60;
+
 /// Changes read at once.
 const PAGE: usize = 500;
 
@@ -42,24 +45,45 @@ pub struct Foreground {
     names: BTreeMap<TaskId, String>,
     /// The question that stands on the terminal.
     asked: Option<QuestionId>,
+    /// Its prompt was wiped away.
+    asked_again: bool,
     lines: Option<mpsc::Receiver<String>>,
 }
 
 impl Foreground {
-    /// Makes the terminal of a plan.
-    pub fn new(site: &Site, plan: &PlanId, json: bool, asks: bool, output: Output) -> Self {
-        Self {
+    /// Makes the terminal of a plan. What happened before now is told only of a plan that has just been made: a resumed one does
+    /// not tell its whole story again.
+    ///
+    /// # Errors
+    /// The plan cannot be read.
+    pub async fn new(
+        site: &Site,
+        plan: &PlanId,
+        json: bool,
+        asks: bool,
+        mut output: Output,
+    ) -> Result<Self, Failure> {
+        let (seq, names) = site
+            .store
+            .read(plan, |plan, seq| (seq, names(plan)))
+            .await?;
+        let fresh = seq == 1;
+        if !fresh && !json {
+            output.line(&format!("plan {plan} goes on"))?;
+        }
+        Ok(Self {
             store: site.store.clone(),
             clock: site.clock,
             plan: plan.clone(),
             json,
             asks,
             output,
-            seq: 0,
-            names: BTreeMap::new(),
+            seq: if fresh { 0 } else { seq },
+            names,
             asked: None,
+            asked_again: false,
             lines: None,
-        }
+        })
     }
 
     /// Shows what happens until the daemon ends, and returns how, with the exit code of the signal that ended it, if one did.
@@ -72,7 +96,6 @@ impl Foreground {
         let mut signal = None;
         let ended = signals::ended();
         tokio::pin!(ended);
-        self.seq = self.first_seq().await?;
         let end = loop {
             self.show().await?;
             tokio::select! {
@@ -91,20 +114,6 @@ impl Foreground {
         Ok((end, signal))
     }
 
-    /// Where to begin: a resumed plan does not tell its whole story again.
-    async fn first_seq(&mut self) -> Result<i64, Failure> {
-        let (seq, begun) = self
-            .store
-            .read(&self.plan, |plan, seq| (seq, plan.head().created_at))
-            .await?;
-        let fresh = self.clock.now().since(begun) < Duration::from_secs(5);
-        if !fresh && !self.json {
-            let line = format!("plan {} goes on", self.plan);
-            self.output.line(&line)?;
-        }
-        Ok(if fresh { 0 } else { seq - 1 })
-    }
-
     async fn show(&mut self) -> Result<(), Failure> {
         loop {
             let page = self.store.since(&self.plan, self.seq, PAGE).await?;
@@ -112,6 +121,7 @@ impl Foreground {
                 break;
             };
             self.seq = last.seq;
+            self.wipe_prompt()?;
             for change in &page {
                 self.show_change(change).await?;
             }
@@ -125,13 +135,17 @@ impl Foreground {
     async fn show_change(&mut self, change: &Change) -> Result<(), Failure> {
         for row in &change.delta.rows {
             if let crate::plan::Row::Task(task) = row {
-                self.names.insert(task.number, one_line(&task.name, 60));
+                self.names.insert(task.number, one_line(&task.name, NAME));
             }
         }
         for event in &change.delta.events {
             if self.json {
                 self.output
                     .json_line(&view::event_json(change, &self.plan, event))?;
+            } else if self.asks && matches!(event, Event::Asked { .. }) {
+                // It is put to the person in full.
+            } else if is_followed(event, &change.delta.events) {
+                // The verdict says what was reported.
             } else if let Some((text, style)) = view::progress(event, &self.names) {
                 let time = view::clock_time(change.at);
                 let paint = self.output.paint();
@@ -160,6 +174,15 @@ impl Foreground {
         Ok(())
     }
 
+    /// Takes the line away on which a person is asked; it is put there again below what is printed now.
+    fn wipe_prompt(&mut self) -> Result<(), Failure> {
+        if self.asked.is_some() && self.output.is_terminal() {
+            self.output.text("\r\u{1b}[2K")?;
+            self.asked_again = true;
+        }
+        Ok(())
+    }
+
     /// Puts the oldest open question on the terminal, unless it stands there.
     async fn ask(&mut self) -> Result<(), Failure> {
         let open = self
@@ -170,8 +193,13 @@ impl Foreground {
             self.asked = None;
             return Ok(());
         };
+        let wiped = std::mem::take(&mut self.asked_again);
         if self.asked.as_ref() == Some(&question.id) {
-            return Ok(());
+            return if wiped {
+                self.prompt(&question)
+            } else {
+                Ok(())
+            };
         }
         self.asked = Some(question.id.clone());
         let paint = self.output.paint();
@@ -312,6 +340,22 @@ fn first_question(plan: &Plan) -> Option<(Question, String)> {
         None => format!("plan {}", plan.id()),
     };
     Some((question, subject))
+}
+
+fn names(plan: &Plan) -> BTreeMap<TaskId, String> {
+    plan.tasks()
+        .map(|task| (task.number, one_line(&task.name, NAME)))
+        .collect()
+}
+
+/// Tells whether a report was judged in the same change.
+fn is_followed(event: &Event, events: &[Event]) -> bool {
+    let Event::Reported { command, .. } = event else {
+        return false;
+    };
+    events
+        .iter()
+        .any(|other| matches!(other, Event::Judged { command: judged, .. } if judged == command))
 }
 
 fn indent(text: &str) -> String {

@@ -525,6 +525,7 @@ async fn carry_out(
         Patience::Leave
     };
     let settings = prepared.settings(&plan, &site, patience).await?;
+    let foreground = Foreground::new(&site, &plan, how.json, asks, output).await?;
     let (stop, stopped) = watch::channel(false);
     let worker = start_worker(agent, setup.config, &site.volumes, stopped.clone());
     let mut ending = stopped.clone();
@@ -536,7 +537,6 @@ async fn carry_out(
             drop(ending.wait_for(|stopped| *stopped).await);
         },
     ));
-    let foreground = Foreground::new(&site, &plan, how.json, asks, output);
     let (end, signal) = foreground.follow(daemon, &stop).await?;
     stop.send_replace(true);
     join(worker).await;
