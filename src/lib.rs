@@ -3,4 +3,24 @@
 
 pub mod plan;
 
+pub mod wire;
+
+pub mod config;
+
+pub mod clock;
+
+pub mod store;
+
+pub mod volumes;
+
+pub mod exec;
+
+pub mod agents;
+
 pub mod llm;
+
+pub mod worker;
+
+pub mod daemon;
+
+pub mod cli;

@@ -1,4 +1,10 @@
 //! Every test from outside, in one binary.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "what cannot be unwrapped fails the test that needs it"
+)]
+
+mod cli;
 mod common;
 mod llm;

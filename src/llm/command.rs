@@ -2,21 +2,13 @@
 //! template renders. A task's own texts go in as they are; all that came of earlier work is quoted as indented text, so
 //! that no heading in it is taken for a section and no script in it is run.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::context::{CheckView, LINE, MAX_CHECKS, MAX_DEPENDENCIES, NAME, SECTION, TAIL, TEXT};
 use super::prompts::{PromptError, Prompts};
 use super::quote::{indented, one_line, unfenced};
 use crate::plan::{CheckResult, Plan, Task};
-
-/// In which language the headings of a command are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Language {
-    #[default]
-    En,
-    Zh,
-}
+use crate::wire::command::Language;
 
 /// What a command file says below its front matter. The task's own texts go in as they are; everything else is quoted.
 #[derive(Clone, Debug, PartialEq, Eq)]

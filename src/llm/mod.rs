@@ -21,7 +21,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 pub use anthropic::Anthropic;
-pub use command::{CommandContext, CommandKind, DependencyResult, Language};
+pub use command::{CommandContext, CommandKind, DependencyResult};
 pub use error::{EndpointError, Fault, LlmError};
 pub use http::{Settings, install_crypto};
 pub use model::{Answered, AskError, AskFault, Model, Question, RetryPolicy};

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::command::{CommandContext, CommandKind, CommandView, Language};
+use super::command::{CommandContext, CommandKind, CommandView};
 use super::context::{JudgeFacts, JudgeView, PlanContext, PlanView, ReplanView, WholeView};
 use super::prompts::Template;
 use crate::plan::{
@@ -12,6 +12,7 @@ use crate::plan::{
     Plan, PlanId, PlanStatus, Policy, Report, ReportStatus, Review, Row, Task, TaskId, TaskStatus,
     Time, Usage, Verdict,
 };
+use crate::wire::command::Language;
 
 /// Returns the contexts to try a template with: a rich one, and one with nothing optional in it.
 pub(super) fn contexts(template: Template) -> Vec<Value> {
@@ -228,6 +229,8 @@ pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
         text: "the command".to_owned(),
         issued: Time(0),
         claimed: None,
+        waiting_since: Time(0),
+        recall: false,
         rejections: 0,
         rejected: None,
         report: (fill == Fill::Rich).then(|| report(ReportStatus::PartialSuccess, "results")),

@@ -1,8 +1,22 @@
 //! The plan core: the model, the state with its indexes, every operation, and what is due. Pure: time, ids and
 //! text come in as arguments; there is no clock, file, network, task or log in here.
 
+mod draft;
+mod due;
+mod event;
+mod graph;
 pub mod model;
+pub mod rules;
 mod state;
+#[cfg(test)]
+mod tests;
 
+pub use draft::{Delta, Draft, Issue, Refusal, Taken};
+pub use due::{Due, Step, World, due};
+pub use event::Event;
+pub use graph::find_cycle;
 pub use model::*;
 pub use state::{Counts, Plan, Row, RowKey};
+
+/// The owner of a plan that the daemon carries out.
+pub const DAEMON: &str = "daemon";

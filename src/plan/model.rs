@@ -350,6 +350,44 @@ pub struct Head {
     pub finished_at: Option<Time>,
 }
 
+impl Head {
+    /// Makes the head of an idle plan that has only a goal.
+    pub fn new(id: PlanId, goal: &str, now: Time) -> Self {
+        Self {
+            id,
+            name: goal
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .chars()
+                .take(80)
+                .collect(),
+            goal: goal.to_owned(),
+            description: String::new(),
+            expected_outcome: String::new(),
+            constraints: String::new(),
+            origin: Origin::Person,
+            parent: None,
+            owner: super::DAEMON.to_owned(),
+            workspace: String::new(),
+            order: Order::default(),
+            status: PlanStatus::Idle,
+            policy: Policy::default(),
+            review: Review::default(),
+            usage: Usage::default(),
+            replans: 0,
+            extra_replans: 0,
+            replan: None,
+            audited: None,
+            outcome: None,
+            revision: 0,
+            next_task: 1,
+            created_at: now,
+            finished_at: None,
+        }
+    }
+}
+
 /// One task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Task {
@@ -430,7 +468,11 @@ pub struct Attempt {
     pub issued: Time,
     /// When a sign of life was first seen.
     pub claimed: Option<Time>,
-    /// Unreadable reports that were asked for again, this one's included.
+    /// From when on its not being claimed is counted; a human who waits on moves it.
+    pub waiting_since: Time,
+    /// Its command is to be taken back, or the agent told to stop.
+    pub recall: bool,
+    /// Unreadable reports so far, those of the attempts it repairs included.
     pub rejections: u32,
     /// The last unreadable report, until a readable one comes or it is asked for again.
     pub rejected: Option<Rejection>,
@@ -477,6 +519,8 @@ impl AttemptState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejection {
     pub reason: String,
+    /// SHA-256 of the file, so that one seen again is not counted again.
+    pub hash: String,
     pub at: Time,
 }
 
@@ -653,7 +697,7 @@ impl Choice {
 }
 
 /// What a question to a human is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum About {
     /// The plan is to be approved before it starts.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{
     Ask, AskId, Attempt, CommandId, Head, Order, PlanId, PlanStatus, Question, QuestionId, Session,
-    SessionId, Task, TaskId, TaskStatus,
+    SessionId, Subject, Task, TaskId, TaskStatus,
 };
 
 /// One row of a plan, as it is stored.
@@ -118,6 +118,7 @@ struct Index {
     counts: Counts,
     attempts_of: HashMap<TaskId, BTreeSet<CommandId>>,
     open_attempts: BTreeSet<CommandId>,
+    recalls: BTreeSet<CommandId>,
     open_questions: BTreeSet<QuestionId>,
     open_sessions: BTreeSet<SessionId>,
     open_asks: BTreeSet<AskId>,
@@ -310,6 +311,19 @@ impl Plan {
             .filter_map(|id| self.attempts.get(id))
     }
 
+    /// Returns the attempts whose commands are to be taken back or whose agents are to be told to stop.
+    pub fn recalls(&self) -> impl Iterator<Item = &Attempt> {
+        self.index
+            .recalls
+            .iter()
+            .filter_map(|id| self.attempts.get(id))
+    }
+
+    /// Returns the attempt of a task that counts now.
+    pub fn current_attempt(&self, task: &Task) -> Option<&Attempt> {
+        task.current.as_ref().and_then(|id| self.attempts.get(id))
+    }
+
     /// Returns every attempt, in no order.
     pub fn attempts(&self) -> impl Iterator<Item = &Attempt> {
         self.attempts.values()
@@ -362,6 +376,13 @@ impl Plan {
             .open_asks
             .iter()
             .filter_map(|id| self.asks.get(id))
+    }
+
+    /// Tells whether the model failed at the summary; rules make it then.
+    pub fn summary_failed(&self) -> bool {
+        self.asks
+            .values()
+            .any(|ask| ask.subject == Subject::Summary && ask.error.is_some())
     }
 
     /// Returns the number of questions ever put to the model.
@@ -435,6 +456,7 @@ impl Plan {
                     .or_default()
                     .insert(id.clone());
                 mark(&mut self.index.open_attempts, &id, attempt.state.open());
+                mark(&mut self.index.recalls, &id, attempt.recall);
                 self.attempts
                     .insert(id, *attempt)
                     .map(|row| Row::Attempt(Box::new(row)))
@@ -473,7 +495,6 @@ impl Plan {
             RowKey::Task(id) => {
                 if let Some(old) = self.tasks.remove(id) {
                     self.index.leave(&old);
-                    self.index.unmet.remove(id);
                     self.refresh_dependants(*id, Some(&old));
                 }
             }
@@ -482,6 +503,7 @@ impl Plan {
                     forget(&mut self.index.attempts_of, old.task, id);
                 }
                 self.index.open_attempts.remove(id);
+                self.index.recalls.remove(id);
             }
             RowKey::Question(id) => {
                 self.questions.remove(id);
@@ -571,6 +593,7 @@ impl Index {
         self.free.remove(&place);
         self.unsettled.remove(&place);
         self.in_progress.remove(&task.number);
+        self.unmet.remove(&task.number);
         *self.counts.of(task.status) -= 1;
     }
 }

@@ -1,3 +1,4 @@
 //! What the tests from outside share.
 
+pub mod env;
 pub mod llm;

@@ -1,0 +1,81 @@
+//! A command line with placeholders: any program that reads a prompt can be an agent.
+
+use super::{Job, Step, text};
+use crate::exec::Stdin;
+
+/// A command line in which `{prompt_file}`, `{session}`, `{workspace}` and `{report}` stand for values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    argv: Vec<String>,
+}
+
+impl Template {
+    pub(super) fn new(argv: Vec<String>) -> Self {
+        Self { argv }
+    }
+
+    /// Fills the command line in. Without `{prompt_file}` in it, the prompt is what the program reads.
+    pub(super) fn step(&self, job: &Job<'_>) -> Step {
+        let values = [
+            ("{prompt_file}", text(&job.prompt_file())),
+            ("{session}", job.session.to_string()),
+            ("{workspace}", text(&job.workspace)),
+            ("{report}", text(&job.volumes.report(job.id()))),
+        ];
+        let named = self.argv.iter().any(|word| word.contains("{prompt_file}"));
+        Step {
+            name: "the command".into(),
+            argv: self.argv.iter().map(|word| fill(word, &values)).collect(),
+            stdin: if named {
+                Stdin::Nothing
+            } else {
+                Stdin::Text(job.command.render())
+            },
+        }
+    }
+}
+
+/// Puts values in place of their names. What a value contains is never looked at again.
+fn fill(word: &str, values: &[(&str, String)]) -> String {
+    let mut filled = String::new();
+    let mut rest = word;
+    while let Some(at) = rest.find('{') {
+        let (before, from) = rest.split_at(at);
+        filled.push_str(before);
+        let value = values
+            .iter()
+            .find_map(|(name, value)| Some((value, from.strip_prefix(name)?)));
+        rest = if let Some((value, after)) = value {
+            filled.push_str(value);
+            after
+        } else {
+            filled.push('{');
+            &from[1..]
+        };
+    }
+    filled + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_filled_once_and_nothing_else_is_touched() {
+        let values = [
+            ("{session}", "{report}".to_owned()),
+            ("{report}", "r".to_owned()),
+        ];
+        for (word, filled) in [
+            ("{session}", "{report}"),
+            ("--out={report}.md", "--out=r.md"),
+            ("{report}{report}", "rr"),
+            (r#"{"a": {"b": 1}}"#, r#"{"a": {"b": 1}}"#),
+            ("{unknown} {", "{unknown} {"),
+            ("{{report}}", "{r}"),
+            ("", ""),
+        ] {
+            assert_eq!(fill(word, &values), filled, "{word}");
+        }
+    }
+}

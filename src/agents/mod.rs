@@ -1,0 +1,200 @@
+//! The agents that a worker can run: each knows its command lines and how to read what became of them. None of them
+//! starts a process or writes a file itself.
+
+mod command;
+mod report;
+mod shell;
+
+use std::path::{Path, PathBuf};
+
+use crate::exec::{Outcome, Stdin};
+use crate::plan::{CommandId, SessionId};
+use crate::volumes::{Folder, Volumes};
+use crate::wire::command::Command;
+use crate::wire::report::Report;
+
+pub use command::Template;
+pub use shell::Shell;
+
+/// An agent by its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Agent {
+    /// Runs the shell blocks of a task's own description.
+    Shell(Shell),
+    /// Runs a command line that the person gave.
+    Command(Template),
+}
+
+/// Why there is no such agent.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AgentError {
+    #[error("unknown agent `{0}`: the agents are `shell` and `command`")]
+    Unknown(String),
+    #[error("the agent `command` needs a command line after `--`")]
+    NoCommandLine,
+    #[error("the agent `shell` takes no command line")]
+    CommandLine,
+}
+
+/// One command, as an agent gets to see it.
+#[derive(Debug)]
+pub struct Job<'a> {
+    pub volumes: &'a Volumes,
+    pub command: &'a Command,
+    /// The session that the command names, or a fresh one.
+    pub session: SessionId,
+    /// Where the work is done.
+    pub workspace: PathBuf,
+}
+
+/// One process that is to be run; the next one only if it ends well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What it is called in the report.
+    pub name: String,
+    pub argv: Vec<String>,
+    pub stdin: Stdin,
+}
+
+/// How a step ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub name: String,
+    /// Why it could not be started, otherwise.
+    pub outcome: Result<Outcome, String>,
+    /// The end of its standard output.
+    pub out: String,
+    /// The end of its standard error.
+    pub err: String,
+}
+
+impl Ended {
+    /// Tells whether the next step may begin.
+    pub fn success(&self) -> bool {
+        self.outcome.as_ref().is_ok_and(|outcome| outcome.success())
+    }
+}
+
+/// Why an agent does not do a job, and what would help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub reason: String,
+    pub way_out: String,
+}
+
+impl Agent {
+    /// Finds an agent by its name; `argv` is what the person gave after `--`.
+    ///
+    /// # Errors
+    /// When there is no such agent, or it does not go with the command line.
+    pub fn new(name: &str, argv: Vec<String>) -> Result<Self, AgentError> {
+        match name {
+            "shell" if argv.is_empty() => Ok(Self::Shell(Shell { allow_shell: false })),
+            "shell" => Err(AgentError::CommandLine),
+            "command" if argv.is_empty() => Err(AgentError::NoCommandLine),
+            "command" => Ok(Self::Command(Template::new(argv))),
+            unknown => Err(AgentError::Unknown(unknown.to_owned())),
+        }
+    }
+
+    /// Lets the shell run what a model wrote, too; nothing changes for other agents.
+    #[must_use]
+    pub fn allow_shell(self) -> Self {
+        match self {
+            Self::Shell(_) => Self::Shell(Shell { allow_shell: true }),
+            other => other,
+        }
+    }
+
+    /// Returns the name under which a person chooses it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Shell(_) => "shell",
+            Self::Command(_) => "command",
+        }
+    }
+
+    /// Returns what is to be run for a job, in order.
+    ///
+    /// # Errors
+    /// When the agent does not do it.
+    pub fn steps(&self, job: &Job<'_>) -> Result<Vec<Step>, Refusal> {
+        match self {
+            Self::Shell(shell) => shell.steps(job),
+            Self::Command(template) => Ok(vec![template.step(job)]),
+        }
+    }
+
+    /// Returns the report on a job whose steps ended like this; the last one is the one that failed, if one did.
+    pub fn report(&self, job: &Job<'_>, ended: &[Ended]) -> Report {
+        match self {
+            Self::Shell(_) => report::of_blocks(job, ended),
+            Self::Command(_) => report::of_command(job, ended),
+        }
+    }
+}
+
+impl Refusal {
+    /// Returns the report that says so.
+    pub fn report(&self, job: &Job<'_>) -> Report {
+        report::of_refusal(job, self)
+    }
+}
+
+impl<'a> Job<'a> {
+    /// Makes the job of a command: without a session of its own it gets one that a second try gets again, and without
+    /// a folder that of the volumes.
+    pub fn new(volumes: &'a Volumes, command: &'a Command) -> Self {
+        let fresh = || {
+            let id = command.id.as_str();
+            SessionId::new(id.strip_prefix("task-").unwrap_or(id))
+        };
+        Self {
+            volumes,
+            command,
+            session: command.session.clone().unwrap_or_else(fresh),
+            workspace: if command.workspace.is_empty() {
+                volumes.path(Folder::Workspace)
+            } else {
+                PathBuf::from(&command.workspace)
+            },
+        }
+    }
+
+    fn id(&self) -> &CommandId {
+        &self.command.id
+    }
+
+    /// Returns the file with the command's text.
+    fn prompt_file(&self) -> PathBuf {
+        self.volumes.command(Folder::CommandsProcessed, self.id())
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_are_known_by_name() {
+        let agent = |name, argv: &[&str]| {
+            Agent::new(name, argv.iter().map(ToString::to_string).collect())
+                .map(|agent| agent.name())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(agent("shell", &[]), Ok("shell"));
+        assert_eq!(agent("command", &["cat"]), Ok("command"));
+        for (name, argv, says) in [
+            ("command", [].as_slice(), "needs a command line"),
+            ("shell", &["cat"], "takes no command line"),
+            ("clippy", &[], "unknown agent `clippy`"),
+        ] {
+            let error = agent(name, argv).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! The command line: every subcommand with its flags, and the text of `--help`. Nothing is decided here.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::plan::{Choice, TaskId};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done                    4  waits for a human
+  1  failed                  5  another daemon holds the folder
+  2  wrong usage             6  paused by a budget
+  3  plan aborted          130  interrupted    143  terminated";
+
+const EXAMPLES: &str = "\
+Examples:
+  plan-agent run --plan examples/quickstart.md --agent shell
+  plan-agent run \"Add a health endpoint\" --agent command -- my-agent --prompt {prompt_file}
+  plan-agent status --watch
+  plan-agent answer retry --note \"the port is 8081\"";
+
+/// Plan a goal, hand its tasks to coding agents as files, judge every result
+#[derive(Debug, Parser)]
+#[command(
+    name = "plan-agent",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true,
+    after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}")
+)]
+pub struct CommandLine {
+    /// Read this configuration instead of ./config.toml
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Write config.toml, prompts/ and volumes/ here
+    Init,
+    /// Plan a goal and carry the plan out
+    Run(Run),
+    /// Only plan: show the plan and keep it for `resume`
+    Plan(MakePlan),
+    /// Go on with an unfinished plan
+    Resume(Resume),
+    /// List the plans
+    Plans(Plans),
+    /// Show how far a plan is
+    Status(Status),
+    /// Show a plan
+    Show(Show),
+    /// Say why a task is as it is, and what it waits for
+    Why(Why),
+    /// Show what happened to a plan
+    Log(Log),
+    /// Answer a question
+    Answer(Answer),
+    /// Start nothing new in a plan; what is under way goes on
+    Pause(OnPlan),
+    /// End the daemon; `resume` goes on
+    Stop,
+    /// End a plan for good
+    Abort(Abort),
+    /// Take commands, run an agent for each, write the reports
+    Worker(Worker),
+    /// What `--detach` leaves behind
+    #[command(hide = true)]
+    Daemon(Daemon),
+    /// Check the configuration, the folders, the model and the agents
+    Doctor(Doctor),
+    /// Print the completions of a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  plan-agent run --plan examples/quickstart.md --agent shell
+  plan-agent run \"Add a health endpoint\" --review --agent command -- my-agent --prompt {prompt_file}
+  plan-agent run \"Translate the docs\" --detach
+
+Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another program, a person.")]
+pub struct Run {
+    /// What is to be reached, in your words
+    #[arg(required_unless_present = "plan", value_parser = goal)]
+    pub goal: Option<String>,
+
+    /// Carry out this plan file instead of asking a model for a plan
+    #[arg(long, value_name = "FILE", conflicts_with = "goal")]
+    pub plan: Option<PathBuf>,
+
+    /// What to call the plan
+    #[arg(long)]
+    pub name: Option<String>,
+
+    /// The folder that agents work in
+    #[arg(long, value_name = "DIR")]
+    pub workspace: Option<PathBuf>,
+
+    /// Show the plan and ask before anything starts
+    #[arg(long)]
+    pub review: bool,
+
+    #[command(flatten)]
+    pub carry_out: CarryOut,
+}
+
+#[derive(Debug, Args)]
+pub struct MakePlan {
+    /// What is to be reached, in your words
+    #[arg(value_parser = goal)]
+    pub goal: String,
+
+    /// What to call the plan
+    #[arg(long)]
+    pub name: Option<String>,
+
+    /// The folder that agents will work in
+    #[arg(long, value_name = "DIR")]
+    pub workspace: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Resume {
+    #[command(flatten)]
+    pub on: OnPlan,
+
+    #[command(flatten)]
+    pub carry_out: CarryOut,
+}
+
+/// How a plan is carried out, by `run` and `resume`.
+#[derive(Debug, Args)]
+pub struct CarryOut {
+    #[command(flatten)]
+    pub agent: Agent,
+
+    /// Leave a daemon behind and return
+    #[arg(long)]
+    pub detach: bool,
+
+    /// Never ask here; exit with 4 once nothing else can go on
+    #[arg(long)]
+    pub no_input: bool,
+
+    /// Print one JSON event a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which agent runs, for `run`, `resume` and `worker`.
+#[derive(Debug, Args)]
+pub struct Agent {
+    /// Run this agent for every command: `shell` runs the `sh` blocks of the task, `command` the program after `--`
+    #[arg(long, hide_possible_values = true, value_name = "shell|command")]
+    pub agent: Option<AgentKind>,
+
+    /// Let `--agent shell` execute tasks that a model wrote
+    #[arg(long)]
+    pub allow_shell: bool,
+
+    /// The program of `--agent command`; {prompt_file} {session} {workspace} {report} are filled in
+    #[arg(last = true, value_name = "ARGV", requires = "agent")]
+    pub argv: Vec<String>,
+}
+
+/// The agents that are built in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AgentKind {
+    /// Runs the `sh` blocks of the task itself
+    Shell,
+    /// Runs the program after `--`
+    Command,
+}
+
+/// Names a plan.
+#[derive(Debug, Args)]
+pub struct OnPlan {
+    /// The plan, by the beginning of its id [default: the only unfinished one, else the newest]
+    pub plan: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Plans {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Status {
+    #[command(flatten)]
+    pub on: OnPlan,
+
+    /// Show it again after every change, until the plan ends
+    #[arg(long)]
+    pub watch: bool,
+
+    /// Show at most so many tasks
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub limit: usize,
+
+    /// Print JSON; with --watch one object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Show {
+    #[command(flatten)]
+    pub on: OnPlan,
+
+    /// How to show it
+    #[arg(long, value_enum, default_value_t = Format::Md)]
+    pub format: Format,
+
+    /// As it was after this change; `log` shows the numbers
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(i64).range(1..))]
+    pub at: Option<i64>,
+}
+
+/// How a plan is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A plan file, which `run --plan` reads
+    Md,
+    /// Every row as it is stored
+    Json,
+    /// A graph for Graphviz
+    Dot,
+    /// A graph for Mermaid
+    Mermaid,
+}
+
+#[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
+pub struct Why {
+    /// The plan, by the beginning of its id [default: the only unfinished one, else the newest]
+    pub plan: Option<String>,
+
+    /// The number of the task
+    #[arg(value_parser = task_number)]
+    pub task: TaskId,
+}
+
+#[derive(Debug, Args)]
+pub struct Log {
+    #[command(flatten)]
+    pub on: OnPlan,
+
+    /// Go on with what happens, until the plan ends
+    #[arg(long)]
+    pub follow: bool,
+
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
+pub struct Answer {
+    /// The question, by the beginning or end of its id [default: the only open one]
+    pub question: Option<String>,
+
+    /// approve, accept, retry, skip, replan, wait, reply or abort, as the question offers
+    #[arg(value_parser = choice)]
+    pub choice: Choice,
+
+    /// Words that go along: a correction, a direction, the answer to an agent
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub note: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Abort {
+    /// The plan, by the beginning of its id
+    pub plan: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Worker {
+    #[command(flatten)]
+    pub agent: Agent,
+}
+
+#[derive(Debug, Args)]
+pub struct Daemon {
+    /// The plan to carry out
+    pub plan: String,
+
+    #[command(flatten)]
+    pub agent: Agent,
+}
+
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn goal(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("must not be empty".into()),
+        goal => Ok(goal.to_owned()),
+    }
+}
+
+fn task_number(text: &str) -> Result<TaskId, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(TaskId(number)),
+        _ => Err("must be the number of a task, such as 3".into()),
+    }
+}
+
+fn choice(word: &str) -> Result<Choice, String> {
+    Choice::parse(word).ok_or_else(|| {
+        let words = Choice::ALL.map(Choice::as_str);
+        format!("must be one of {}", words.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<Command, clap::Error> {
+        let words = ["plan-agent"].iter().chain(words);
+        CommandLine::try_parse_from(words).map(|line| line.command)
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn the_first_of_two_names_may_be_left_out() {
+        let Ok(Command::Answer(answer)) = parse(&["answer", "Retry", "--note", "n"]) else {
+            panic!("an answer");
+        };
+        assert_eq!(
+            (answer.question, answer.choice, answer.note.as_str()),
+            (None, Choice::Retry, "n")
+        );
+        let Ok(Command::Why(why)) = parse(&["why", "abcd", "3"]) else {
+            panic!("a why");
+        };
+        assert_eq!((why.plan.as_deref(), why.task), (Some("abcd"), TaskId(3)));
+    }
+
+    #[test]
+    fn the_program_of_an_agent_comes_after_two_dashes() {
+        let Ok(Command::Run(run)) = parse(&[
+            "run", "goal", "--agent", "command", "--", "tool", "--flag", "{report}",
+        ]) else {
+            panic!("a run");
+        };
+        assert_eq!(run.goal.as_deref(), Some("goal"));
+        assert_eq!(run.carry_out.agent.agent, Some(AgentKind::Command));
+        assert_eq!(run.carry_out.agent.argv, ["tool", "--flag", "{report}"]);
+    }
+
+    #[test]
+    fn wrong_usage_is_refused() {
+        for words in [
+            vec!["run"],
+            vec!["run", " "],
+            vec!["run", "goal", "--plan", "p.md"],
+            vec!["run", "goal", "--", "tool"],
+            vec!["answer", "perhaps"],
+            vec!["why", "0"],
+            vec!["abort"],
+            vec!["show", "--at", "-1"],
+        ] {
+            assert_eq!(parse(&words).unwrap_err().exit_code(), 2, "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! `answer`, `pause`, `abort`, `stop`: what a person does to a plan and to the daemon that carries it out.
+
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::Instant;
+
+use super::args::{Abort, Answer, OnPlan};
+use super::failure::{Exit, Failure};
+use super::output::Output;
+use super::plans;
+use super::site::{BY, Site};
+use crate::config::Config;
+use crate::plan::PlanStatus;
+use crate::volumes::Volumes;
+use crate::wire::text::one_line;
+
+/// How long a daemon may take to end: it promises one second, a busy machine may need more.
+const END_WITHIN: Duration = Duration::from_secs(15);
+/// How often the lock of an ending daemon is tried.
+const TRY_AGAIN: Duration = Duration::from_millis(20);
+
+/// Answers a question.
+pub async fn answer(args: &Answer, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
+    let (plan, question) = site.question(args.question.as_deref()).await?;
+    let (id, choice, note) = (question.id.clone(), args.choice, args.note.clone());
+    site.store
+        .change(&plan, BY, "answered", move |draft| {
+            draft.answer(&id, choice, &note, BY)
+        })
+        .await?;
+    let about = match question.task {
+        Some(task) => format!("task {task}"),
+        None => format!("plan {plan}"),
+    };
+    output.line(&format!("{about}: {}", args.choice.as_str()))?;
+    tell_if_nobody_works(site, output)?;
+    Ok(Exit::Done)
+}
+
+/// Lets nothing new start in a plan.
+pub async fn pause(args: &OnPlan, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
+    let plan = plans::on(args, site).await?;
+    let was_paused = site
+        .store
+        .change(&plan, BY, "paused", |draft| {
+            let paused = matches!(draft.plan().status(), PlanStatus::Paused(_));
+            if !paused {
+                draft.pause("on the command line")?;
+            }
+            Ok(paused)
+        })
+        .await?;
+    let word = if was_paused {
+        "is paused already"
+    } else {
+        "is paused; what is under way goes on"
+    };
+    output.line(&format!("plan {plan} {word}"))?;
+    output.line(&format!("`plan-agent resume {plan}` goes on"))?;
+    Ok(Exit::Done)
+}
+
+/// Ends a plan for good.
+pub async fn abort(args: &Abort, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
+    let plan = site.plan(Some(&args.plan)).await?;
+    site.store
+        .change(&plan, BY, "aborted", |draft| {
+            draft.abandon("on the command line")
+        })
+        .await?;
+    output.line(&format!("plan {plan} has ended"))?;
+    Ok(Exit::Done)
+}
+
+/// Ends the daemon and waits until it has gone. Its plan can be resumed.
+pub async fn stop(config: &Config, output: &mut Output) -> Result<Exit, Failure> {
+    let volumes = Volumes::at(&config.root())?;
+    let root = one_line(&volumes.root().display().to_string(), usize::MAX);
+    let Some(daemon) = volumes.running() else {
+        output.line(&format!("no daemon works in `{root}`"))?;
+        return Ok(Exit::Done);
+    };
+    let pid = i32::try_from(daemon.pid)
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| anyhow!("`{}` is no process id", daemon.pid))?;
+    // The lock says that the process still lives, so that no stranger with its id is meant.
+    kill_process(pid, Signal::TERM)
+        .with_context(|| format!("cannot end the daemon (pid {})", daemon.pid))?;
+    let deadline = Instant::now() + END_WITHIN;
+    while volumes
+        .running()
+        .is_some_and(|other| other.pid == daemon.pid)
+    {
+        if Instant::now() > deadline {
+            return Err(Failure::failed(anyhow!(
+                "the daemon (pid {}) has not ended within {} s",
+                daemon.pid,
+                END_WITHIN.as_secs()
+            ))
+            .hint(format!(
+                "`kill -9 {}` ends it; nothing is lost by that",
+                daemon.pid
+            )));
+        }
+        tokio::time::sleep(TRY_AGAIN).await;
+    }
+    output.line(&format!("the daemon (pid {}) has ended", daemon.pid))?;
+    output.line("`plan-agent resume` goes on")?;
+    Ok(Exit::Done)
+}
+
+fn tell_if_nobody_works(site: &Site, output: &mut Output) -> Result<(), Failure> {
+    match site.daemon() {
+        Some(_) => Ok(()),
+        None => output.line("No daemon works here: `plan-agent resume` goes on."),
+    }
+}

@@ -1,0 +1,213 @@
+//! `doctor`: looks at everything that a run needs, and says what is there, what is missing, and the way out.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Serialize;
+
+use super::args::Doctor;
+use super::failure::{Exit, Failure};
+use super::output::{Output, Style};
+use crate::config::{Config, ConfigError, Environment, Planner};
+use crate::llm::Prompts;
+use crate::wire::text::printable;
+
+/// What was found out about one thing.
+#[derive(Debug, Serialize)]
+struct Finding {
+    about: &'static str,
+    state: State,
+    text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Good,
+    /// It works without.
+    Missing,
+    Bad,
+}
+
+/// Prints what is there and what is not. Ends with 1 if something has to be mended.
+pub fn examine(
+    args: &Doctor,
+    config: Result<Config, ConfigError>,
+    environment: &Environment,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let findings = match config {
+        Ok(config) => findings(&config, environment),
+        Err(error) => vec![Finding {
+            about: "config",
+            state: State::Bad,
+            hint: error.hint(),
+            text: error.to_string(),
+        }],
+    };
+    if args.json {
+        output.json(&findings)?;
+    } else {
+        for finding in &findings {
+            print(finding, output)?;
+        }
+    }
+    let bad = findings.iter().any(|finding| finding.state == State::Bad);
+    Ok(if bad { Exit::Failed } else { Exit::Done })
+}
+
+fn print(finding: &Finding, output: &mut Output) -> Result<(), Failure> {
+    let (word, style) = match finding.state {
+        State::Good => ("ok", Style::Good),
+        State::Missing => ("--", Style::Dim),
+        State::Bad => ("!!", Style::Bad),
+    };
+    let word = output.paint().text(style, word);
+    output.line(&format!(
+        "{word}  {:<10} {}",
+        finding.about,
+        printable(&finding.text)
+    ))?;
+    match &finding.hint {
+        Some(hint) => output.line(&format!("    {:<10} Hint: {}", "", printable(hint))),
+        None => Ok(()),
+    }
+}
+
+fn findings(config: &Config, environment: &Environment) -> Vec<Finding> {
+    vec![
+        config_file(config),
+        folder("volumes", &config.root()),
+        folder("workspace", &config.workspace()),
+        prompts(&config.prompts_dir()),
+        model(config, environment),
+        git(environment),
+    ]
+}
+
+fn config_file(config: &Config) -> Finding {
+    match config.file() {
+        Some(path) => good("config", path.display().to_string()),
+        None => Finding {
+            about: "config",
+            state: State::Missing,
+            text: "no config.toml here: every key has its default".into(),
+            hint: Some("`plan-agent init` writes a commented one".into()),
+        },
+    }
+}
+
+/// Finds out whether files can be made in a folder; one that is not there yet counts by what it would be made in.
+fn folder(about: &'static str, path: &Path) -> Finding {
+    let shown = path.display();
+    let there = path.ancestors().find(|folder| folder.exists());
+    match there.map(tempfile::tempfile_in) {
+        Some(Ok(_)) if there == Some(path) => good(about, format!("{shown} is writable")),
+        Some(Ok(_)) => good(about, format!("{shown} is made when it is needed")),
+        Some(Err(error)) => Finding {
+            about,
+            state: State::Bad,
+            text: format!("{shown} cannot be written to: {error}"),
+            hint: Some("make it writable, or name another folder in config.toml".into()),
+        },
+        None => Finding {
+            about,
+            state: State::Bad,
+            text: format!("{shown} leads nowhere"),
+            hint: None,
+        },
+    }
+}
+
+fn prompts(dir: &Path) -> Finding {
+    match Prompts::load(Some(dir)) {
+        Ok(_) if dir.is_dir() => good("prompts", format!("{} stands in front", dir.display())),
+        Ok(_) => good("prompts", "built in".into()),
+        Err(error) => Finding {
+            about: "prompts",
+            state: State::Bad,
+            hint: Some(error.hint().to_owned()),
+            text: error.to_string(),
+        },
+    }
+}
+
+fn model(config: &Config, environment: &Environment) -> Finding {
+    match config.planner(environment) {
+        Ok(Planner::Model { endpoint, why }) => {
+            let key = match endpoint.key {
+                Some(_) => "is set",
+                None => "is not set and not needed on this machine",
+            };
+            let mut models = vec![&endpoint.model, &endpoint.plan_model, &endpoint.judge_model];
+            models.dedup();
+            let models: Vec<&str> = models.into_iter().map(String::as_str).collect();
+            good(
+                "model",
+                format!(
+                    "{} at {} ({why}), model {}, key {} {key}",
+                    endpoint.api.as_str(),
+                    endpoint.base_url,
+                    models.join(", "),
+                    endpoint.key_variable
+                ),
+            )
+        }
+        Ok(Planner::Rules { why }) => Finding {
+            about: "model",
+            state: State::Missing,
+            text: format!("none ({why}): plans come from plan files, rules judge"),
+            hint: Some("set ANTHROPIC_API_KEY or OPENAI_API_KEY to have a goal planned".into()),
+        },
+        Err(error) => Finding {
+            about: "model",
+            state: State::Bad,
+            text: error.to_string(),
+            hint: error.hint(),
+        },
+    }
+}
+
+fn git(environment: &Environment) -> Finding {
+    let Some(program) = on_path("git", environment) else {
+        return Finding {
+            about: "git",
+            state: State::Missing,
+            text: "not found: prompts say nothing of the state of the workspace".into(),
+            hint: None,
+        };
+    };
+    let version = Command::new(&program)
+        .arg("--version")
+        .env_clear()
+        .output()
+        .ok()
+        .filter(|output| output.status.success())
+        .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    match version {
+        Some(version) => good("git", format!("{version} ({})", program.display())),
+        None => Finding {
+            about: "git",
+            state: State::Bad,
+            text: format!("{} does not run", program.display()),
+            hint: None,
+        },
+    }
+}
+
+fn on_path(program: &str, environment: &Environment) -> Option<PathBuf> {
+    std::env::split_paths(environment.get("PATH")?)
+        .map(|folder| folder.join(program))
+        .find(|path| path.is_file())
+}
+
+fn good(about: &'static str, text: String) -> Finding {
+    Finding {
+        about,
+        state: State::Good,
+        text,
+        hint: None,
+    }
+}

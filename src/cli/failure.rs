@@ -1,0 +1,154 @@
+//! How a command ends: the exit codes, and the one type for everything that goes wrong on the way there.
+
+use std::process::ExitCode;
+
+use crate::config::ConfigError;
+
+/// How the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    Done = 0,
+    Failed = 1,
+    Usage = 2,
+    Aborted = 3,
+    /// Nothing can go on before a human answers.
+    Waiting = 4,
+    /// Another daemon holds the folder.
+    Busy = 5,
+    /// Paused by a budget.
+    Budget = 6,
+    Interrupted = 130,
+    Terminated = 143,
+}
+
+impl Exit {
+    /// Returns the number that the shell sees.
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// Why a command did not do its work: what is wrong, the way out, and the exit code.
+#[derive(Debug)]
+pub struct Failure {
+    /// `None`: nothing is to be said, the reader of the output has gone.
+    error: Option<anyhow::Error>,
+    hint: Option<String>,
+    exit: Exit,
+}
+
+impl Failure {
+    /// The command failed.
+    pub fn failed(error: impl Into<anyhow::Error>) -> Self {
+        Self::new(error, Exit::Failed)
+    }
+
+    /// What the person asked for makes no sense.
+    pub fn usage(error: impl Into<anyhow::Error>) -> Self {
+        Self::new(error, Exit::Usage)
+    }
+
+    /// The command ends with this exit code.
+    pub fn new(error: impl Into<anyhow::Error>, exit: Exit) -> Self {
+        Self {
+            error: Some(error.into()),
+            hint: None,
+            exit,
+        }
+    }
+
+    /// Nobody reads the output any more (`… | head`): a quiet success.
+    pub fn closed_pipe() -> Self {
+        Self {
+            error: None,
+            hint: None,
+            exit: Exit::Done,
+        }
+    }
+
+    /// Adds the way out.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Returns what to print on standard error, if anything.
+    pub fn text(&self) -> Option<String> {
+        let error = self.error.as_ref()?;
+        let hint = self
+            .hint
+            .iter()
+            .map(|hint| format!("\nHint: {hint}"))
+            .collect::<String>();
+        Some(format!("error: {}{hint}\n", whole(error)))
+    }
+
+    /// Returns the exit code.
+    pub fn exit(&self) -> Exit {
+        self.exit
+    }
+}
+
+/// Returns an error with its causes; a cause that its effect tells of already is left out.
+fn whole(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |told, cause| {
+        let cause = cause.to_string();
+        if told.is_empty() {
+            cause
+        } else if told.ends_with(&cause) {
+            told
+        } else {
+            format!("{told}: {cause}")
+        }
+    })
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::failed(error)
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        let hint = error.hint();
+        Self {
+            hint,
+            ..Self::usage(error)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_says_what_and_the_way_out() {
+        let failure =
+            Failure::usage(anyhow!("no disk").context("cannot write `x`")).hint("buy one");
+        insta::assert_snapshot!(failure.text().unwrap(), @r"
+        error: cannot write `x`: no disk
+        Hint: buy one
+        ");
+        assert_eq!(failure.exit().code(), 2);
+        assert_eq!(Failure::closed_pipe().text(), None);
+    }
+
+    #[test]
+    fn no_cause_is_told_twice() {
+        let path = "/no/such".into();
+        let source = std::io::ErrorKind::NotFound.into();
+        let failure = Failure::failed(ConfigError::Unreadable { path, source });
+        insta::assert_snapshot!(failure.text().unwrap(), @"error: cannot read the configuration `/no/such`: entity not found");
+    }
+}

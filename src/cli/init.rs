@@ -1,0 +1,65 @@
+//! `init`: what a folder needs, without touching what is there.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use anyhow::Context;
+
+use super::failure::{Exit, Failure};
+use super::output::{Output, Style};
+use crate::config::{Config, Environment, FILE_NAME, TEMPLATE};
+use crate::llm::Template;
+use crate::volumes::Volumes;
+use crate::wire::text::printable;
+
+/// What the folders are for, and how an agent uses them.
+const PROTOCOL: &str = include_str!("../../volumes/README.md");
+
+/// Writes what is missing: the configuration, the prompts, the exchange folder. Says what was there already.
+pub fn init(
+    file: Option<&Path>,
+    environment: &Environment,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let file = file.unwrap_or(Path::new(FILE_NAME));
+    write_new(file, TEMPLATE, output)?;
+    let config = Config::load(Some(file), environment)?;
+
+    let prompts = config.prompts_dir();
+    fs::create_dir_all(&prompts).with_context(|| format!("cannot make `{}`", prompts.display()))?;
+    for template in Template::ALL {
+        let path = prompts.join(template.file_name());
+        write_new(&path, template.built_in(), output)?;
+    }
+
+    let root = config.root();
+    let made = !root.exists();
+    Volumes::open(&root)?;
+    say(made, &root, output)?;
+    write_new(&root.join("README.md"), PROTOCOL, output)?;
+    output.line("\nNext: `plan-agent doctor` looks whether everything is there.")?;
+    Ok(Exit::Done)
+}
+
+fn write_new(path: &Path, text: &str, output: &mut Output) -> Result<(), Failure> {
+    let made = match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(mut file) => file.write_all(text.as_bytes()).map(|()| true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    };
+    let made = made.with_context(|| format!("cannot write `{}`", path.display()))?;
+    say(made, path, output)
+}
+
+fn say(made: bool, path: &Path, output: &mut Output) -> Result<(), Failure> {
+    let (word, style) = if made {
+        ("made", Style::Good)
+    } else {
+        ("kept", Style::Dim)
+    };
+    let here = std::env::current_dir().unwrap_or_default();
+    let shown = path.strip_prefix(here).unwrap_or(path).display();
+    let word = output.paint().text(style, word);
+    output.line(&format!("{word}  {}", printable(&shown.to_string())))
+}

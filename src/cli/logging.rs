@@ -1,0 +1,70 @@
+//! The log: on standard error if `PLAN_AGENT_LOG` asks for it, and in `logs/daemon.log` for the daemon. What a person is to
+//! know is printed by the commands, not logged.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::Context;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt};
+
+use super::failure::Failure;
+use crate::config::Environment;
+
+/// What the log holds, such as `debug` or `plan_agent=trace`.
+const VARIABLE: &str = "PLAN_AGENT_LOG";
+
+/// Starts the log of this process: into the file, if there is one, and on standard error, if the environment asks for it.
+///
+/// # Errors
+///
+/// The file cannot be opened, or the environment asks for what there is not.
+pub fn start(file: Option<&Path>, environment: &Environment) -> Result<(), Failure> {
+    let wanted = environment.get(VARIABLE);
+    let filter = || {
+        EnvFilter::try_new(wanted.unwrap_or("info"))
+            .with_context(|| format!("environment variable `{VARIABLE}`"))
+            .map_err(Failure::usage)
+    };
+    let file = match file {
+        Some(path) => {
+            let file = open(path).with_context(|| format!("cannot open `{}`", path.display()))?;
+            Some(
+                fmt::layer()
+                    .with_ansi(false)
+                    .with_writer(file)
+                    .with_filter(filter()?),
+            )
+        }
+        None => None,
+    };
+    let stderr = match wanted {
+        Some(_) => Some(
+            fmt::layer()
+                .with_ansi(false)
+                .with_writer(io::stderr)
+                .with_filter(filter()?),
+        ),
+        None => None,
+    };
+    tracing_subscriber::registry()
+        .with(file)
+        .with(stderr)
+        .init();
+    Ok(())
+}
+
+/// Opens the file for adding to it; nobody else can read it, whatever the umask.
+fn open(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)
+}

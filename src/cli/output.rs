@@ -1,0 +1,230 @@
+//! Standard output and standard error. A reader that has gone ends the command quietly; what strangers wrote loses
+//! what a terminal would obey; colours only for a terminal, and not under `NO_COLOR`.
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+
+use serde::Serialize;
+
+use super::failure::Failure;
+use crate::config::Environment;
+use crate::wire::text::printable;
+
+/// Where a command prints its results.
+pub struct Output {
+    stream: Box<dyn Write + Send>,
+    colour: bool,
+    terminal: bool,
+}
+
+/// How a piece of text looks on a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    Plain,
+    Bold,
+    Dim,
+    Good,
+    Bad,
+    Busy,
+}
+
+impl Output {
+    /// Standard output.
+    pub fn stdout(environment: &Environment) -> Self {
+        let terminal = io::stdout().is_terminal();
+        Self {
+            stream: Box::new(io::stdout()),
+            colour: terminal && environment.get("NO_COLOR").is_none(),
+            terminal,
+        }
+    }
+
+    /// A stream that gets no colours.
+    pub fn plain(stream: impl Write + Send + 'static) -> Self {
+        Self {
+            stream: Box::new(stream),
+            colour: false,
+            terminal: false,
+        }
+    }
+
+    /// Tells whether a person is looking.
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// Returns how to colour what is printed here.
+    pub fn paint(&self) -> Paint {
+        Paint {
+            colour: self.colour,
+        }
+    }
+
+    /// Prints a text as it is, which is to be printable but for the colours of [`Paint`].
+    ///
+    /// # Errors
+    ///
+    /// A quiet success if nobody reads any more; else the stream's error.
+    pub fn text(&mut self, text: &str) -> Result<(), Failure> {
+        let written = self
+            .stream
+            .write_all(text.as_bytes())
+            .and_then(|()| self.stream.flush());
+        written.map_err(|error| match error.kind() {
+            ErrorKind::BrokenPipe => Failure::closed_pipe(),
+            _ => Failure::failed(anyhow::Error::new(error).context("cannot write the output")),
+        })
+    }
+
+    /// Prints a text and ends the line.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::text`].
+    pub fn line(&mut self, line: &str) -> Result<(), Failure> {
+        self.text(&format!("{line}\n"))
+    }
+
+    /// Prints a value as JSON over several lines.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::text`].
+    pub fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
+        self.line(&escaped(&text))
+    }
+
+    /// Prints a value as JSON on one line.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::text`].
+    pub fn json_line(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string(value).map_err(Failure::failed)?;
+        self.line(&escaped(&text))
+    }
+
+    /// Clears the terminal, so that what follows replaces what was shown.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::text`].
+    pub fn clear(&mut self) -> Result<(), Failure> {
+        self.text("\u{1b}[H\u{1b}[2J")
+    }
+}
+
+/// Colours text, or leaves it as it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Paint {
+    colour: bool,
+}
+
+impl Paint {
+    /// Leaves every text as it is.
+    pub fn none() -> Self {
+        Self { colour: false }
+    }
+
+    /// Returns the text in a style.
+    pub fn text(self, style: Style, text: &str) -> String {
+        let code = match style {
+            Style::Plain => return text.to_owned(),
+            Style::Bold => "1",
+            Style::Dim => "2",
+            Style::Good => "32",
+            Style::Bad => "31",
+            Style::Busy => "36",
+        };
+        if self.colour {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// Prints on standard error; there is nobody left to tell if that fails.
+pub fn complain(text: &str) {
+    drop(io::stderr().write_all(printable(text).as_bytes()));
+}
+
+/// Writes what a terminal would obey as escapes of JSON. In JSON text such characters stand only within strings, so the
+/// value stays the same.
+fn escaped(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for c in json.chars() {
+        if matches!(c, ' '..='~' | '\n') || !printable(&c.to_string()).is_empty() {
+            safe.push(c);
+        } else {
+            safe.extend(
+                c.encode_utf16(&mut [0; 2])
+                    .iter()
+                    .map(|unit| format!("\\u{unit:04x}")),
+            );
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::super::failure::Exit;
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Gone;
+
+    impl Write for Gone {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn json_keeps_its_value_and_shows_no_controls() {
+        let written = Written::default();
+        let value = serde_json::json!({"name": "a\u{1b}]52;\u{9b}31m\u{202e}b\u{e0041}中\n"});
+        Output::plain(written.clone()).json(&value).unwrap();
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(printable(&text), text);
+        assert!(text.contains('中'));
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&text).unwrap(),
+            value
+        );
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_a_quiet_success() {
+        let failure = Output::plain(Gone).line("x").unwrap_err();
+        assert_eq!((failure.exit(), failure.text()), (Exit::Done, None));
+    }
+
+    #[test]
+    fn colours_are_for_terminals() {
+        assert_eq!(Paint::none().text(Style::Bad, "x"), "x");
+        assert_eq!(
+            Paint { colour: true }.text(Style::Bad, "x"),
+            "\u{1b}[31mx\u{1b}[0m"
+        );
+    }
+}

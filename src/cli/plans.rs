@@ -1,0 +1,170 @@
+//! `plans`, `status`, `show`, `why`: what there is and how far it is.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use jiff::tz::TimeZone;
+use serde_json::json;
+
+use super::args::{Format, OnPlan, Plans, Show, Status, Why};
+use super::failure::{Exit, Failure};
+use super::output::Output;
+use super::site::Site;
+use super::view;
+use crate::config::Config;
+use crate::plan::{Plan, PlanId};
+use crate::store::StoreError;
+use crate::wire::plan_file;
+use crate::wire::text::{printable, time_text};
+
+/// How often a plan that others change is looked at again while a person watches it: soon enough to feel immediate, and
+/// cheap, since only a number is compared.
+pub const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// Lists every plan, the newest first.
+pub async fn plans(args: &Plans, config: &Config, output: &mut Output) -> Result<Exit, Failure> {
+    let plans = match Site::find(config).await? {
+        Some(site) => site.store.plans().await?,
+        None => Vec::new(),
+    };
+    if args.json {
+        let lines: Vec<_> = plans
+            .iter()
+            .map(|listed| {
+                let head = &listed.head;
+                json!({
+                    "id": head.id,
+                    "name": head.name,
+                    "goal": head.goal,
+                    "status": head.status.as_str(),
+                    "seq": listed.seq,
+                    "created_at": time_text(head.created_at),
+                    "finished_at": head.finished_at.map(time_text),
+                })
+            })
+            .collect();
+        output.json(&lines)?;
+    } else if plans.is_empty() {
+        output.line("no plans yet: `plan-agent run` makes one")?;
+    } else {
+        let zone = TimeZone::system();
+        for listed in &plans {
+            output.line(&view::plan_line(&listed.head, &zone, output.paint()))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Shows how far a plan is, once or after every change until it ends.
+pub async fn status(args: &Status, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
+    let plan = on(&args.on, site).await?;
+    let mut shown = None;
+    loop {
+        let daemon = site.daemon();
+        let seq = site.store.read(&plan, |_, seq| seq).await?;
+        if shown != Some((seq, daemon)) {
+            status_once(args, &plan, site, daemon, output).await?;
+            shown = Some((seq, daemon));
+        }
+        if !args.watch || settled(site, &plan).await? {
+            return Ok(Exit::Done);
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+async fn status_once(
+    args: &Status,
+    plan: &PlanId,
+    site: &Site,
+    daemon: Option<u32>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let limit = args.limit;
+    if args.json {
+        let status = site
+            .store
+            .read(plan, move |plan, seq| {
+                view::status_json(plan, seq, daemon, limit)
+            })
+            .await?;
+        return if args.watch {
+            output.json_line(&status)
+        } else {
+            output.json(&status)
+        };
+    }
+    let (now, paint) = (site.clock.now(), output.paint());
+    let page = site
+        .store
+        .read(plan, move |plan, _| {
+            view::status_text(plan, daemon, limit, now, paint)
+        })
+        .await?;
+    if args.watch && output.is_terminal() {
+        output.clear()?;
+    }
+    output.text(&page)
+}
+
+/// Shows a plan, as it is or as it was.
+pub async fn show(args: &Show, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
+    let id = on(&args.on, site).await?;
+    let now = site
+        .store
+        .read(&id, |plan, seq| (plan.clone(), seq))
+        .await?;
+    let (plan, seq) = match args.at {
+        Some(at) => (as_it_was(site, &id, at, now.1).await?, at),
+        None => now,
+    };
+    match args.format {
+        Format::Dot => output.text(&view::dot(&plan))?,
+        Format::Mermaid => output.text(&view::mermaid(&plan))?,
+        Format::Json => {
+            let rows: Vec<_> = plan.rows().collect();
+            output.json(&json!({ "seq": seq, "rows": rows }))?;
+        }
+        Format::Md => output.text(&printable(&plan_file::render(&plan)))?,
+    }
+    Ok(Exit::Done)
+}
+
+async fn as_it_was(site: &Site, id: &PlanId, at: i64, last: i64) -> Result<Plan, Failure> {
+    site.store.at(id, at).await.map_err(|error| match error {
+        StoreError::UnknownPlan(_) => Failure::usage(anyhow!("plan `{id}` has no change `{at}`"))
+            .hint(format!(
+                "the last one is {last}; `plan-agent log` shows all"
+            )),
+        error => error.into(),
+    })
+}
+
+/// Says why a task is as it is.
+pub async fn why(args: &Why, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
+    let id = site.plan(args.plan.as_deref()).await?;
+    let (task, now, paint) = (args.task, site.clock.now(), output.paint());
+    let said = site
+        .store
+        .read(&id, move |plan, _| view::why(plan, task, now, paint))
+        .await?;
+    let said = said.ok_or_else(|| {
+        Failure::usage(anyhow!("plan `{id}` has no task `{task}`"))
+            .hint("`plan-agent status` shows the tasks")
+    })?;
+    output.text(&said)?;
+    Ok(Exit::Done)
+}
+
+/// Returns the plan that a command is about.
+pub async fn on(on: &OnPlan, site: &Site) -> Result<PlanId, Failure> {
+    site.plan(on.plan.as_deref()).await
+}
+
+/// Tells whether a plan has ended.
+pub async fn settled(site: &Site, plan: &PlanId) -> Result<bool, Failure> {
+    Ok(site
+        .store
+        .read(plan, |plan, _| plan.status().settled())
+        .await?)
+}

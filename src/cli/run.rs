@@ -1,0 +1,545 @@
+//! `run`, `plan`, `resume`, `worker` and the daemon that `--detach` leaves behind: put the parts together and carry a
+//! plan out.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::args::{Agent as AgentArgs, AgentKind, CarryOut, Daemon, MakePlan, Resume, Run, Worker};
+use super::failure::{Exit, Failure};
+use super::foreground::{self, Foreground};
+use super::output::{Output, complain};
+use super::site::{BY, Site};
+use super::{detach, logging, signals};
+use crate::agents::Agent;
+use crate::clock::Clock;
+use crate::config::{Api, Config, Environment, Planner};
+use crate::daemon::{self, End, Models, Patience, Settings};
+use crate::exec::Check;
+use crate::llm::{Anthropic, Llm, Model, OpenAi, Prompts, RetryPolicy};
+use crate::plan::{Head, NewTask, Origin, PlanId, PlanStatus, Review, Time};
+use crate::store::Store;
+use crate::volumes::{DaemonInfo, DaemonLock, LockError, Volumes};
+use crate::wire::plan_file;
+use crate::wire::text::time_text;
+use crate::worker;
+
+/// What every command that carries out plans needs.
+pub struct Setup<'a> {
+    pub config: &'a Config,
+    pub environment: &'a Environment,
+}
+
+/// Plans a goal and carries the plan out.
+pub async fn run(args: Run, setup: &Setup<'_>, output: Output) -> Result<Exit, Failure> {
+    let planner = setup.config.planner(setup.environment)?;
+    let agent = args.carry_out.agent.parse()?;
+    let (mut head, tasks) = match (&args.plan, &args.goal) {
+        (Some(path), _) => setup.read_plan(path)?,
+        (None, Some(goal)) => (new_head(goal), Vec::new()),
+        (None, None) => {
+            return Err(Failure::usage(anyhow!(
+                "there is neither a goal nor a plan file"
+            )));
+        }
+    };
+    if let (Planner::Rules { why }, true) = (&planner, tasks.is_empty()) {
+        return Err(Failure::usage(anyhow!("no language model can plan the goal: {why}"))
+            .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, choose `[llm] provider`, or give a plan file: `run --plan FILE`"));
+    }
+    if let Some(name) = &args.name {
+        head.name.clone_from(name);
+    }
+    if args.review {
+        head.review = Review::Wanted;
+    }
+    head.workspace = setup.workspace(args.workspace.as_deref())?;
+    let prepared = setup.prepare(planner)?;
+    let (lock, site) = setup.take(None).await?;
+    let plan = create(&site, head, tasks).await?;
+    carry_out(
+        plan,
+        prepared,
+        site,
+        lock,
+        agent,
+        &args.carry_out,
+        setup,
+        output,
+    )
+    .await
+}
+
+/// Makes a plan for a goal and shows it.
+pub async fn plan(args: MakePlan, setup: &Setup<'_>, mut output: Output) -> Result<Exit, Failure> {
+    let planner = setup.config.planner(setup.environment)?;
+    if let Planner::Rules { why } = &planner {
+        return Err(
+            Failure::usage(anyhow!("no language model can plan the goal: {why}"))
+                .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, or choose `[llm] provider`"),
+        );
+    }
+    let mut head = new_head(&args.goal);
+    if let Some(name) = args.name {
+        head.name = name;
+    }
+    head.workspace = setup.workspace(args.workspace.as_deref())?;
+    let prepared = setup.prepare(planner)?;
+    let (lock, site) = setup.take(None).await?;
+    let plan = create(&site, head, Vec::new()).await?;
+    let settings = prepared.settings(&plan, &site, Patience::Leave).await?;
+    let made = tokio::select! {
+        made = daemon::make_plan(&settings, &site.store) => made,
+        exit = signals::ended() => return Ok(exit),
+    };
+    drop(lock);
+    if let Err(error) = made {
+        return Err(Failure::failed(error).hint(format!(
+            "the goal is kept: `plan-agent resume {plan}` asks again"
+        )));
+    }
+    if args.json {
+        let value = site
+            .store
+            .read(&plan, |plan, _| plan.rows().collect::<Vec<_>>())
+            .await?;
+        output.json(&value)?;
+    } else {
+        output.text(
+            &site
+                .store
+                .read(&plan, |plan, _| plan_file::render(plan))
+                .await?,
+        )?;
+        complain(&format!("\n`plan-agent resume {plan}` carries it out.\n"));
+    }
+    Ok(Exit::Done)
+}
+
+/// Goes on with an unfinished plan.
+pub async fn resume(args: Resume, setup: &Setup<'_>, output: Output) -> Result<Exit, Failure> {
+    let agent = args.carry_out.agent.parse()?;
+    let prepared = setup.prepare(setup.config.planner(setup.environment)?)?;
+    // Nothing is made in a folder without plans.
+    drop(Site::open(setup.config).await?);
+    let (lock, site) = setup.take(args.on.plan.as_deref()).await?;
+    let plan = unfinished(&site, args.on.plan.as_deref()).await?;
+    carry_out(
+        plan,
+        prepared,
+        site,
+        lock,
+        agent,
+        &args.carry_out,
+        setup,
+        output,
+    )
+    .await
+}
+
+/// The daemon that `--detach` leaves behind: no terminal, waits for answers.
+pub async fn daemon(args: Daemon, setup: &Setup<'_>) -> Result<Exit, Failure> {
+    detach::leave_terminal();
+    let agent = args.agent.parse()?;
+    let prepared = setup.prepare(setup.config.planner(setup.environment)?)?;
+    let (lock, site) = setup.take(Some(&args.plan)).await?;
+    let plan = unfinished(&site, Some(&args.plan)).await?;
+    setup.log(&site.volumes)?;
+    announce(&lock, &site.volumes, &plan, &site.clock)?;
+    let settings = prepared.settings(&plan, &site, Patience::Wait).await?;
+    let (stop, stopped) = watch::channel(false);
+    let worker = start_worker(agent, setup.config, &site.volumes, stopped.clone());
+    let ended = async {
+        let exit = signals::ended().await;
+        tracing::info!(?exit, "told to stop");
+        exit
+    };
+    tokio::pin!(ended);
+    let mut exit = None;
+    let end = daemon::run(settings, site.store.clone(), site.clock, async {
+        exit = Some(ended.await);
+    })
+    .await;
+    stop.send_replace(true);
+    join(worker).await;
+    Ok(exit_of(&end?, exit))
+}
+
+/// Takes commands and runs an agent for each.
+pub async fn worker(args: Worker, setup: &Setup<'_>) -> Result<Exit, Failure> {
+    let Some(agent) = args.agent.parse()? else {
+        return Err(Failure::usage(anyhow!("which agent is to work?"))
+            .hint("`plan-agent worker --agent command -- my-agent {prompt_file}`"));
+    };
+    let options = worker_options(agent, setup.config, &setup.config.root());
+    complain(&format!(
+        "taking commands in `{}`; Ctrl-C ends\n",
+        setup.config.root().display()
+    ));
+    let mut exit = Exit::Done;
+    worker::run(options, async { exit = signals::ended().await }).await?;
+    Ok(exit)
+}
+
+impl AgentArgs {
+    /// Returns the agent that is meant, if one is.
+    fn parse(&self) -> Result<Option<Agent>, Failure> {
+        let Some(kind) = self.agent else {
+            return Ok(None);
+        };
+        let name = match kind {
+            AgentKind::Shell => "shell",
+            AgentKind::Command => "command",
+        };
+        Agent::new(name, self.argv.clone())
+            .map(|agent| {
+                Some(if self.allow_shell {
+                    agent.allow_shell()
+                } else {
+                    agent
+                })
+            })
+            .map_err(|error| {
+                Failure::usage(error)
+                    .hint("`--agent shell`, or `--agent command -- PROGRAM {prompt_file}`")
+            })
+    }
+}
+
+impl Setup<'_> {
+    fn read_plan(&self, path: &Path) -> Result<(Head, Vec<NewTask>), Failure> {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("failed to read the plan file `{shown}`"))
+            .map_err(Failure::usage)?;
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy())
+            .unwrap_or_default();
+        let file = plan_file::parse(&name, &text).map_err(|problems| {
+            let lines: Vec<String> = problems
+                .iter()
+                .map(|problem| format!("\n  {problem}"))
+                .collect();
+            let hints: Vec<&str> = problems
+                .iter()
+                .filter_map(|problem| problem.hint.as_deref())
+                .collect();
+            let failure = Failure::usage(anyhow!(
+                "the plan file `{shown}` cannot be used:{}",
+                lines.concat()
+            ));
+            if hints.is_empty() {
+                failure
+            } else {
+                failure.hint(hints.join("\n      "))
+            }
+        })?;
+        let known = &self.config.checks;
+        let unknown = file
+            .tasks
+            .iter()
+            .flat_map(|task| &task.checks)
+            .find(|name| !known.contains_key(*name));
+        if let Some(name) = unknown {
+            return Err(Failure::usage(anyhow!(
+                "the plan file `{shown}` names a check `{name}` that is not configured"
+            ))
+            .hint(format!(
+                "define it in config.toml: [checks] {name} = {{ run = [\"…\"] }}"
+            )));
+        }
+        let mut head = new_head(&file.goal);
+        head.name = file.name;
+        head.description = file.description;
+        head.expected_outcome = file.expected_outcome;
+        head.constraints = file.constraints;
+        head.order = file.order.unwrap_or_default();
+        Ok((head, file.tasks))
+    }
+
+    fn workspace(&self, named: Option<&Path>) -> Result<String, Failure> {
+        let path = named.map_or_else(|| self.config.workspace(), Path::to_owned);
+        let path = std::path::absolute(&path)
+            .with_context(|| format!("failed to find the workspace `{}`", path.display()))?;
+        Ok(path.display().to_string())
+    }
+
+    /// Makes everything that can fail for reasons of the configuration.
+    fn prepare(&self, planner: Planner) -> Result<Prepared<'_>, Failure> {
+        let prompts = Prompts::load(Some(&self.config.prompts_dir())).map_err(|error| {
+            let hint = error.hint();
+            Failure::usage(error).hint(hint)
+        })?;
+        let models = models(&planner)?;
+        Ok(Prepared {
+            config: self.config,
+            planner,
+            prompts: Arc::new(prompts),
+            models,
+        })
+    }
+
+    /// Starts the log in the exchange folder.
+    fn log(&self, volumes: &Volumes) -> Result<(), Failure> {
+        let file = volumes
+            .path(crate::volumes::Folder::Logs)
+            .join("daemon.log");
+        logging::start(Some(&file), self.environment)
+    }
+
+    /// Opens the exchange folder and takes it for this process.
+    async fn take(&self, plan: Option<&str>) -> Result<(DaemonLock, Site), Failure> {
+        let volumes = Volumes::open(&self.config.root())?;
+        let lock = volumes.lock().map_err(|error| match error {
+            LockError::Held { .. } => {
+                let hint = format!(
+                    "`plan-agent status {}` shows its plan, `plan-agent stop` ends it",
+                    plan.unwrap_or_default()
+                );
+                Failure::new(
+                    anyhow!("`{}`: {error}", volumes.root().display()),
+                    Exit::Busy,
+                )
+                .hint(hint.replace("  ", " "))
+            }
+            LockError::Volumes(error) => error.into(),
+        })?;
+        let clock = Clock::start();
+        let store = Store::open(&volumes.database(), move || clock.now()).await?;
+        Ok((
+            lock,
+            Site {
+                store,
+                volumes,
+                clock,
+            },
+        ))
+    }
+}
+
+/// The configured parts, before it is known which plan they serve.
+struct Prepared<'a> {
+    config: &'a Config,
+    planner: Planner,
+    prompts: Arc<Prompts>,
+    models: Option<Models>,
+}
+
+impl Prepared<'_> {
+    async fn settings(
+        &self,
+        plan: &PlanId,
+        site: &Site,
+        patience: Patience,
+    ) -> Result<Settings, Failure> {
+        let workspace = site
+            .store
+            .read(plan, |plan, _| plan.head().workspace.clone())
+            .await?;
+        let check = |(name, check): (&String, &crate::config::Check)| {
+            let check = Check {
+                name: name.clone(),
+                argv: check.run.clone(),
+                timeout: check.timeout,
+                env: Vec::new(),
+            };
+            (name.clone(), check)
+        };
+        Ok(Settings {
+            volumes: site.volumes.clone(),
+            plan: plan.clone(),
+            workspace: PathBuf::from(workspace),
+            policy: self.config.policy(&self.planner),
+            prompts: Arc::clone(&self.prompts),
+            language: self.config.run.language,
+            models: self.models.clone(),
+            checks: self.config.checks.iter().map(check).collect(),
+            patience,
+            notice: Arc::new(|text| complain(&format!("! {text}\n"))),
+        })
+    }
+}
+
+fn models(planner: &Planner) -> Result<Option<Models>, Failure> {
+    let Planner::Model { endpoint, .. } = planner else {
+        return Ok(None);
+    };
+    let model = |name: &str| -> Result<Model, Failure> {
+        let settings = crate::llm::Settings {
+            base_url: endpoint.base_url.clone(),
+            model: name.to_owned(),
+            key: endpoint.key.clone(),
+            timeout: endpoint.timeout,
+        };
+        let llm: Result<Arc<dyn Llm>, _> = match endpoint.api {
+            Api::Anthropic => Anthropic::new(settings).map(|llm| Arc::new(llm) as Arc<dyn Llm>),
+            Api::OpenAi => OpenAi::new(settings).map(|llm| Arc::new(llm) as Arc<dyn Llm>),
+        };
+        let llm = llm.map_err(|error| {
+            let hint = error.hint();
+            Failure::usage(error).hint(hint)
+        })?;
+        Ok(Model::new(llm, RetryPolicy::default()))
+    };
+    Ok(Some(Models {
+        plan: model(&endpoint.plan_model)?,
+        judge: model(&endpoint.judge_model)?,
+    }))
+}
+
+fn new_head(goal: &str) -> Head {
+    let letters = Uuid::new_v4()
+        .into_bytes()
+        .into_iter()
+        .take(8)
+        .map(|byte| char::from(b'a' + byte % 26));
+    Head::new(
+        PlanId::new(letters.collect::<String>()),
+        goal,
+        Time::default(),
+    )
+}
+
+async fn create(site: &Site, mut head: Head, tasks: Vec<NewTask>) -> Result<PlanId, Failure> {
+    head.created_at = site.clock.now();
+    head.origin = if tasks.is_empty() {
+        Origin::Model
+    } else {
+        Origin::Person
+    };
+    let plan = head.id.clone();
+    site.store
+        .create(head, BY, "made", move |draft| {
+            draft.created();
+            if tasks.is_empty() {
+                Ok(())
+            } else {
+                draft.make_tasks(tasks).map(drop)
+            }
+        })
+        .await?;
+    Ok(plan)
+}
+
+async fn unfinished(site: &Site, named: Option<&str>) -> Result<PlanId, Failure> {
+    let plan = site.plan(named).await?;
+    let status = site
+        .store
+        .read(&plan, |plan, _| plan.status().clone())
+        .await?;
+    if status.settled() {
+        return Err(Failure::failed(anyhow!(
+            "plan {plan} is {}: there is nothing to resume",
+            status.as_str()
+        ))
+        .hint("`plan-agent plans` lists the plans"));
+    }
+    Ok(plan)
+}
+
+fn announce(
+    lock: &DaemonLock,
+    volumes: &Volumes,
+    plan: &PlanId,
+    clock: &Clock,
+) -> Result<(), Failure> {
+    Ok(lock.announce(&DaemonInfo {
+        pid: std::process::id(),
+        started_at: time_text(clock.now()),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        plan: Some(plan.to_string()),
+        root: volumes.root().to_owned(),
+    })?)
+}
+
+fn worker_options(agent: Agent, config: &Config, root: &Path) -> worker::Options {
+    worker::Options {
+        root: root.to_owned(),
+        agent,
+        env: config.worker.env.clone(),
+        deadline: config.run.task_deadline,
+    }
+}
+
+type Working = Option<tokio::task::JoinHandle<Result<(), crate::volumes::VolumesError>>>;
+
+fn start_worker(
+    agent: Option<Agent>,
+    config: &Config,
+    volumes: &Volumes,
+    mut stopped: watch::Receiver<bool>,
+) -> Working {
+    let options = worker_options(agent?, config, volumes.root());
+    Some(tokio::spawn(worker::run(options, async move {
+        // The sender going away means the same.
+        drop(stopped.wait_for(|stopped| *stopped).await);
+    })))
+}
+
+async fn join(worker: Working) {
+    if let Some(worker) = worker
+        && let Ok(Err(error)) = worker.await
+    {
+        complain(&format!("! the worker failed: {error}\n"));
+    }
+}
+
+pub(super) fn exit_of(end: &End, signal: Option<Exit>) -> Exit {
+    match end {
+        End::Settled(PlanStatus::Completed) => Exit::Done,
+        End::Settled(PlanStatus::Abandoned) => Exit::Aborted,
+        End::Settled(_) | End::NoPlan => Exit::Failed,
+        End::Waits => Exit::Waiting,
+        End::Interrupted => signal.unwrap_or(Exit::Interrupted),
+    }
+}
+
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the one place where everything meets"
+)]
+async fn carry_out(
+    plan: PlanId,
+    prepared: Prepared<'_>,
+    site: Site,
+    lock: DaemonLock,
+    agent: Option<Agent>,
+    how: &CarryOut,
+    setup: &Setup<'_>,
+    output: Output,
+) -> Result<Exit, Failure> {
+    if how.detach {
+        drop(lock);
+        return detach::detach(&plan, &site.volumes, how, setup.config, output).await;
+    }
+    announce(&lock, &site.volumes, &plan, &site.clock)?;
+    setup.log(&site.volumes)?;
+    let asks = foreground::may_ask(how);
+    let patience = if asks {
+        Patience::Wait
+    } else {
+        Patience::Leave
+    };
+    let settings = prepared.settings(&plan, &site, patience).await?;
+    let foreground = Foreground::new(&site, &plan, how.json, asks, output).await?;
+    let (stop, stopped) = watch::channel(false);
+    let worker = start_worker(agent, setup.config, &site.volumes, stopped.clone());
+    let mut ending = stopped.clone();
+    let daemon = tokio::spawn(daemon::run(
+        settings,
+        site.store.clone(),
+        site.clock,
+        async move {
+            drop(ending.wait_for(|stopped| *stopped).await);
+        },
+    ));
+    let (end, signal) = foreground.follow(daemon, &stop).await?;
+    stop.send_replace(true);
+    join(worker).await;
+    drop(lock);
+    Ok(exit_of(&end, signal))
+}

@@ -1,0 +1,282 @@
+//! Where the commands find plans: the store and the folders of the configuration, and the plan or question that a person
+//! means by a few letters.
+
+use std::path::Path;
+
+use anyhow::anyhow;
+
+use super::failure::Failure;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::plan::{PlanId, Question, QuestionId, Refusal};
+use crate::store::{Listed, Store, StoreError};
+use crate::volumes::{Volumes, VolumesError};
+use crate::wire::text::one_line;
+
+/// The name under which changes from the command line are recorded.
+pub const BY: &str = "command line";
+
+/// The longest name in a list of candidates.
+const NAME: usize = 60;
+
+/// The most candidates that are listed.
+const CANDIDATES: usize = 20;
+
+/// The plans of one exchange folder.
+pub struct Site {
+    pub store: Store,
+    pub volumes: Volumes,
+    pub clock: Clock,
+}
+
+impl Site {
+    /// Opens what is there; makes nothing.
+    ///
+    /// # Errors
+    /// There are no plans yet, or the store cannot be opened.
+    pub async fn open(config: &Config) -> Result<Self, Failure> {
+        match Self::find(config).await? {
+            Some(site) => Ok(site),
+            None => Err(no_plans(&config.root())),
+        }
+    }
+
+    /// Opens what is there; `None` if there has never been a plan.
+    ///
+    /// # Errors
+    /// The store cannot be opened.
+    pub async fn find(config: &Config) -> Result<Option<Self>, Failure> {
+        let volumes = Volumes::at(&config.root())?;
+        if !volumes.database().exists() {
+            return Ok(None);
+        }
+        let clock = Clock::start();
+        let store = Store::open(&volumes.database(), move || clock.now()).await?;
+        Ok(Some(Self {
+            store,
+            volumes,
+            clock,
+        }))
+    }
+
+    /// Returns the plan that is meant: by the beginning of its id, else the only unfinished one, else the newest.
+    ///
+    /// # Errors
+    /// None or several fit; the candidates are named.
+    pub async fn plan(&self, named: Option<&str>) -> Result<PlanId, Failure> {
+        let plans = self.store.plans().await?;
+        if plans.is_empty() {
+            return Err(no_plans(self.volumes.root()));
+        }
+        pick_plan(&plans, named)
+    }
+
+    /// Returns the question that is meant, with its plan: by the beginning or the end of its id, else the only open one.
+    ///
+    /// # Errors
+    /// None or several fit; the candidates are named.
+    pub async fn question(&self, named: Option<&str>) -> Result<(PlanId, Question), Failure> {
+        let mut found = Vec::new();
+        let any = named.is_some();
+        for listed in self.store.plans().await? {
+            if listed.head.status.settled() && !any {
+                continue;
+            }
+            let plan = listed.head.id;
+            let questions: Vec<Question> = self
+                .store
+                .read(&plan, move |plan, _| {
+                    plan.questions()
+                        .filter(|question| any || question.open())
+                        .cloned()
+                        .collect()
+                })
+                .await?;
+            found.extend(
+                questions
+                    .into_iter()
+                    .map(|question| (plan.clone(), question)),
+            );
+        }
+        pick_question(found, named)
+    }
+
+    /// Returns the process that carries out plans here, if one does.
+    pub fn daemon(&self) -> Option<u32> {
+        self.volumes.running().map(|daemon| daemon.pid)
+    }
+}
+
+fn no_plans(root: &Path) -> Failure {
+    Failure::failed(anyhow!("there are no plans in `{}`", root.display()))
+        .hint("`plan-agent run` makes one; `--config FILE` looks elsewhere")
+}
+
+fn pick_plan(plans: &[Listed], named: Option<&str>) -> Result<PlanId, Failure> {
+    let Some(named) = named else {
+        // The store lists the newest first.
+        let meant = plans
+            .iter()
+            .find(|plan| !plan.head.status.settled())
+            .or(plans.first());
+        return meant
+            .map(|plan| plan.head.id.clone())
+            .ok_or_else(|| Failure::failed(anyhow!("there are no plans")));
+    };
+    if let Some(exact) = plans.iter().find(|plan| plan.head.id.as_str() == named) {
+        return Ok(exact.head.id.clone());
+    }
+    let fits: Vec<&Listed> = plans
+        .iter()
+        .filter(|plan| plan.head.id.as_str().starts_with(named))
+        .collect();
+    match fits.as_slice() {
+        [one] => Ok(one.head.id.clone()),
+        [] => Err(unclear("no plan", named, &plans.iter().collect::<Vec<_>>())),
+        several => Err(unclear("more than one plan", named, several)),
+    }
+}
+
+fn unclear(found: &str, named: &str, candidates: &[&Listed]) -> Failure {
+    let lines = candidates.iter().map(|plan| {
+        let head = &plan.head;
+        let name = one_line(&head.name, NAME);
+        format!("{}  {:<9}  {name}", head.id, head.status.as_str())
+    });
+    Failure::usage(anyhow!("{found} has an id that begins with `{named}`"))
+        .hint(list("the plans here:", lines))
+}
+
+fn pick_question(
+    questions: Vec<(PlanId, Question)>,
+    named: Option<&str>,
+) -> Result<(PlanId, Question), Failure> {
+    let mut fits: Vec<(PlanId, Question)> = questions
+        .into_iter()
+        .filter(|(_, question)| named.is_none_or(|named| is_named(&question.id, named)))
+        .collect();
+    match (fits.len(), named) {
+        (1, _) => Ok(fits.remove(0)),
+        (0, None) => Err(Failure::failed(anyhow!("no question is open"))),
+        (0, Some(named)) => Err(Failure::usage(anyhow!("there is no question `{named}`"))
+            .hint("`plan-agent status` shows the open ones")),
+        (_, _) => {
+            let lines = fits.iter().map(|(plan, question)| {
+                let reason = one_line(&question.reason, NAME);
+                format!("{}  plan {plan}  {reason}", question.id)
+            });
+            let error = match named {
+                Some(named) => anyhow!("more than one question is named `{named}`"),
+                None => anyhow!("more than one question is open"),
+            };
+            Err(Failure::usage(error).hint(list("name one of these before the choice:", lines)))
+        }
+    }
+}
+
+fn is_named(id: &QuestionId, named: &str) -> bool {
+    let id = id.as_str();
+    let short = id.strip_prefix("question-").unwrap_or(id);
+    !named.is_empty() && (id.starts_with(named) || short.starts_with(named) || id.ends_with(named))
+}
+
+fn list(title: &str, lines: impl ExactSizeIterator<Item = String>) -> String {
+    let more = lines.len().saturating_sub(CANDIDATES);
+    let rest = (more > 0).then(|| format!("… {more} more"));
+    lines
+        .take(CANDIDATES)
+        .chain(rest)
+        .fold(title.to_owned(), |list, line| format!("{list}\n  {line}"))
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Refused(refusal) => refusal.into(),
+            error => Self::failed(error),
+        }
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NoNote => Self::usage(refusal).hint("add --note \"…\""),
+            Refusal::NotOffered { .. } => Self::usage(refusal),
+            refusal => Self::failed(refusal),
+        }
+    }
+}
+
+impl From<VolumesError> for Failure {
+    fn from(error: VolumesError) -> Self {
+        Self::failed(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::view::sample;
+    use super::*;
+    use crate::plan::PlanStatus;
+
+    fn listed(id: &str, status: PlanStatus) -> Listed {
+        let mut head = sample::plan().head().clone();
+        head.id = PlanId::new(id);
+        head.status = status;
+        Listed { seq: 1, head }
+    }
+
+    fn picked(plans: &[Listed], named: Option<&str>) -> String {
+        match pick_plan(plans, named) {
+            Ok(id) => id.to_string(),
+            Err(failure) => failure.text().unwrap(),
+        }
+    }
+
+    #[test]
+    fn the_unfinished_or_the_newest_plan_is_meant() {
+        let plans = [
+            listed("newest", PlanStatus::Completed),
+            listed("middle", PlanStatus::Running),
+            listed("oldest", PlanStatus::Failed),
+        ];
+        assert_eq!(picked(&plans, None), "middle");
+        assert_eq!(picked(&plans[..1], None), "newest");
+        assert_eq!(picked(&plans, Some("ol")), "oldest");
+    }
+
+    #[test]
+    fn a_name_that_fits_none_or_several_lists_the_candidates() {
+        let plans = [
+            listed("abca", PlanStatus::Running),
+            listed("abcd", PlanStatus::Idle),
+            listed("ab", PlanStatus::Idle),
+        ];
+        assert_eq!(picked(&plans, Some("ab")), "ab");
+        insta::assert_snapshot!(picked(&plans, Some("abc")), @r"
+        error: more than one plan has an id that begins with `abc`
+        Hint: the plans here:
+          abca  running    Word counter
+          abcd  idle       Word counter
+        ");
+        insta::assert_snapshot!(picked(&plans, Some("x")), @r"
+        error: no plan has an id that begins with `x`
+        Hint: the plans here:
+          abca  running    Word counter
+          abcd  idle       Word counter
+          ab  idle       Word counter
+        ");
+    }
+
+    #[test]
+    fn a_question_is_named_by_either_end_of_its_id() {
+        let id = QuestionId::new("question-0192ab-77f");
+        for named in ["question-0192ab-77f", "0192", "question-0", "77f"] {
+            assert!(is_named(&id, named), "{named}");
+        }
+        for named in ["", "92ab", "uestion"] {
+            assert!(!is_named(&id, named), "{named}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What happened to a plan, one line a change: for `log` and for the progress of `run`.
+
+use jiff::tz::TimeZone;
+
+use super::{moment, name, numbers};
+use crate::cli::output::{Paint, Style};
+use crate::plan::{Decision, Event, Kind, PlanId, ReportStatus, Subject, TaskId, Time};
+use crate::store::Change;
+use crate::wire::text::{one_line, time_text};
+
+/// The longest reason that stands on a line.
+const REASON: usize = 160;
+
+/// Returns what happened with its number and its moment, for the log.
+pub fn line(change: &Change, event: &Event, zone: &TimeZone, paint: Paint) -> String {
+    let (text, style) = happened(event);
+    let when = format!("{:>5}  {}", change.seq, moment(change.at, zone));
+    format!(
+        "{}  {}",
+        paint.text(Style::Dim, &when),
+        paint.text(style, &text)
+    )
+}
+
+/// Returns what happened for programs: `{"seq","at","plan","by","event",…}` with the fields of the event.
+pub fn json(change: &Change, plan: &PlanId, event: &Event) -> serde_json::Value {
+    let mut value = serde_json::json!(event);
+    value["seq"] = change.seq.into();
+    value["at"] = time_text(change.at).into();
+    value["plan"] = plan.as_str().into();
+    value["by"] = change.by.clone().into();
+    value
+}
+
+/// Returns what happened in one line, and how to show it.
+pub fn happened(event: &Event) -> (String, Style) {
+    use Style::{Bad, Bold, Busy, Dim, Good, Plain};
+    let on = |task: &TaskId, text: String| format!("task {task}: {text}");
+    match event {
+        Event::Created { goal } => (format!("goal: {}", name(goal)), Bold),
+        Event::Planned { tasks } => (format!("planned {}", count(*tasks, "task")), Plain),
+        Event::Started => ("started".to_owned(), Plain),
+        Event::Asking { subject, calls } => (asking(subject, *calls), Dim),
+        Event::Issued {
+            task,
+            attempt,
+            kind,
+            ..
+        } => (on(task, issued(*attempt, *kind)), Busy),
+        Event::Claimed { task, .. } => (on(task, "an agent works on it".to_owned()), Busy),
+        Event::Reported { task, status, .. } => (
+            on(task, format!("reported {}", status.as_str())),
+            match status {
+                ReportStatus::Success => Plain,
+                ReportStatus::PartialSuccess | ReportStatus::Failed => Bad,
+            },
+        ),
+        Event::Rejected { task, reason, .. } => (
+            on(task, format!("report unreadable: {}", short(reason))),
+            Bad,
+        ),
+        Event::Stale { task, .. } => (
+            on(task, "a report came that counts no more".to_owned()),
+            Dim,
+        ),
+        Event::Checked { task, passed, .. } => {
+            if *passed {
+                (on(task, "checks pass".to_owned()), Plain)
+            } else {
+                (on(task, "a check fails".to_owned()), Bad)
+            }
+        }
+        Event::Judged {
+            task,
+            decision,
+            reason,
+            ..
+        } => (
+            on(task, format!("{}: {}", decision.as_str(), short(reason))),
+            match decision {
+                Decision::Next => Plain,
+                Decision::Retry | Decision::Replan | Decision::Abort => Bad,
+            },
+        ),
+        Event::TimedOut { task, reason, .. } => {
+            (on(task, format!("timed out: {}", short(reason))), Bad)
+        }
+        Event::Withdrawn { task, .. } => (on(task, "its command was taken back".to_owned()), Dim),
+        Event::Parked { task, until } => {
+            let until = time_text(Time(*until));
+            (
+                on(
+                    task,
+                    format!("waits for the agent's usage limit until {until}"),
+                ),
+                Dim,
+            )
+        }
+        Event::Added { task, name: title } => (on(task, format!("added: {}", name(title))), Plain),
+        Event::Updated { task } => (on(task, "changed".to_owned()), Plain),
+        Event::Removed { task } => (on(task, "taken out".to_owned()), Plain),
+        Event::TaskStarted { task } => (on(task, "started".to_owned()), Busy),
+        Event::Completed { task, verified } => {
+            let word = if *verified { "verified" } else { "unverified" };
+            (on(task, format!("completed, {word}")), Good)
+        }
+        Event::Skipped { task, reason } => (on(task, format!("skipped: {}", short(reason))), Dim),
+        Event::Failed { task, reason } => (on(task, format!("failed: {}", short(reason))), Bad),
+        Event::Reopened { task } => (on(task, "opened again".to_owned()), Plain),
+        Event::Asked { task, reason, .. } => {
+            let about = task.map_or(String::new(), |task| {
+                format!(" about task {}", numbers(&[task]))
+            });
+            (format!("asks you{about}: {}", short(reason)), Bold)
+        }
+        Event::Answered {
+            choice, note, by, ..
+        } => {
+            let note = if note.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", short(note))
+            };
+            (
+                format!("answered {} ({}){note}", choice.as_str(), short(by)),
+                Bold,
+            )
+        }
+        Event::QuestionClosed { reason, .. } => (
+            format!("the question needs no answer any more: {}", short(reason)),
+            Dim,
+        ),
+        Event::ModelFailed { subject, error } => (
+            format!("the model failed to {}: {}", task_of(subject), short(error)),
+            Bad,
+        ),
+        Event::Replanning { reason } => (
+            format!("the rest of the plan is to change: {}", short(reason)),
+            Bold,
+        ),
+        Event::Replanned {
+            added,
+            updated,
+            skipped,
+            reason,
+        } => (
+            format!(
+                "plan changed, {added} added, {updated} updated, {skipped} skipped: {}",
+                short(reason)
+            ),
+            Plain,
+        ),
+        Event::Audited { met, reason } => {
+            if *met {
+                (format!("the goal is met: {}", short(reason)), Good)
+            } else {
+                (format!("the goal is not met yet: {}", short(reason)), Bad)
+            }
+        }
+        Event::Paused { reason } => (format!("paused: {}", short(reason)), Bold),
+        Event::Resumed => ("goes on".to_owned(), Plain),
+        Event::Reset => ("every task is as at the beginning".to_owned(), Plain),
+        Event::Settled { status, .. } => (
+            short(status),
+            if status == "completed" { Good } else { Bad },
+        ),
+    }
+}
+
+fn asking(subject: &Subject, calls: u32) -> String {
+    match calls {
+        0 | 1 => format!("asks the model to {}", task_of(subject)),
+        again => format!("asks the model to {}, call {again}", task_of(subject)),
+    }
+}
+
+fn task_of(subject: &Subject) -> &'static str {
+    match subject {
+        Subject::Plan => "plan",
+        Subject::Judge(_) => "judge the result",
+        Subject::Replan => "change the plan",
+        Subject::Audit => "audit the goal",
+        Subject::Summary => "summarise",
+    }
+}
+
+fn issued(attempt: u32, kind: Kind) -> String {
+    match (kind, attempt) {
+        (Kind::Repair, _) => "asked for a readable report".to_owned(),
+        (_, 1) => "handed out".to_owned(),
+        (_, again) => format!("handed out, attempt {again}"),
+    }
+}
+
+fn count(number: usize, word: &str) -> String {
+    match number {
+        1 => format!("1 {word}"),
+        _ => format!("{number} {word}s"),
+    }
+}
+
+fn short(text: &str) -> String {
+    one_line(text, REASON)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Choice, CommandId, QuestionId};
+
+    #[test]
+    fn a_change_is_one_printable_line() {
+        let task = TaskId(2);
+        let command = CommandId::new("task-2a");
+        let events = [
+            Event::Created {
+                goal: "count\n\u{1b}[2Jwords".into(),
+            },
+            Event::Planned { tasks: 1 },
+            Event::Asking {
+                subject: Subject::Judge(command.clone()),
+                calls: 2,
+            },
+            Event::Issued {
+                task,
+                attempt: 2,
+                command: command.clone(),
+                kind: Kind::Continue,
+            },
+            Event::Judged {
+                task,
+                command,
+                decision: Decision::Retry,
+                reason: "two\nlines\u{202e}".into(),
+            },
+            Event::Asked {
+                question: QuestionId::new("question-1"),
+                task: Some(task),
+                reason: "what now".into(),
+                choices: vec![Choice::Retry],
+            },
+            Event::Answered {
+                question: QuestionId::new("question-1"),
+                choice: Choice::Retry,
+                note: "use 8081".into(),
+                by: "terminal".into(),
+            },
+            Event::Parked {
+                task,
+                until: 1_800_000_000_000_000,
+            },
+            Event::Settled {
+                status: "completed".into(),
+                outcome: String::new(),
+            },
+        ];
+        let lines: Vec<String> = events.iter().map(|event| happened(event).0).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        goal: count words
+        planned 1 task
+        asks the model to judge the result, call 2
+        task 2: handed out, attempt 2
+        task 2: retry: two lines
+        asks you about task 2: what now
+        answered retry (terminal): use 8081
+        task 2: waits for the agent's usage limit until 2027-01-15T08:00:00Z
+        completed
+        ");
+    }
+}

@@ -1,0 +1,83 @@
+//! A plan as text for a person or a program. Pure: takes a plan, returns text. Whatever came from a file, a model or an
+//! agent loses what a terminal would obey.
+
+mod event;
+mod graph;
+mod progress;
+mod status;
+mod why;
+
+#[cfg(test)]
+pub mod sample;
+
+pub use event::{happened, json as event_json, line as event_line};
+pub use graph::{dot, mermaid};
+pub use progress::{clock_time, progress, tasks};
+pub use status::{json as status_json, text as status_text};
+pub use why::why;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::output::{Paint, Style};
+use crate::plan::{Head, Plan, Task, TaskId, TaskStatus, Time};
+use crate::wire::text::{one_line, printable};
+
+/// The longest name of a task or a plan that is shown on a line with other things.
+const NAME: usize = 100;
+
+/// Returns a plan in the list of plans.
+pub fn plan_line(head: &Head, zone: &TimeZone, paint: Paint) -> String {
+    format!(
+        "{}  {:<9}  {}  {}",
+        name(head.id.as_str()),
+        head.status.as_str(),
+        paint.text(Style::Dim, &moment(head.created_at, zone)),
+        name(&head.name)
+    )
+}
+
+/// Returns a moment as a person's clock shows it.
+fn moment(time: Time, zone: &TimeZone) -> String {
+    Timestamp::from_microsecond(time.0)
+        .unwrap_or_default()
+        .to_zoned(zone.clone())
+        .strftime("%Y-%m-%d %H:%M:%S")
+        .to_string()
+}
+
+/// Returns a task's state with *ready* and *blocked* told apart, and how to show it.
+fn state(plan: &Plan, task: &Task) -> (&'static str, Style) {
+    match task.status {
+        TaskStatus::Pending if plan.is_ready(task) => ("ready", Style::Plain),
+        TaskStatus::Pending => ("blocked", Style::Dim),
+        TaskStatus::InProgress => ("in progress", Style::Busy),
+        TaskStatus::Completed => ("completed", Style::Good),
+        TaskStatus::Failed => ("failed", Style::Bad),
+        TaskStatus::Skipped => ("skipped", Style::Dim),
+    }
+}
+
+/// Returns task numbers as `1, 2 and 3`.
+fn numbers(tasks: &[TaskId]) -> String {
+    match tasks {
+        [] => "none".to_owned(),
+        [one] => one.to_string(),
+        [first @ .., last] => {
+            let first: Vec<String> = first.iter().map(ToString::to_string).collect();
+            format!("{} and {last}", first.join(", "))
+        }
+    }
+}
+
+/// Returns a text of several lines with every line moved in.
+fn indented(text: &str, by: &str) -> String {
+    printable(text.trim())
+        .lines()
+        .map(|line| format!("{by}{line}\n"))
+        .collect()
+}
+
+fn name(text: &str) -> String {
+    one_line(text, NAME)
+}

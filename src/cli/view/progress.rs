@@ -1,0 +1,60 @@
+//! The progress of a running plan: the events that a person at the terminal wants to see, with the names of the tasks.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::event::happened;
+use super::{name, numbers};
+use crate::cli::output::Style;
+use crate::plan::{Decision, Event, Plan, TaskId, Time};
+
+/// Tasks of a new plan that are listed.
+const LISTED: usize = 30;
+
+/// Returns an event as a line of progress; nothing for those that only programs want to see.
+pub fn progress(event: &Event, names: &BTreeMap<TaskId, String>) -> Option<(String, Style)> {
+    let next = matches!(
+        event,
+        Event::Judged {
+            decision: Decision::Next,
+            ..
+        }
+    );
+    if next || matches!(event, Event::Claimed { .. } | Event::Started) {
+        return None;
+    }
+    let (text, style) = happened(event);
+    let named = event.task().and_then(|task| {
+        let rest = text.strip_prefix(&format!("task {task}: "))?;
+        Some(format!("{task} · {}: {rest}", names.get(&task)?))
+    });
+    Some((named.unwrap_or(text), style))
+}
+
+/// Returns the time of day as a person's clock shows it.
+pub fn clock_time(time: Time) -> String {
+    Timestamp::from_microsecond(time.0)
+        .unwrap_or_default()
+        .to_zoned(TimeZone::system())
+        .strftime("%H:%M:%S")
+        .to_string()
+}
+
+/// Returns the tasks of a plan that has just been made, a line each.
+pub fn tasks(plan: &Plan) -> Vec<String> {
+    let line = |task: &crate::plan::Task| {
+        let after = match task.dependencies.as_slice() {
+            [] => String::new(),
+            some => format!("  (after {})", numbers(some)),
+        };
+        format!("           {} · {}{after}", task.number, name(&task.name))
+    };
+    let mut lines: Vec<String> = plan.tasks().take(LISTED).map(line).collect();
+    let more = plan.counts().total().saturating_sub(LISTED);
+    if more > 0 {
+        lines.push(format!("           … {more} more"));
+    }
+    lines
+}

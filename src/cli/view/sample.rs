@@ -1,0 +1,124 @@
+//! A small plan in the midst of its work, for the tests of the views.
+
+use crate::plan::{
+    About, By, CommandId, Decision, Draft, Head, Issue, Kind, NewTask, Order, Origin, Plan, PlanId,
+    PlanStatus, Policy, QuestionId, Report, ReportStatus, Review, TaskId, TaskRef, Time, Usage,
+    Verdict,
+};
+
+/// The moment at which the sample is looked at.
+pub const NOW: Time = Time(1_800_000_300_000_000);
+
+/// A plan of five tasks: done, failed and asked about, blocked by that, under way, ready.
+pub fn plan() -> Plan {
+    let mut plan = Plan::new(head());
+    let mut draft = Draft::new(&mut plan, Time(1_800_000_000_000_000));
+    draft.add_tasks(tasks(), None).unwrap();
+    let policy = Policy {
+        max_parallel: 3,
+        ..Policy::default()
+    };
+    draft.start(policy, "/w").unwrap();
+    hand_out(&mut draft, 1, "task-1a");
+    decide(&mut draft, "task-1a", ReportStatus::Success, Decision::Next);
+    hand_out(&mut draft, 2, "task-2a");
+    decide(&mut draft, "task-2a", ReportStatus::Failed, Decision::Retry);
+    draft
+        .ask(
+            QuestionId::new("question-7"),
+            About::Failures,
+            Some(TaskId(2)),
+            "failed three times\u{1b}[2J: the port is taken",
+        )
+        .unwrap();
+    hand_out(&mut draft, 4, "task-4a");
+    draft.claim(&CommandId::new("task-4a"), None).unwrap();
+    draft.finish();
+    plan
+}
+
+fn head() -> Head {
+    Head {
+        id: PlanId::new("kqzjwmha"),
+        name: "Word counter".into(),
+        goal: "Count the words of a file".into(),
+        description: String::new(),
+        expected_outcome: String::new(),
+        constraints: String::new(),
+        origin: Origin::Person,
+        parent: None,
+        owner: "daemon".into(),
+        workspace: String::new(),
+        order: Order::Dependencies,
+        status: PlanStatus::Idle,
+        policy: Policy::default(),
+        review: Review::NotWanted,
+        usage: Usage::default(),
+        replans: 0,
+        extra_replans: 0,
+        replan: None,
+        audited: None,
+        outcome: None,
+        revision: 0,
+        next_task: 1,
+        created_at: Time(1_800_000_000_000_000),
+        finished_at: None,
+    }
+}
+
+fn tasks() -> Vec<NewTask> {
+    let task = |name: &str, after: &[usize]| NewTask {
+        name: name.into(),
+        dependencies: after.iter().map(|index| TaskRef::New(*index)).collect(),
+        ..NewTask::default()
+    };
+    vec![
+        task("Write the counter", &[]),
+        task("Serve \"it\" <over> HTTP; \u{1b}]0;title\u{7}#1", &[0]),
+        task("Describe both", &[0, 1]),
+        task("Test", &[0]),
+        task("Publish", &[]),
+    ]
+}
+
+fn hand_out(draft: &mut Draft<'_>, task: u32, command: &str) {
+    let issue = Issue {
+        id: CommandId::new(command),
+        kind: Kind::New,
+        session: None,
+        text: String::new(),
+    };
+    draft.issue(TaskId(task), issue).unwrap();
+}
+
+fn decide(draft: &mut Draft<'_>, command: &str, status: ReportStatus, decision: Decision) {
+    let id = CommandId::new(command);
+    let report = Report {
+        name: format!("report-{command}.md"),
+        status,
+        session: None,
+        results: "wc.py is there\u{202e}".into(),
+        pitfalls: String::new(),
+        next_steps: String::new(),
+        question: None,
+        blocked_until: None,
+        input_tokens: 0,
+        output_tokens: 0,
+        cost_usd: 0.0,
+        raw: String::new(),
+        hash: command.into(),
+        received: draft.now(),
+    };
+    draft.report(&id, report).unwrap();
+    let verdict = Verdict {
+        decision,
+        reason: format!("the agent reports {}", status.as_str()),
+        feedback: String::new(),
+        result_summary: "counts words".into(),
+        by: By::Rules,
+        at: draft.now(),
+    };
+    draft
+        .judge(&id, &verdict, QuestionId::new("question-unused"))
+        .unwrap();
+}

@@ -1,0 +1,495 @@
+//! How far a plan is: a page for a person, and the JSON that programs rely on.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{indented, name, numbers, state};
+use crate::cli::output::{Paint, Style};
+use crate::plan::{
+    AttemptState, Choice, Plan, PlanStatus, Question, Task, TaskStatus, Time, Usage,
+};
+
+/// The longest result that stands beside a task.
+const RESULT: usize = 120;
+
+/// The state of a plan as `status --json` prints it. The shape is relied upon by others.
+#[derive(Debug, Serialize)]
+pub struct Status {
+    plan: PlanLine,
+    progress: Progress,
+    tasks: Vec<TaskLine>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
+    questions: Vec<QuestionLine>,
+    usage: Usage,
+    daemon: Option<Daemon>,
+}
+
+#[derive(Debug, Serialize)]
+struct PlanLine {
+    id: String,
+    name: String,
+    goal: String,
+    status: &'static str,
+    seq: i64,
+}
+
+#[derive(Debug, Serialize)]
+struct Progress {
+    total: usize,
+    pending: usize,
+    ready: usize,
+    blocked: usize,
+    in_progress: usize,
+    completed: usize,
+    failed: usize,
+    skipped: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct TaskLine {
+    id: u32,
+    key: String,
+    name: String,
+    status: &'static str,
+    /// `null` until the task is accepted.
+    verified: Option<bool>,
+    assignee: Option<String>,
+    dependencies: Vec<u32>,
+    attempts: u32,
+    result: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct QuestionLine {
+    id: String,
+    task: Option<u32>,
+    reason: String,
+    choices: Vec<Choice>,
+}
+
+#[derive(Debug, Serialize)]
+struct Daemon {
+    pid: u32,
+}
+
+/// Returns the state of a plan for programs: at most `limit` tasks, those around the first unsettled one.
+pub fn json(plan: &Plan, seq: i64, daemon: Option<u32>, limit: usize) -> Status {
+    let head = plan.head();
+    let window = Window::of(plan, limit);
+    Status {
+        plan: PlanLine {
+            id: head.id.to_string(),
+            name: head.name.clone(),
+            goal: head.goal.clone(),
+            status: head.status.as_str(),
+            seq,
+        },
+        progress: progress(plan),
+        truncated: window.before + window.after > 0,
+        tasks: window.tasks.into_iter().map(task_line).collect(),
+        questions: plan.open_questions().map(question_line).collect(),
+        usage: head.usage,
+        daemon: daemon.map(|pid| Daemon { pid }),
+    }
+}
+
+/// Returns the state of a plan for a person: at most `limit` tasks, those around the first unsettled one.
+pub fn text(plan: &Plan, daemon: Option<u32>, limit: usize, now: Time, paint: Paint) -> String {
+    let head = plan.head();
+    let mut lines = vec![format!(
+        "{}  {}  {}",
+        paint.text(Style::Dim, &name(head.id.as_str())),
+        paint.text(Style::Bold, &name(&head.name)),
+        plan_state(plan, paint)
+    )];
+    if head.goal.trim() != head.name.trim() {
+        lines.push(format!("Goal: {}", name(&head.goal)));
+    }
+    lines.push(counts(plan));
+    lines.push(String::new());
+
+    let window = Window::of(plan, limit);
+    lines.extend(more(window.before, "earlier"));
+    for task in &window.tasks {
+        lines.push(task_text(plan, task, now, paint));
+    }
+    lines.extend(more(window.after, "more"));
+
+    let questions: Vec<&Question> = plan.open_questions().collect();
+    for question in &questions {
+        lines.push(String::new());
+        lines.push(question_text(question, questions.len() == 1, paint));
+    }
+    if let Some(outcome) = &head.outcome {
+        lines.push(format!("\n{}", indented(outcome, "").trim_end()));
+    }
+    if daemon.is_none() && head.status == PlanStatus::Running {
+        lines.push("\nNo daemon works here: `plan-agent resume` goes on.".to_owned());
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The tasks that are shown, and how many are not.
+struct Window<'a> {
+    before: usize,
+    tasks: Vec<&'a Task>,
+    after: usize,
+}
+
+impl<'a> Window<'a> {
+    /// Takes the tasks from a little before the first unsettled one.
+    fn of(plan: &'a Plan, limit: usize) -> Self {
+        let total = plan.counts().total();
+        let first_unsettled = plan
+            .tasks()
+            .position(|task| !task.status.settled())
+            .unwrap_or(0);
+        let before = first_unsettled
+            .saturating_sub(limit / 4)
+            .min(total.saturating_sub(limit));
+        let tasks: Vec<&Task> = plan.tasks().skip(before).take(limit).collect();
+        Self {
+            before,
+            after: total - before - tasks.len(),
+            tasks,
+        }
+    }
+}
+
+fn progress(plan: &Plan) -> Progress {
+    let counts = plan.counts();
+    let ready = plan.ready_count();
+    Progress {
+        total: counts.total(),
+        pending: counts.pending,
+        ready,
+        blocked: counts.pending.saturating_sub(ready),
+        in_progress: counts.in_progress,
+        completed: counts.completed,
+        failed: counts.failed,
+        skipped: counts.skipped,
+    }
+}
+
+fn task_line(task: &Task) -> TaskLine {
+    TaskLine {
+        id: task.number.0,
+        key: task.key.clone(),
+        name: task.name.clone(),
+        status: task.status.as_str(),
+        verified: task.evidence.as_ref().map(|evidence| evidence.verified),
+        assignee: task.assignee.clone(),
+        dependencies: task.dependencies.iter().map(|id| id.0).collect(),
+        attempts: task.attempts,
+        result: task.result.clone(),
+    }
+}
+
+fn question_line(question: &Question) -> QuestionLine {
+    QuestionLine {
+        id: question.id.to_string(),
+        task: question.task.map(|id| id.0),
+        reason: question.reason.clone(),
+        choices: question.choices.clone(),
+    }
+}
+
+fn plan_state(plan: &Plan, paint: Paint) -> String {
+    let status = plan.status();
+    match status {
+        PlanStatus::Paused(why) => paint.text(Style::Busy, &format!("paused: {}", name(why))),
+        PlanStatus::Completed => paint.text(Style::Good, status.as_str()),
+        PlanStatus::Failed | PlanStatus::Abandoned => paint.text(Style::Bad, status.as_str()),
+        PlanStatus::Idle | PlanStatus::Running => paint.text(Style::Busy, status.as_str()),
+    }
+}
+
+fn counts(plan: &Plan) -> String {
+    let progress = progress(plan);
+    if progress.total == 0 {
+        return "no tasks yet".to_owned();
+    }
+    let done = format!("{} of {} tasks done", progress.completed, progress.total);
+    let rest = [
+        (progress.in_progress, "in progress"),
+        (progress.ready, "ready"),
+        (progress.blocked, "blocked"),
+        (progress.failed, "failed"),
+        (progress.skipped, "skipped"),
+    ];
+    rest.iter()
+        .filter(|(count, _)| *count > 0)
+        .fold(done, |line, (count, word)| {
+            format!("{line} · {count} {word}")
+        })
+}
+
+fn more(count: usize, word: &str) -> Option<String> {
+    (count > 0).then(|| format!("      … {count} {word}"))
+}
+
+fn task_text(plan: &Plan, task: &Task, now: Time, paint: Paint) -> String {
+    let (word, style) = state(plan, task);
+    let word = paint.text(style, &format!("{word:<11}"));
+    let line = format!("{:>4}  {word}  {}", task.number, name(&task.name));
+    match detail(plan, task, now) {
+        Some(detail) => format!("{line}{}", paint.text(Style::Dim, &format!(" · {detail}"))),
+        None => line,
+    }
+}
+
+/// Returns what else there is to say of a task in a few words.
+fn detail(plan: &Plan, task: &Task, now: Time) -> Option<String> {
+    match task.status {
+        TaskStatus::Pending => {
+            let unmet = plan.unmet(task);
+            (!unmet.is_empty()).then(|| format!("after {}", numbers(&unmet)))
+        }
+        TaskStatus::InProgress => Some(under_way(plan, task, now)),
+        TaskStatus::Completed => task.evidence.as_ref().map(|evidence| {
+            let word = if evidence.verified {
+                "verified"
+            } else {
+                "unverified"
+            };
+            word.to_owned()
+        }),
+        TaskStatus::Failed | TaskStatus::Skipped => task
+            .result
+            .as_ref()
+            .map(|reason| crate::wire::text::one_line(reason, RESULT)),
+    }
+}
+
+fn under_way(plan: &Plan, task: &Task, now: Time) -> String {
+    if plan
+        .open_questions()
+        .any(|question| question.task == Some(task.number))
+    {
+        return "waits for your answer".to_owned();
+    }
+    let Some(attempt) = plan.current_attempt(task) else {
+        return "started".to_owned();
+    };
+    let number = attempt.number;
+    match (attempt.state, attempt.claimed) {
+        (AttemptState::Open, None) => format!("attempt {number} handed out"),
+        (AttemptState::Open, Some(since)) => {
+            format!("attempt {number} for {}", span(now.since(since)))
+        }
+        (AttemptState::Reported, _) => format!("attempt {number} is being judged"),
+        _ => format!("attempt {number} is over, the next comes"),
+    }
+}
+
+/// Returns a span as a person says it, in its largest unit.
+fn span(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}
+
+fn question_text(question: &Question, only: bool, paint: Paint) -> String {
+    let about = match question.task {
+        Some(task) => format!("Question about task {task}"),
+        None => "Question".to_owned(),
+    };
+    let choices: Vec<&str> = question
+        .choices
+        .iter()
+        .map(|choice| choice.as_str())
+        .collect();
+    let id = if only {
+        String::new()
+    } else {
+        format!("{} ", name(question.id.as_str()))
+    };
+    format!(
+        "{}\n{}  Answer: plan-agent answer {id}{}",
+        paint.text(Style::Bold, &about),
+        indented(&question.reason, "  "),
+        choices.join("|")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{self, NOW};
+    use super::*;
+
+    #[test]
+    fn a_person_sees_what_is_done_under_way_and_asked() {
+        insta::assert_snapshot!(text(&sample::plan(), Some(7), 50, NOW, Paint::none()), @r#"
+        kqzjwmha  Word counter  running
+        Goal: Count the words of a file
+        1 of 5 tasks done · 2 in progress · 1 ready · 1 blocked
+
+           1  completed    Write the counter · unverified
+           2  in progress  Serve "it" <over> HTTP; #1 · waits for your answer
+           3  blocked      Describe both · after 2
+           4  in progress  Test · attempt 1 for 5 min
+           5  ready        Publish
+
+        Question about task 2
+          failed three times: the port is taken
+          Answer: plan-agent answer retry|skip|abort
+        "#);
+    }
+
+    #[test]
+    fn a_small_page_shows_what_goes_on() {
+        insta::assert_snapshot!(text(&sample::plan(), None, 2, NOW, Paint::none()), @r#"
+        kqzjwmha  Word counter  running
+        Goal: Count the words of a file
+        1 of 5 tasks done · 2 in progress · 1 ready · 1 blocked
+
+              … 1 earlier
+           2  in progress  Serve "it" <over> HTTP; #1 · waits for your answer
+           3  blocked      Describe both · after 2
+              … 2 more
+
+        Question about task 2
+          failed three times: the port is taken
+          Answer: plan-agent answer retry|skip|abort
+
+        No daemon works here: `plan-agent resume` goes on.
+        "#);
+    }
+
+    #[test]
+    fn programs_get_the_agreed_shape() {
+        let status = json(&sample::plan(), 11, Some(7), 50);
+        insta::assert_snapshot!(serde_json::to_string_pretty(&status).unwrap(), @r#"
+        {
+          "plan": {
+            "id": "kqzjwmha",
+            "name": "Word counter",
+            "goal": "Count the words of a file",
+            "status": "running",
+            "seq": 11
+          },
+          "progress": {
+            "total": 5,
+            "pending": 2,
+            "ready": 1,
+            "blocked": 1,
+            "in_progress": 2,
+            "completed": 1,
+            "failed": 0,
+            "skipped": 0
+          },
+          "tasks": [
+            {
+              "id": 1,
+              "key": "1",
+              "name": "Write the counter",
+              "status": "completed",
+              "verified": false,
+              "assignee": null,
+              "dependencies": [],
+              "attempts": 1,
+              "result": "counts words"
+            },
+            {
+              "id": 2,
+              "key": "2",
+              "name": "Serve \"it\" <over> HTTP; \u001b]0;title\u0007#1",
+              "status": "in_progress",
+              "verified": null,
+              "assignee": null,
+              "dependencies": [
+                1
+              ],
+              "attempts": 1,
+              "result": null
+            },
+            {
+              "id": 3,
+              "key": "3",
+              "name": "Describe both",
+              "status": "pending",
+              "verified": null,
+              "assignee": null,
+              "dependencies": [
+                1,
+                2
+              ],
+              "attempts": 0,
+              "result": null
+            },
+            {
+              "id": 4,
+              "key": "4",
+              "name": "Test",
+              "status": "in_progress",
+              "verified": null,
+              "assignee": null,
+              "dependencies": [
+                1
+              ],
+              "attempts": 1,
+              "result": null
+            },
+            {
+              "id": 5,
+              "key": "5",
+              "name": "Publish",
+              "status": "pending",
+              "verified": null,
+              "assignee": null,
+              "dependencies": [],
+              "attempts": 0,
+              "result": null
+            }
+          ],
+          "questions": [
+            {
+              "id": "question-7",
+              "task": 2,
+              "reason": "failed three times\u001b[2J: the port is taken",
+              "choices": [
+                "retry",
+                "skip",
+                "abort"
+              ]
+            }
+          ],
+          "usage": {
+            "llm_calls": 0,
+            "llm_input_tokens": 0,
+            "llm_output_tokens": 0,
+            "agent_input_tokens": 0,
+            "agent_output_tokens": 0,
+            "agent_cost_usd": 0.0
+          },
+          "daemon": {
+            "pid": 7
+          }
+        }
+        "#);
+        let status = serde_json::to_value(json(&sample::plan(), 11, None, 2)).unwrap();
+        assert_eq!(status["truncated"], true);
+        assert_eq!(status["tasks"].as_array().unwrap().len(), 2);
+        assert!(status["daemon"].is_null());
+    }
+
+    #[test]
+    fn a_window_never_leaves_the_plan() {
+        let plan = sample::plan();
+        for limit in [0, 1, 4, 5, 6, usize::MAX] {
+            let window = Window::of(&plan, limit);
+            assert_eq!(window.before + window.tasks.len() + window.after, 5);
+            assert_eq!(window.tasks.len(), limit.min(5));
+        }
+    }
+
+    #[test]
+    fn spans_have_one_unit() {
+        let said = [0, 119, 120, 7199, 7200].map(|seconds| span(Duration::from_secs(seconds)));
+        assert_eq!(said, ["0 s", "119 s", "2 min", "119 min", "2 h"]);
+    }
+}

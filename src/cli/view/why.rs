@@ -1,0 +1,263 @@
+//! Why a task is as it is, and what it waits for.
+
+use super::{indented, name, numbers, state};
+use crate::cli::output::{Paint, Style};
+use crate::plan::{
+    Attempt, AttemptState, Plan, PlanStatus, Review, Task, TaskId, TaskStatus, Time,
+};
+use crate::wire::text::{one_line, time_text};
+
+/// The longest reason that is shown on one line.
+const REASON: usize = 200;
+
+/// Returns what led a task to where it is, and what it waits for; `None` if there is no such task.
+pub fn why(plan: &Plan, id: TaskId, now: Time, paint: Paint) -> Option<String> {
+    let task = plan.task(id)?;
+    let (word, style) = state(plan, task);
+    let mut lines = vec![format!(
+        "{} · {}: {}",
+        task.number,
+        paint.text(Style::Bold, &name(&task.name)),
+        paint.text(style, word)
+    )];
+    lines.extend(
+        reasons(plan, task, now)
+            .iter()
+            .map(|reason| format!("  {reason}")),
+    );
+    if let Some(result) = &task.result {
+        lines.push(indented(result, "  ").trim_end().to_owned());
+    }
+    let mut attempts = plan.attempts_of(id).peekable();
+    if attempts.peek().is_some() {
+        lines.push("\nAttempts".to_owned());
+    }
+    lines.extend(attempts.flat_map(attempt_lines));
+    Some(lines.join("\n") + "\n")
+}
+
+fn reasons(plan: &Plan, task: &Task, now: Time) -> Vec<String> {
+    match task.status {
+        TaskStatus::Pending if plan.is_ready(task) => vec![not_started(plan, task, now)],
+        TaskStatus::Pending => waits_for(plan, task),
+        TaskStatus::InProgress => vec![under_way(plan, task)],
+        TaskStatus::Completed => accepted(task),
+        TaskStatus::Failed => {
+            let waiting: Vec<TaskId> = plan.dependants(task.number).map(|t| t.number).collect();
+            if waiting.is_empty() {
+                Vec::new()
+            } else {
+                vec![format!("because of that {} cannot start", tasks(&waiting))]
+            }
+        }
+        TaskStatus::Skipped => Vec::new(),
+    }
+}
+
+fn accepted(task: &Task) -> Vec<String> {
+    let Some(evidence) = &task.evidence else {
+        return vec!["it was completed when the plan began, or by hand".to_owned()];
+    };
+    let how = if evidence.verified {
+        "it was accepted, and its checks pass"
+    } else {
+        "it was accepted on the agent's word: no check ran"
+    };
+    std::iter::once(how.to_owned())
+        .chain(evidence.facts.iter().map(|fact| line(fact)))
+        .collect()
+}
+
+/// Returns why a task has not been started though it might be.
+fn not_started(plan: &Plan, task: &Task, now: Time) -> String {
+    let head = plan.head();
+    match &head.status {
+        PlanStatus::Idle => return "nobody carries the plan out: `plan-agent resume`".to_owned(),
+        PlanStatus::Paused(why) => return format!("the plan is paused: {}", line(why)),
+        PlanStatus::Completed | PlanStatus::Failed | PlanStatus::Abandoned => {
+            return format!("the plan has ended: {}", head.status.as_str());
+        }
+        PlanStatus::Running => {}
+    }
+    if let Some(until) = task.not_before.filter(|until| *until > now) {
+        return format!("the agent's usage limit ends at {}", time_text(until));
+    }
+    if plan
+        .open_questions()
+        .any(|question| question.task == Some(task.number))
+    {
+        return "a question about it waits for your answer: `plan-agent status`".to_owned();
+    }
+    if head.review == Review::Wanted {
+        return "the plan waits for your approval: `plan-agent answer approve`".to_owned();
+    }
+    if let Some(replan) = &head.replan {
+        return format!(
+            "the rest of the plan is being changed: {}",
+            line(&replan.why)
+        );
+    }
+    let busy: Vec<TaskId> = plan.open_attempts().map(|attempt| attempt.task).collect();
+    if u32::try_from(busy.len()).is_ok_and(|busy| busy < head.policy.max_parallel) {
+        return "nothing stands in its way: it is next".to_owned();
+    }
+    format!(
+        "it comes when there is room: {} under way, at most {} at once",
+        tasks(&busy),
+        head.policy.max_parallel
+    )
+}
+
+fn waits_for(plan: &Plan, task: &Task) -> Vec<String> {
+    let unmet = plan.unmet(task);
+    if unmet.is_empty() {
+        let earlier = plan.unsettled().next().map(|task| task.number);
+        return earlier
+            .map(|earlier| format!("tasks go one after the other: task {earlier} is first"))
+            .into_iter()
+            .collect();
+    }
+    unmet
+        .iter()
+        .map(|id| match plan.task(*id) {
+            Some(other) => format!(
+                "it waits for task {id} · {}: {}{}",
+                name(&other.name),
+                state(plan, other).0,
+                match other.status {
+                    TaskStatus::Failed => ", which a human has to settle",
+                    _ => "",
+                }
+            ),
+            None => format!("it waits for task {id}, which was taken out of the plan"),
+        })
+        .collect()
+}
+
+fn under_way(plan: &Plan, task: &Task) -> String {
+    if let Some(question) = plan
+        .open_questions()
+        .find(|question| question.task == Some(task.number))
+    {
+        return format!("it waits for your answer: {}", line(&question.reason));
+    }
+    let Some(attempt) = plan.current_attempt(task) else {
+        return "it was started by hand".to_owned();
+    };
+    match (attempt.state, attempt.claimed) {
+        (AttemptState::Open, None) => "its command waits for an agent to take it".to_owned(),
+        (AttemptState::Open, Some(since)) => {
+            format!("an agent works on it since {}", time_text(since))
+        }
+        (AttemptState::Reported, _) => "its report is being checked and judged".to_owned(),
+        _ => "its next attempt is about to be handed out".to_owned(),
+    }
+}
+
+fn attempt_lines(attempt: &Attempt) -> Vec<String> {
+    let what = match attempt.state {
+        AttemptState::Open => "is under way",
+        AttemptState::Reported => "awaits its decision",
+        AttemptState::Judged => "was judged",
+        AttemptState::TimedOut => "timed out",
+        AttemptState::Garbled => "had an unreadable report",
+        AttemptState::Withdrawn => "was taken back before anybody took it",
+        AttemptState::Stopped => "was stopped",
+    };
+    let report = attempt.report.as_ref().map(|report| {
+        let said = one_line(&report.results, REASON);
+        format!("report: {} {said}", report.status.as_str())
+    });
+    let checks = attempt.checks.iter().flatten().map(|check| {
+        let how = check
+            .exit
+            .map_or("did not end by itself".to_owned(), |code| {
+                format!("exit {code}")
+            });
+        format!("check {}: {how}", line(&check.name))
+    });
+    let rejected = attempt
+        .rejected
+        .as_ref()
+        .map(|rejected| format!("unreadable: {}", line(&rejected.reason)));
+    let verdict = attempt.verdict.as_ref().map(|verdict| {
+        format!(
+            "{} by {}: {}",
+            verdict.decision.as_str(),
+            verdict.by.as_str(),
+            line(&verdict.reason)
+        )
+    });
+    let details = report
+        .into_iter()
+        .chain(checks)
+        .chain(rejected)
+        .chain(verdict);
+    std::iter::once(format!("  {}  {} {what}", attempt.number, attempt.id))
+        .chain(details.map(|detail| format!("     {detail}")))
+        .collect()
+}
+
+fn tasks(ids: &[TaskId]) -> String {
+    match ids {
+        [_] => format!("task {}", numbers(ids)),
+        _ => format!("tasks {}", numbers(ids)),
+    }
+}
+
+fn line(text: &str) -> String {
+    one_line(text, REASON)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{self, NOW};
+    use super::*;
+
+    fn said(task: u32) -> String {
+        why(&sample::plan(), TaskId(task), NOW, Paint::none()).unwrap()
+    }
+
+    #[test]
+    fn every_state_has_its_reason() {
+        insta::assert_snapshot!(said(1), @r"
+        1 · Write the counter: completed
+          it was accepted on the agent's word: no check ran
+          counts words
+
+        Attempts
+          1  task-1a was judged
+             report: SUCCESS wc.py is there
+             next by rules: the agent reports SUCCESS
+        ");
+        insta::assert_snapshot!(said(2), @r#"
+        2 · Serve "it" <over> HTTP; #1: in progress
+          it waits for your answer: failed three times: the port is taken
+
+        Attempts
+          1  task-2a was judged
+             report: FAILED wc.py is there
+             retry by rules: the agent reports FAILED
+        "#);
+        insta::assert_snapshot!(said(3), @r#"
+        3 · Describe both: blocked
+          it waits for task 2 · Serve "it" <over> HTTP; #1: in progress
+        "#);
+        insta::assert_snapshot!(said(4), @r"
+        4 · Test: in progress
+          an agent works on it since 2027-01-15T08:00:00Z
+
+        Attempts
+          1  task-4a is under way
+        ");
+        insta::assert_snapshot!(said(5), @r"
+        5 · Publish: ready
+          nothing stands in its way: it is next
+        ");
+    }
+
+    #[test]
+    fn there_is_no_reason_for_a_task_that_is_not() {
+        assert_eq!(why(&sample::plan(), TaskId(9), NOW, Paint::none()), None);
+    }
+}

@@ -1,0 +1,409 @@
+//! The configuration: its keys with their defaults, and what they mean to the other parts. Reading the file and the
+//! environment is in `read`, choosing the language model in `planner`. A key of a model service is never held here,
+//! only the name of the variable that has it.
+
+mod planner;
+mod read;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{ConfirmAbort, Policy, SessionScope};
+use crate::wire::command::Language;
+
+pub use planner::{Api, Endpoint, Planner};
+pub use read::ConfigError;
+
+/// The name of the configuration file in the folder that the program is started in.
+pub const FILE_NAME: &str = "config.toml";
+
+/// The commented configuration file with every key at its default: what `init` writes.
+pub const TEMPLATE: &str = include_str!("../../config.toml");
+
+/// Everything that can be configured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
+pub struct Config {
+    pub llm: Llm,
+    pub volumes: Volumes,
+    pub run: Run,
+    /// Named checks that results have to pass.
+    pub checks: BTreeMap<String, Check>,
+    pub worker: Worker,
+    pub prompts: Prompts,
+    /// Where the values come from; not a key.
+    #[serde(skip)]
+    origin: Origin,
+}
+
+/// Where a configuration was read from.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Origin {
+    file: Option<PathBuf>,
+    /// Absolute; relative paths start from here.
+    folder: PathBuf,
+}
+
+/// The language model that plans and judges.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
+pub struct Llm {
+    pub provider: Provider,
+    /// Where the service is reached; the provider's own address if left out.
+    #[serde(deserialize_with = "read::base_url")]
+    pub base_url: Option<String>,
+    /// The model for every question; the provider's default if left out.
+    pub model: Option<String>,
+    /// The environment variable that holds the key; the provider's usual one if left out.
+    #[serde(deserialize_with = "read::variable_name")]
+    pub api_key_env: Option<String>,
+    /// How long one call may take.
+    #[serde(with = "read::duration")]
+    pub timeout: Duration,
+    /// The longest answer that is asked for, in tokens.
+    #[serde(deserialize_with = "read::positive")]
+    pub max_tokens: u32,
+    /// For planning and replanning.
+    pub plan: Question,
+    /// For judging results.
+    pub judge: Question,
+}
+
+impl Default for Llm {
+    fn default() -> Self {
+        Self {
+            provider: Provider::Auto,
+            base_url: None,
+            model: None,
+            api_key_env: None,
+            timeout: Duration::from_secs(180),
+            max_tokens: 8192,
+            plan: Question::default(),
+            judge: Question::default(),
+        }
+    }
+}
+
+/// Which kind of service answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    /// The first whose key is in the environment, else none.
+    #[default]
+    Auto,
+    /// The Anthropic Messages API.
+    Anthropic,
+    /// Any server that speaks Chat Completions.
+    OpenAi,
+    /// No model: a plan file and rules.
+    None,
+}
+
+/// What is special about one kind of question to the model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
+pub struct Question {
+    /// The model for this question; `[llm] model` if left out.
+    pub model: Option<String>,
+}
+
+/// The folder that daemon and agents exchange files in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
+pub struct Volumes {
+    pub root: PathBuf,
+}
+
+impl Default for Volumes {
+    fn default() -> Self {
+        Self {
+            root: PathBuf::from("volumes"),
+        }
+    }
+}
+
+/// How a plan is carried out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
+pub struct Run {
+    /// The folder that agents work in; `workspace` in the exchange folder if left out.
+    pub workspace: Option<PathBuf>,
+    pub session: SessionScope,
+    /// Silence of an agent that ends an attempt.
+    #[serde(with = "read::duration")]
+    pub task_timeout: Duration,
+    /// Age of an attempt that ends it.
+    #[serde(with = "read::duration")]
+    pub task_deadline: Duration,
+    /// Failed attempts of a task in a row before a human is asked.
+    #[serde(deserialize_with = "read::positive")]
+    pub max_attempts: u32,
+    /// Replans before a human is asked.
+    pub max_replans: u32,
+    /// Tasks under way at once.
+    #[serde(deserialize_with = "read::positive")]
+    pub max_parallel: u32,
+    pub confirm_abort: ConfirmAbort,
+    /// Whether the model audits the goal before a plan is completed.
+    pub audit: bool,
+    /// The checks that every task has to pass.
+    pub checks: Vec<String>,
+    pub language: Language,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        let policy = Policy::default();
+        Self {
+            workspace: None,
+            session: policy.session,
+            task_timeout: policy.task_timeout,
+            task_deadline: policy.task_deadline,
+            max_attempts: policy.max_attempts,
+            max_replans: policy.max_replans,
+            max_parallel: policy.max_parallel,
+            confirm_abort: policy.confirm_abort,
+            audit: policy.audit,
+            checks: policy.checks,
+            language: Language::default(),
+        }
+    }
+}
+
+/// A command that must exit with 0 in the workspace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table with `run`")]
+pub struct Check {
+    /// Program and arguments; no shell reads them.
+    #[serde(deserialize_with = "read::argv")]
+    pub run: Vec<String>,
+    /// How long it may take.
+    #[serde(default = "Check::default_timeout", with = "read::duration")]
+    pub timeout: Duration,
+}
+
+impl Check {
+    fn default_timeout() -> Duration {
+        Duration::from_secs(300)
+    }
+}
+
+/// The side that runs agents.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
+pub struct Worker {
+    /// The environment variables that an agent or a check gets; all others are withheld.
+    pub env: Vec<String>,
+}
+
+impl Default for Worker {
+    fn default() -> Self {
+        let names = [
+            "PATH", "HOME", "USER", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR",
+        ];
+        Self {
+            env: names.map(str::to_owned).to_vec(),
+        }
+    }
+}
+
+/// The prompts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
+pub struct Prompts {
+    /// A file in here stands in for the built-in prompt of its name.
+    pub dir: PathBuf,
+}
+
+impl Default for Prompts {
+    fn default() -> Self {
+        Self {
+            dir: PathBuf::from("prompts"),
+        }
+    }
+}
+
+impl Config {
+    /// Reads the configuration: the named file, else `config.toml` in the current folder if it is there, else the
+    /// defaults; then what the environment overrides.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, a key is unknown, or a value does not fit.
+    pub fn load(file: Option<&Path>, environment: &Environment) -> Result<Self, ConfigError> {
+        let (file, text) = read::find(file)?;
+        let mut config = match &file {
+            Some(path) => read::parse(&text, path)?,
+            None => Self::default(),
+        };
+        config = read::override_by(config, environment)?;
+        config.check_names()?;
+        config.origin = Origin {
+            folder: read::folder_of(file.as_deref())?,
+            file,
+        };
+        Ok(config)
+    }
+
+    /// Returns the file that was read, if any.
+    pub fn file(&self) -> Option<&Path> {
+        self.origin.file.as_deref()
+    }
+
+    /// Returns the absolute exchange folder.
+    pub fn root(&self) -> PathBuf {
+        self.origin.folder.join(&self.volumes.root)
+    }
+
+    /// Returns the absolute folder that agents work in.
+    pub fn workspace(&self) -> PathBuf {
+        match &self.run.workspace {
+            Some(path) => self.origin.folder.join(path),
+            None => self.root().join("workspace"),
+        }
+    }
+
+    /// Returns the absolute folder whose files stand in for the built-in prompts.
+    pub fn prompts_dir(&self) -> PathBuf {
+        self.origin.folder.join(&self.prompts.dir)
+    }
+
+    /// Returns the rules for carrying out a plan, with or without a language model.
+    pub fn policy(&self, planner: &Planner) -> Policy {
+        let run = &self.run;
+        Policy {
+            max_attempts: run.max_attempts,
+            max_replans: run.max_replans,
+            max_parallel: run.max_parallel,
+            task_timeout: run.task_timeout,
+            task_deadline: run.task_deadline,
+            confirm_abort: run.confirm_abort,
+            session: run.session,
+            model: matches!(planner, Planner::Model { .. }),
+            audit: run.audit,
+            checks: run.checks.clone(),
+        }
+    }
+
+    /// Refuses a check that is asked for but not defined.
+    fn check_names(&self) -> Result<(), ConfigError> {
+        let unknown = |name: &&String| !self.checks.contains_key(*name);
+        match self.run.checks.iter().find(unknown) {
+            Some(name) => Err(ConfigError::UnknownCheck {
+                name: name.clone(),
+                hint: read::nearest(name, self.checks.keys().map(String::as_str)).map_or_else(
+                    || format!("define it: [checks] {name} = {{ run = [\"…\"] }}"),
+                    |known| format!("did you mean `{known}`?"),
+                ),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The environment variables of the process. They may hold secrets, so that they are never shown.
+#[derive(Clone, Default)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// Takes those of this process; a name or value that is not Unicode is left out.
+    pub fn of_process() -> Self {
+        std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect()
+    }
+
+    /// Returns the value of a variable; an empty one counts as not set.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0
+            .get(name)
+            .map(String::as_str)
+            .filter(|value| !value.is_empty())
+    }
+}
+
+impl FromIterator<(String, String)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
+        Self(variables.into_iter().collect())
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("my.toml");
+        std::fs::write(&file, text).unwrap();
+        (folder, file)
+    }
+
+    fn load(text: &str) -> Result<Config, ConfigError> {
+        let (_folder, file) = written(text);
+        Config::load(Some(&file), &Environment::default())
+    }
+
+    #[test]
+    fn relative_paths_start_from_the_folder_of_the_file() {
+        let (folder, file) = written("[volumes]\nroot = 'v'\n[prompts]\ndir = '/p'");
+        let config = Config::load(Some(&file), &Environment::default()).unwrap();
+        assert_eq!(config.file(), Some(file.as_path()));
+        assert_eq!(config.root(), folder.path().join("v"));
+        assert_eq!(config.workspace(), folder.path().join("v/workspace"));
+        assert_eq!(config.prompts_dir(), Path::new("/p"));
+    }
+
+    #[test]
+    fn a_named_file_must_be_there() {
+        let error = Config::load(Some(Path::new("/no/such.toml")), &Environment::default());
+        let error = error.unwrap_err();
+        assert!(error.to_string().contains("`/no/such.toml`"), "{error}");
+        assert!(error.hint().unwrap().contains("plan-agent init"));
+    }
+
+    #[test]
+    fn a_check_that_is_asked_for_must_be_defined() {
+        let defined = "[checks]\ntests = { run = ['true'] }\n[run]\nchecks = ";
+        assert_eq!(
+            load(&format!("{defined}['tests']")).unwrap().checks["tests"].timeout,
+            Duration::from_secs(300)
+        );
+        let error = load(&format!("{defined}['test']")).unwrap_err();
+        insta::assert_snapshot!(error, @"`run.checks` names `test`, which [checks] does not define");
+        insta::assert_snapshot!(error.hint().unwrap(), @"did you mean `tests`?");
+        insta::assert_snapshot!(load("run.checks = ['x']").unwrap_err().hint().unwrap(), @r#"define it: [checks] x = { run = ["…"] }"#);
+    }
+
+    #[test]
+    fn the_policy_has_what_the_file_says() {
+        let config =
+            load("[run]\nmax_attempts = 7\ntask_deadline = '3h'\nsession = 'plan'").unwrap();
+        let rules = config.planner(&Environment::default()).unwrap();
+        assert_eq!(
+            config.policy(&rules),
+            Policy {
+                max_attempts: 7,
+                task_deadline: Duration::from_secs(3 * 3600),
+                session: SessionScope::Plan,
+                ..Policy::default()
+            }
+        );
+    }
+
+    #[test]
+    fn the_environment_shows_names_only() {
+        let environment = Environment::from_iter([("MY_KEY".to_owned(), "canary".to_owned())]);
+        assert_eq!(format!("{environment:?}"), r#"{"MY_KEY"}"#);
+    }
+}

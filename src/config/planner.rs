@@ -1,0 +1,253 @@
+//! Who plans and judges: the service that the configuration and the environment lead to, or rules. The key is taken
+//! from the environment here, once, into a type that never shows it.
+
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use super::{Config, ConfigError, Environment, Provider, read};
+
+/// Who plans and judges, and why.
+#[derive(Clone, Debug)]
+pub enum Planner {
+    /// No model: a plan file and rules.
+    Rules { why: String },
+    /// A language model.
+    Model { endpoint: Endpoint, why: String },
+}
+
+/// Which language an API speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Api {
+    /// Anthropic Messages: `base_url` + `/v1/messages`.
+    Anthropic,
+    /// Chat Completions: `base_url`, which ends in `/v1`, + `/chat/completions`.
+    OpenAi,
+}
+
+/// A service with everything that a call needs.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    pub api: Api,
+    pub base_url: String,
+    /// `None` for a server on this machine that wants no key.
+    pub key: Option<SecretString>,
+    /// The variable that the key is read from.
+    pub key_variable: String,
+    /// The model for planning and replanning.
+    pub plan_model: String,
+    /// The model for judging results.
+    pub judge_model: String,
+    /// The model for every other question.
+    pub model: String,
+    /// How long one call may take.
+    pub timeout: Duration,
+    /// The longest answer that is asked for, in tokens.
+    pub max_tokens: u32,
+}
+
+impl Api {
+    const ALL: [Self; 2] = [Self::Anthropic, Self::OpenAi];
+
+    /// Returns the word in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+        }
+    }
+
+    fn usual_key_variable(self) -> &'static str {
+        match self {
+            Self::Anthropic => "ANTHROPIC_API_KEY",
+            Self::OpenAi => "OPENAI_API_KEY",
+        }
+    }
+
+    fn usual_base_url(self) -> &'static str {
+        match self {
+            Self::Anthropic => "https://api.anthropic.com",
+            Self::OpenAi => "https://api.openai.com/v1",
+        }
+    }
+
+    fn usual_model(self) -> &'static str {
+        match self {
+            Self::Anthropic => "claude-sonnet-4-5",
+            Self::OpenAi => "gpt-5",
+        }
+    }
+}
+
+impl Config {
+    /// Chooses who plans and judges.
+    ///
+    /// # Errors
+    ///
+    /// The chosen provider's key is not in the environment, or an address is given without a provider.
+    pub fn planner(&self, environment: &Environment) -> Result<Planner, ConfigError> {
+        match self.llm.provider {
+            Provider::None => Ok(Planner::Rules {
+                why: "provider = \"none\"".into(),
+            }),
+            Provider::Anthropic => self.chosen(Api::Anthropic, environment),
+            Provider::OpenAi => self.chosen(Api::OpenAi, environment),
+            Provider::Auto => self.first_configured(environment),
+        }
+    }
+
+    fn chosen(&self, api: Api, environment: &Environment) -> Result<Planner, ConfigError> {
+        let endpoint = self.endpoint(api, environment);
+        // A server on this machine usually wants no key; one whose variable was named is wanted anyway.
+        if endpoint.key.is_none() && (self.llm.api_key_env.is_some() || !endpoint.is_local()) {
+            return Err(ConfigError::NoKey {
+                provider: api.as_str(),
+                variable: endpoint.key_variable,
+            });
+        }
+        Ok(Planner::Model {
+            endpoint,
+            why: format!("provider = \"{}\"", api.as_str()),
+        })
+    }
+
+    fn first_configured(&self, environment: &Environment) -> Result<Planner, ConfigError> {
+        let llm = &self.llm;
+        if llm.base_url.is_some() {
+            return Err(ConfigError::NoProvider { key: "base_url" });
+        }
+        if llm.api_key_env.is_some() {
+            return Err(ConfigError::NoProvider { key: "api_key_env" });
+        }
+        let configured = Api::ALL
+            .into_iter()
+            .map(|api| self.endpoint(api, environment))
+            .find(|endpoint| endpoint.key.is_some());
+        Ok(match configured {
+            Some(endpoint) => Planner::Model {
+                why: format!("{} is set", endpoint.key_variable),
+                endpoint,
+            },
+            None => Planner::Rules {
+                why: format!(
+                    "neither {} is set",
+                    Api::ALL.map(Api::usual_key_variable).join(" nor ")
+                ),
+            },
+        })
+    }
+
+    fn endpoint(&self, api: Api, environment: &Environment) -> Endpoint {
+        let llm = &self.llm;
+        let key_variable = llm
+            .api_key_env
+            .as_deref()
+            .unwrap_or(api.usual_key_variable());
+        let model = llm.model.as_deref().unwrap_or(api.usual_model());
+        let model_for = |special: &Option<String>| special.as_deref().unwrap_or(model).to_owned();
+        Endpoint {
+            api,
+            base_url: llm
+                .base_url
+                .as_deref()
+                .unwrap_or(api.usual_base_url())
+                .to_owned(),
+            key: environment.get(key_variable).map(SecretString::from),
+            key_variable: key_variable.to_owned(),
+            plan_model: model_for(&llm.plan.model),
+            judge_model: model_for(&llm.judge.model),
+            model: model.to_owned(),
+            timeout: llm.timeout,
+            max_tokens: llm.max_tokens,
+        }
+    }
+}
+
+impl Endpoint {
+    /// Tells whether the service runs on this machine.
+    pub fn is_local(&self) -> bool {
+        reqwest::Url::parse(&self.base_url).is_ok_and(|url| read::is_loopback(&url))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use secrecy::ExposeSecret;
+
+    use super::*;
+
+    const CANARY: &str = "canary-key";
+
+    /// Chooses under `[llm]` keys and set variables, and says what came out.
+    fn chosen(llm: &str, variables: &[&str]) -> String {
+        let config = read::parse(&format!("[llm]\n{llm}"), Path::new("c")).unwrap();
+        let environment = variables
+            .iter()
+            .map(|name| ((*name).to_owned(), CANARY.to_owned()))
+            .collect();
+        match config.planner(&environment) {
+            Ok(Planner::Rules { why }) => format!("rules: {why}"),
+            Ok(Planner::Model { endpoint, why }) => {
+                let shown = format!("{endpoint:?}");
+                assert!(!shown.contains(CANARY), "{shown}");
+                let key = endpoint
+                    .key
+                    .as_ref()
+                    .map(|key| key.expose_secret() == CANARY);
+                format!(
+                    "{} at {}, plan {}, judge {}, key {key:?}: {why}",
+                    endpoint.api.as_str(),
+                    endpoint.base_url,
+                    endpoint.plan_model,
+                    endpoint.judge_model
+                )
+            }
+            Err(error) => format!("{error}\nHint: {}", error.hint().unwrap_or_default()),
+        }
+    }
+
+    #[test]
+    fn auto_takes_the_first_key_in_the_environment() {
+        insta::assert_snapshot!(chosen("", &[]), @"rules: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set");
+        insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY"]), @"openai at https://api.openai.com/v1, plan gpt-5, judge gpt-5, key Some(true): OPENAI_API_KEY is set");
+        insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]), @"anthropic at https://api.anthropic.com, plan claude-sonnet-4-5, judge claude-sonnet-4-5, key Some(true): ANTHROPIC_API_KEY is set");
+    }
+
+    #[test]
+    fn auto_does_not_guess_what_an_address_or_a_key_is_for() {
+        insta::assert_snapshot!(chosen("base_url = 'https://models.example/v1'", &["OPENAI_API_KEY"]), @r#"
+        `llm.base_url` is set, but `llm.provider` is "auto"
+        Hint: say which API it speaks: provider = "anthropic" or "openai"
+        "#);
+        insta::assert_snapshot!(chosen("api_key_env = 'K'", &["K"]), @r#"
+        `llm.api_key_env` is set, but `llm.provider` is "auto"
+        Hint: say which API it speaks: provider = "anthropic" or "openai"
+        "#);
+    }
+
+    #[test]
+    fn an_explicit_provider_needs_its_key() {
+        insta::assert_snapshot!(chosen("provider = 'anthropic'", &["OPENAI_API_KEY"]), @r#"
+        `llm.provider` is "anthropic", but the environment variable `ANTHROPIC_API_KEY` is not set
+        Hint: set `ANTHROPIC_API_KEY`, name another variable in `llm.api_key_env`, or do without a model: provider = "none"
+        "#);
+        insta::assert_snapshot!(chosen("provider = 'openai'\napi_key_env = 'MY_KEY'", &["OPENAI_API_KEY"]), @r#"
+        `llm.provider` is "openai", but the environment variable `MY_KEY` is not set
+        Hint: set `MY_KEY`, name another variable in `llm.api_key_env`, or do without a model: provider = "none"
+        "#);
+        insta::assert_snapshot!(chosen("provider = 'openai'\napi_key_env = 'MY_KEY'\nmodel = 'm'\nplan.model = 'p'", &["MY_KEY"]), @r#"openai at https://api.openai.com/v1, plan p, judge m, key Some(true): provider = "openai""#);
+        insta::assert_snapshot!(chosen("provider = 'none'", &["OPENAI_API_KEY"]), @r#"rules: provider = "none""#);
+    }
+
+    #[test]
+    fn a_server_on_this_machine_needs_no_key_unless_one_is_named() {
+        let local = "provider = 'openai'\nbase_url = 'http://127.0.0.1:8080/v1'";
+        insta::assert_snapshot!(chosen(local, &[]), @r#"openai at http://127.0.0.1:8080/v1, plan gpt-5, judge gpt-5, key None: provider = "openai""#);
+        insta::assert_snapshot!(chosen(&format!("{local}\napi_key_env = 'MY_KEY'"), &[]), @r#"
+        `llm.provider` is "openai", but the environment variable `MY_KEY` is not set
+        Hint: set `MY_KEY`, name another variable in `llm.api_key_env`, or do without a model: provider = "none"
+        "#);
+    }
+}

@@ -1,0 +1,528 @@
+//! Text and environment into a configuration. Keys are checked against those of the defaults, so that the structs are
+//! the only list of them; an error names the place, and the nearest known key.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use toml::de::DeTable;
+
+use super::{Config, Environment, FILE_NAME};
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration `{}`: {source}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    /// The text is no TOML, a key is unknown, or a value does not fit.
+    #[error("{}:{line}: {message}", path.display())]
+    Invalid {
+        path: PathBuf,
+        line: usize,
+        message: String,
+        hint: Option<String>,
+    },
+    /// A value from the environment does not fit.
+    #[error("environment variable `{name}`: {message}")]
+    Variable { name: String, message: String },
+    /// A check is asked for that nobody defined.
+    #[error("`run.checks` names `{name}`, which [checks] does not define")]
+    UnknownCheck { name: String, hint: String },
+    /// The chosen provider needs a key that is not in the environment.
+    #[error(
+        "`llm.provider` is \"{provider}\", but the environment variable `{variable}` is not set"
+    )]
+    NoKey {
+        provider: &'static str,
+        variable: String,
+    },
+    /// An address or a key is configured, but not who understands it.
+    #[error("`llm.{key}` is set, but `llm.provider` is \"auto\"")]
+    NoProvider { key: &'static str },
+}
+
+impl ConfigError {
+    /// Returns the way out, if there is one to name.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(
+                "`plan-agent init` writes a commented config.toml into the current folder".into(),
+            ),
+            Self::Unreadable { .. } | Self::Variable { .. } => None,
+            Self::Invalid { hint, .. } => hint.clone(),
+            Self::UnknownCheck { hint, .. } => Some(hint.clone()),
+            Self::NoKey { variable, .. } => Some(format!(
+                "set `{variable}`, name another variable in `llm.api_key_env`, or do without a model: provider = \"none\""
+            )),
+            Self::NoProvider { .. } => {
+                Some("say which API it speaks: provider = \"anthropic\" or \"openai\"".into())
+            }
+        }
+    }
+}
+
+/// Returns the file to read with its text: the named one, or the one in the current folder if there is one.
+pub fn find(named: Option<&Path>) -> Result<(Option<PathBuf>, String), ConfigError> {
+    let path = named.unwrap_or(Path::new(FILE_NAME));
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok((Some(path.to_owned()), text)),
+        Err(error) if named.is_none() && error.kind() == io::ErrorKind::NotFound => {
+            Ok((None, String::new()))
+        }
+        Err(source) => Err(ConfigError::Unreadable {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+/// Returns the absolute folder from which relative paths start.
+pub fn folder_of(file: Option<&Path>) -> Result<PathBuf, ConfigError> {
+    let folder = file.and_then(Path::parent).unwrap_or(Path::new(""));
+    // An empty path has no absolute form, the dot has: the current folder.
+    std::path::absolute(Path::new(".").join(folder))
+        .map(|path| path.components().collect())
+        .map_err(|source| ConfigError::Unreadable {
+            path: folder.to_owned(),
+            source,
+        })
+}
+
+/// Reads the text of a file; `path` is only named in errors.
+pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+    let invalid = |offset: usize, message: &str, hint| ConfigError::Invalid {
+        path: path.to_owned(),
+        line: text[..offset.min(text.len())].matches('\n').count() + 1,
+        message: message.trim_end().replace('\n', ", "),
+        hint,
+    };
+    let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
+    let table =
+        DeTable::parse(text).map_err(|error| invalid(start(&error), error.message(), None))?;
+    let allowed = allowed();
+    if let Some((offset, key)) = unknown_key(table.get_ref(), "", "", &allowed) {
+        let hint = nearest_key(&key, &allowed);
+        return Err(invalid(offset, &format!("unknown key `{key}`"), hint));
+    }
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let offset = start(&error);
+        match key_at(table.get_ref(), "", offset) {
+            Some(key) => invalid(offset, &format!("`{key}`: {}", error.message()), None),
+            None => invalid(offset, error.message(), None),
+        }
+    })
+}
+
+/// Returns the key whose value stands at an offset.
+fn key_at(table: &DeTable<'_>, path: &str, offset: usize) -> Option<String> {
+    table.iter().find_map(|(name, value)| {
+        let key = join(path, name.get_ref());
+        let inside = value
+            .get_ref()
+            .as_table()
+            .and_then(|table| key_at(table, &key, offset));
+        inside.or_else(|| value.span().contains(&offset).then_some(key))
+    })
+}
+
+/// Replaces what the environment names: `PLAN_AGENT_RUN_TASK_TIMEOUT` is `run.task_timeout`.
+pub fn override_by(mut config: Config, environment: &Environment) -> Result<Config, ConfigError> {
+    for key in known_keys() {
+        let name = variable_of(&key);
+        if let Some(text) = environment.get(&name) {
+            config = with_value(&config, &key, text)
+                .map_err(|message| ConfigError::Variable { name, message })?;
+        }
+    }
+    Ok(config)
+}
+
+/// Returns the environment variable that overrides a key.
+fn variable_of(key: &str) -> String {
+    format!("PLAN_AGENT_{}", key.to_uppercase().replace('.', "_"))
+}
+
+/// Sets one key. The text counts as it is where the key takes a text, else as a value of TOML (`3`, `true`, `["a"]`).
+fn with_value(config: &Config, key: &str, text: &str) -> Result<Config, String> {
+    let set = |value: toml::Value| -> Result<Config, toml::de::Error> {
+        let mut table = toml::Table::try_from(config).map_err(toml::de::Error::custom)?;
+        let (sections, last) = key.rsplit_once('.').unwrap_or(("", key));
+        let section = sections
+            .split('.')
+            .filter(|name| !name.is_empty())
+            .try_fold(&mut table, |table, name| {
+                table
+                    .entry(name)
+                    .or_insert_with(|| toml::Value::Table(toml::Table::new()))
+                    .as_table_mut()
+            })
+            .ok_or_else(|| toml::de::Error::custom("not a section"))?;
+        section.insert(last.to_owned(), value);
+        table.try_into()
+    };
+    set(toml::Value::String(text.to_owned()))
+        .or_else(|as_text| match text.parse::<toml::Value>() {
+            Ok(value) => set(value),
+            Err(_) => Err(as_text),
+        })
+        .map_err(|error| error.message().to_owned())
+}
+
+/// Returns every key that the defaults have, with its section, such as `llm.plan.model`.
+fn known_keys() -> Vec<String> {
+    let defaults = serde_json::to_value(Config::default()).unwrap_or_default();
+    let mut keys = Vec::new();
+    collect_keys(&defaults, "", &mut keys);
+    keys
+}
+
+fn collect_keys(value: &serde_json::Value, path: &str, keys: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                collect_keys(value, &join(path, name), keys);
+            }
+        }
+        _ => keys.push(path.to_owned()),
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}.{name}")
+    }
+}
+
+/// Returns the keys and sections that may stand in a file; `*` is a name that the file chooses.
+fn allowed() -> Vec<String> {
+    let mut allowed = known_keys();
+    allowed.extend(["checks.*.run", "checks.*.timeout"].map(str::to_owned));
+    let sections: BTreeSet<String> = allowed
+        .iter()
+        .flat_map(|key| key.match_indices('.').map(|(dot, _)| key[..dot].to_owned()))
+        .collect();
+    allowed.extend(sections);
+    allowed
+}
+
+/// Returns the first key that is not allowed, and where it stands. `pattern` is the path with `*` for free names.
+fn unknown_key(
+    table: &DeTable<'_>,
+    path: &str,
+    pattern: &str,
+    allowed: &[String],
+) -> Option<(usize, String)> {
+    table.iter().find_map(|(name, value)| {
+        let key = join(path, name.get_ref());
+        let free = pattern == "checks";
+        let pattern = join(pattern, if free { "*" } else { name.get_ref() });
+        if !allowed.contains(&pattern) {
+            return Some((name.span().start, key));
+        }
+        unknown_key(value.get_ref().as_table()?, &key, &pattern, allowed)
+    })
+}
+
+/// Says which key or section was probably meant: one whose last word is alike, best in the same section.
+fn nearest_key(key: &str, allowed: &[String]) -> Option<String> {
+    let parts = |key: &str| -> (String, String) {
+        let (section, word) = key.rsplit_once('.').unwrap_or(("", key));
+        (section.to_owned(), word.to_owned())
+    };
+    let (section, word) = parts(key);
+    allowed
+        .iter()
+        .filter(|other| !other.contains('*'))
+        .filter_map(|other| {
+            let (other_section, other_word) = parts(other);
+            let likeness = alike(&word, &other_word)?;
+            Some((likeness, other_section == section, other))
+        })
+        .max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))
+        .map(|(_, _, other)| format!("did you mean `{other}`?"))
+}
+
+/// Returns the known word that is most like the given one, if one is like it at all.
+pub(super) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .filter_map(|other| Some((alike(word, other)?, other)))
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, other)| other)
+}
+
+/// Returns how much two words are alike, from 0 to 1; `None` if one is hardly a slip for the other.
+fn alike(word: &str, other: &str) -> Option<f64> {
+    let likeness = strsim::jaro_winkler(word, other);
+    (likeness > 0.8).then_some(likeness)
+}
+
+/// A duration as a person writes it: `"90s"`, `"10m"`, `"1h 30m"`; more than nothing.
+pub(super) mod duration {
+    use super::{Deserialize, Deserializer, Duration, SignedDuration};
+    use serde::{Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        let span = SignedDuration::try_from(*span).unwrap_or(SignedDuration::MAX);
+        serializer.serialize_str(&format!("{span:#}"))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse::<SignedDuration>()
+            .ok()
+            .and_then(|span| Duration::try_from(span).ok())
+            .filter(|span| !span.is_zero())
+            .ok_or_else(|| {
+                D::Error::custom(format!(
+                    "`{text}` is no duration, which is written \"90s\", \"10m\" or \"1h 30m\""
+                ))
+            })
+    }
+}
+
+/// A count of at least one.
+pub(super) fn positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    match u32::deserialize(deserializer)? {
+        0 => Err(D::Error::custom("must be 1 or more")),
+        count => Ok(count),
+    }
+}
+
+/// The address of a service: https, or http on this machine. Kept without a slash at its end.
+pub(super) fn base_url<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<String>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    // The text is not repeated in an error: it may hold a secret.
+    let url = reqwest::Url::parse(&text).map_err(D::Error::custom)?;
+    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
+        return Err(D::Error::custom(
+            "an address must not hold a key, which belongs into the environment",
+        ));
+    }
+    match url.scheme() {
+        "https" => {}
+        "http" if is_loopback(&url) => {}
+        "http" => {
+            return Err(D::Error::custom(
+                "http would send the key unencrypted and is for this machine only; use https",
+            ));
+        }
+        _ => return Err(D::Error::custom("must begin with https://")),
+    }
+    Ok(Some(text.trim_end_matches('/').to_owned()))
+}
+
+/// The name of an environment variable. What looks like a key instead is not repeated in the error.
+pub(super) fn variable_name<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<String>, D::Error> {
+    let name = Option::<String>::deserialize(deserializer)?;
+    let fits = |name: &String| {
+        name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    if name.as_ref().is_none_or(fits) {
+        Ok(name)
+    } else {
+        Err(D::Error::custom(
+            "must be the name of an environment variable, not the key itself",
+        ))
+    }
+}
+
+/// Tells whether an address is on this machine.
+pub(super) fn is_loopback(url: &reqwest::Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || address
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+/// A program with its arguments.
+pub(super) fn argv<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let argv = Vec::<String>::deserialize(deserializer)?;
+    if argv.first().is_none_or(|program| program.trim().is_empty()) {
+        return Err(D::Error::custom("must name a program"));
+    }
+    Ok(argv)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::TEMPLATE;
+
+    fn problem(text: &str) -> String {
+        let error = parse(text, Path::new("config.toml")).unwrap_err();
+        match error.hint() {
+            Some(hint) => format!("{error}\nHint: {hint}"),
+            None => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_commented_file_says_what_the_defaults_are() {
+        assert_eq!(
+            parse(TEMPLATE, Path::new("config.toml")).unwrap(),
+            Config::default()
+        );
+    }
+
+    #[test]
+    fn the_commented_file_has_every_key() {
+        // With its optional keys taken in, the file must still be read, and set every key there is.
+        let all = TEMPLATE
+            .lines()
+            .map(|line| match line.strip_prefix("# ") {
+                Some(rest) if rest.contains(" = ") && !rest.contains("provider = ") => rest,
+                _ => line,
+            })
+            .collect::<Vec<_>>()
+            .join("\n");
+        parse(&all, Path::new("config.toml")).unwrap();
+        let table = all.parse::<toml::Table>().unwrap();
+        let mut set = Vec::new();
+        collect_keys(&serde_json::to_value(table).unwrap(), "", &mut set);
+        for key in known_keys() {
+            assert!(set.contains(&key), "`{key}` is not in config.toml");
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_place_and_the_nearest_known_one() {
+        insta::assert_snapshot!(problem("[run]\nmax_atempts = 2"), @r"
+        config.toml:2: unknown key `run.max_atempts`
+        Hint: did you mean `run.max_attempts`?
+        ");
+        insta::assert_snapshot!(problem("task_timeout = \"1m\""), @r"
+        config.toml:1: unknown key `task_timeout`
+        Hint: did you mean `run.task_timeout`?
+        ");
+        insta::assert_snapshot!(problem("[volume]\nroot = \"v\""), @r"
+        config.toml:1: unknown key `volume`
+        Hint: did you mean `volumes`?
+        ");
+        insta::assert_snapshot!(problem("[checks]\nt = { rum = [\"x\"] }"), @r"
+        config.toml:2: unknown key `checks.t.rum`
+        Hint: did you mean `run`?
+        ");
+        insta::assert_snapshot!(problem("[llm.plan]\nzzz = 1"), @"config.toml:2: unknown key `llm.plan.zzz`");
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_is_named_with_its_place() {
+        insta::assert_snapshot!(problem("[run]\n\nmax_attempts = 0"), @"config.toml:3: `run.max_attempts`: must be 1 or more");
+        insta::assert_snapshot!(problem("[run]\nmax_replans = -1"), @"config.toml:2: `run.max_replans`: invalid value: integer `-1`, expected u32");
+        insta::assert_snapshot!(problem("[run]\ntask_timeout = \"soon\""), @r#"config.toml:2: `run.task_timeout`: `soon` is no duration, which is written "90s", "10m" or "1h 30m""#);
+        insta::assert_snapshot!(problem("[run]\ntask_timeout = \"-5m\""), @r#"config.toml:2: `run.task_timeout`: `-5m` is no duration, which is written "90s", "10m" or "1h 30m""#);
+        insta::assert_snapshot!(problem("[run]\ntask_timeout = 600"), @"config.toml:2: `run.task_timeout`: invalid type: integer `600`, expected a string");
+        insta::assert_snapshot!(problem("[run]\nsession = \"tsk\""), @"config.toml:2: `run.session`: unknown variant `tsk`, expected `task` or `plan`");
+        insta::assert_snapshot!(problem("run = 3"), @"config.toml:1: `run`: invalid type: integer `3`, expected a section");
+        insta::assert_snapshot!(problem("[llm]\nbase_url = \"http://models.example/v1\""), @"config.toml:2: `llm.base_url`: http would send the key unencrypted and is for this machine only; use https");
+        insta::assert_snapshot!(problem("[llm]\nbase_url = \"https://me:secret@models.example\""), @"config.toml:2: `llm.base_url`: an address must not hold a key, which belongs into the environment");
+        insta::assert_snapshot!(problem("[llm]\nbase_url = \"ftp://models.example\""), @"config.toml:2: `llm.base_url`: must begin with https://");
+        insta::assert_snapshot!(problem("[llm]\nbase_url = \"models\""), @"config.toml:2: `llm.base_url`: relative URL without a base");
+        insta::assert_snapshot!(problem("[llm]\napi_key_env = \"sk-secret\""), @"config.toml:2: `llm.api_key_env`: must be the name of an environment variable, not the key itself");
+        insta::assert_snapshot!(problem("[llm]\napi_key = \"sk-secret\""), @r"
+        config.toml:2: unknown key `llm.api_key`
+        Hint: did you mean `llm.api_key_env`?
+        ");
+        insta::assert_snapshot!(problem("[checks]\nt = { run = [] }"), @"config.toml:2: `checks.t.run`: must name a program");
+        insta::assert_snapshot!(problem("[checks.t]\ntimeout = \"1m\""), @"config.toml:1: `checks.t`: missing field `run`");
+        insta::assert_snapshot!(problem("[run\nsession = 1"), @"config.toml:1: unclosed table, expected `]`");
+        insta::assert_snapshot!(problem("[run]\naudit = true\naudit = false"), @"config.toml:3: duplicate key");
+    }
+
+    #[test]
+    fn plain_http_is_for_this_machine_only() {
+        for url in [
+            "http://127.0.0.1:8080/v1",
+            "http://localhost/v1/",
+            "http://[::1]:1/v1",
+        ] {
+            let config = parse(&format!("[llm]\nbase_url = \"{url}\""), Path::new("c")).unwrap();
+            assert_eq!(
+                config.llm.base_url.as_deref(),
+                Some(url.trim_end_matches('/'))
+            );
+        }
+        for url in [
+            "http://127.0.0.1.example/",
+            "http://localhost.example",
+            "http://0.0.0.0",
+        ] {
+            assert!(parse(&format!("[llm]\nbase_url = \"{url}\""), Path::new("c")).is_err());
+        }
+    }
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        for (text, seconds) in [
+            ("90s", 90),
+            ("10m", 600),
+            ("1h 30m", 5400),
+            ("2 hours", 7200),
+        ] {
+            let config = parse(&format!("[run]\ntask_timeout = \"{text}\""), Path::new("c"));
+            assert_eq!(
+                config.unwrap().run.task_timeout,
+                Duration::from_secs(seconds)
+            );
+        }
+    }
+
+    #[test]
+    fn hostile_text_is_an_error_and_nothing_else() {
+        for text in [
+            "\0",
+            "\u{feff}[run",
+            "a.b.c.d = {}",
+            "[[run]]",
+            "'",
+            "= 3",
+            "[checks.\"\"]",
+        ] {
+            assert!(parse(text, Path::new("c")).is_err(), "{text:?}");
+        }
+    }
+
+    fn overridden(name: &str, value: &str) -> Result<Config, String> {
+        let environment = Environment::from_iter([(name.to_owned(), value.to_owned())]);
+        override_by(Config::default(), &environment).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_environment_overrides_every_kind_of_key() {
+        let config = |name, value| overridden(name, value).unwrap();
+        assert_eq!(
+            config("PLAN_AGENT_RUN_MAX_ATTEMPTS", "5").run.max_attempts,
+            5
+        );
+        assert!(!config("PLAN_AGENT_RUN_AUDIT", "false").run.audit);
+        assert_eq!(config("PLAN_AGENT_RUN_CHECKS", "['a']").run.checks, ["a"]);
+        let llm = config("PLAN_AGENT_LLM_PLAN_MODEL", "7").llm;
+        assert_eq!(llm.plan.model.as_deref(), Some("7"));
+        let run = config("PLAN_AGENT_RUN_TASK_TIMEOUT", "20m").run;
+        assert_eq!(run.task_timeout, Duration::from_secs(1200));
+        assert_eq!(config("PLAN_AGENT_RUN_LANGUAGE", ""), Config::default());
+    }
+
+    #[test]
+    fn an_error_in_the_environment_names_the_variable() {
+        let problem = |name, value| overridden(name, value).unwrap_err();
+        insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATTEMPTS", "0"), @"environment variable `PLAN_AGENT_RUN_MAX_ATTEMPTS`: must be 1 or more");
+        insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATTEMPTS", "many"), @r#"environment variable `PLAN_AGENT_RUN_MAX_ATTEMPTS`: invalid type: string "many", expected u32"#);
+        insta::assert_snapshot!(problem("PLAN_AGENT_LLM_PROVIDER", "antropic"), @"environment variable `PLAN_AGENT_LLM_PROVIDER`: unknown variant `antropic`, expected one of `auto`, `anthropic`, `openai`, `none`");
+    }
+}

@@ -1,0 +1,125 @@
+//! Reads what a look at the folders found, before the plan sees it. Runs where blocking is allowed; parses the words of
+//! strangers.
+
+use crate::plan::{CommandId, QuestionId, Report, Time};
+use crate::volumes::{Arrived, Scan};
+use crate::wire::text::printable;
+use crate::wire::{Problem, question, report};
+
+/// A report as it arrived: readable, or why not.
+#[derive(Clone, Debug)]
+pub(super) struct Arrival {
+    pub name: String,
+    pub hash: String,
+    /// The command that the name speaks of, if it speaks of any.
+    pub command: Option<CommandId>,
+    pub content: Result<Report, Refused>,
+}
+
+/// A report that cannot be taken.
+#[derive(Clone, Debug)]
+pub(super) struct Refused {
+    /// In one line.
+    pub reason: String,
+    /// What is laid beside the file.
+    pub explanation: String,
+}
+
+/// What a person wrote into a question's file.
+#[derive(Clone, Debug)]
+pub(super) enum Reply {
+    Answer(crate::plan::Choice, String),
+    Unusable(String),
+}
+
+/// Reads every report of a look.
+pub(super) fn reports(scan: &mut Scan, now: Time) -> Vec<Arrival> {
+    std::mem::take(&mut scan.reports)
+        .into_iter()
+        .map(|arrived| read(arrived, now))
+        .collect()
+}
+
+/// Reads every question's file that was filled in.
+pub(super) fn replies(scan: &mut Scan) -> Vec<(QuestionId, Reply)> {
+    std::mem::take(&mut scan.questions)
+        .into_iter()
+        .filter_map(|(id, text)| match question::parse(&text) {
+            Ok(None) => None,
+            Ok(Some((choice, note))) => Some((id, Reply::Answer(choice, note))),
+            Err(problems) => Some((id, Reply::Unusable(lines(&problems)))),
+        })
+        .collect()
+}
+
+fn read(arrived: Arrived, now: Time) -> Arrival {
+    let Arrived {
+        name,
+        hash,
+        content,
+    } = arrived;
+    let command = report::command_of(&name);
+    let content = match content {
+        Err(unreadable) => Err(refused(&name, &[Problem::new(unreadable.to_string())])),
+        Ok(_) if command.is_none() => {
+            let problem = Problem::new("the name is not that of a report")
+                .with_hint("call it `report-<command id>.md`");
+            Err(refused(&name, &[problem]))
+        }
+        Ok(bytes) => match report::parse(&name, &bytes) {
+            Ok(report) => Ok(core(&name, &hash, &bytes, report, now)),
+            Err(problems) => Err(refused(&name, &problems)),
+        },
+    };
+    Arrival {
+        name,
+        hash,
+        command,
+        content,
+    }
+}
+
+fn refused(name: &str, problems: &[Problem]) -> Refused {
+    Refused {
+        reason: lines(problems),
+        explanation: report::rejection(name, problems),
+    }
+}
+
+fn lines(problems: &[Problem]) -> String {
+    problems
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+fn core(name: &str, hash: &str, bytes: &[u8], report: report::Report, now: Time) -> Report {
+    let mut results = printable(&report.results);
+    if !report.other.is_empty() {
+        results = format!("{results}\n\n{}", printable(&report.other))
+            .trim()
+            .to_owned();
+    }
+    let money = report.cost_usd;
+    Report {
+        name: name.to_owned(),
+        status: report.status,
+        session: report.session,
+        results,
+        pitfalls: printable(&report.pitfalls),
+        next_steps: printable(&report.next_steps),
+        question: report.question.map(|question| printable(&question)),
+        blocked_until: report.blocked_until,
+        input_tokens: report.input_tokens,
+        output_tokens: report.output_tokens,
+        cost_usd: if money.is_finite() && money >= 0.0 {
+            money
+        } else {
+            0.0
+        },
+        raw: String::from_utf8_lossy(bytes).into_owned(),
+        hash: hash.to_owned(),
+        received: now,
+    }
+}

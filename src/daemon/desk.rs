@@ -1,0 +1,285 @@
+//! Carries out the decisions that the plan's own data settles, within a change: writes commands, asks the human, ends
+//! attempts, sessions and the plan. Knows the templates, but touches no file and no clock.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::llm::{CommandContext, CommandKind, Prompts, questions};
+use crate::plan::{
+    Attempt, CommandId, Draft, EndCommand, Issue, Kind, Plan, QuestionId, Refusal, SessionId,
+    SessionScope, Step, Task, TaskId, World, due, rules,
+};
+use crate::wire::command::{Command, CommandType, Language};
+
+/// Decisions carried out in one change at most: more than any plan needs, few enough to end.
+const MOST_DECISIONS: usize = 10_000;
+
+/// Where commands are written from.
+#[derive(Clone, Debug)]
+pub(super) struct Desk {
+    pub prompts: Arc<Prompts>,
+    pub language: Language,
+    /// The folder `reports/pending`, absolute.
+    pub reports: Arc<Path>,
+}
+
+/// A command that is committed and is to be put into its folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Outgoing {
+    pub id: CommandId,
+    pub text: String,
+}
+
+/// Returns a new id for a question: short enough to be typed.
+pub(super) fn new_question() -> QuestionId {
+    let random = Uuid::new_v4().simple().to_string();
+    QuestionId::new(format!("q{}", &random[..6]))
+}
+
+fn new_command() -> CommandId {
+    CommandId::new(format!("task-{}", Uuid::now_v7()))
+}
+
+impl Desk {
+    /// Carries out every decision that is due, one after the other, until none is left. One that the plan refuses is left out
+    /// and logged: it must not keep the others back.
+    pub fn decide(&self, draft: &mut Draft<'_>, world: &World) -> Vec<Outgoing> {
+        let mut outgoing = Vec::new();
+        let mut refused = BTreeSet::new();
+        for _ in 0..MOST_DECISIONS {
+            let steps = due(draft.plan(), world).steps;
+            let Some(step) = steps
+                .into_iter()
+                .find(|step| step.is_decision() && !refused.contains(step))
+            else {
+                break;
+            };
+            match draft.part(|draft| self.carry_out(draft, &step)) {
+                Ok(command) => outgoing.extend(command),
+                Err(refusal) => {
+                    tracing::error!(?step, %refusal, "a decision that is due was refused");
+                    refused.insert(step);
+                }
+            }
+        }
+        outgoing
+    }
+
+    fn carry_out(&self, draft: &mut Draft<'_>, step: &Step) -> Result<Option<Outgoing>, Refusal> {
+        match step {
+            Step::Issue(task) => self.issue(draft, *task, None).map(Some),
+            Step::Repair(command) => {
+                let attempt = draft.plan().attempt(command).cloned();
+                let attempt = attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))?;
+                self.issue(draft, attempt.task, Some(&attempt)).map(Some)
+            }
+            Step::TimeOut(command, reason) => draft
+                .time_out(command, reason, new_question())
+                .map(|()| None),
+            Step::JudgeByRules(command) => {
+                let attempt = draft.plan().attempt(command);
+                let attempt = attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))?;
+                let verdict = rules::judge(attempt, draft.now());
+                draft
+                    .judge(command, &verdict, new_question())
+                    .map(|()| None)
+            }
+            Step::Park(command) => draft.park(command).map(|()| None),
+            Step::AgentAsks(command) => draft.agent_asks(command, new_question()).map(|()| None),
+            Step::AskHuman(about, task, reason) => draft
+                .ask(new_question(), *about, *task, reason)
+                .map(|()| None),
+            Step::EndSession(session) => Ok(Some(self.end(draft, session))),
+            Step::Settle => {
+                let outcome = super::summary::by_rules(draft.plan());
+                draft.settle(&outcome).map(|()| None)
+            }
+            Step::Withdraw(_) | Step::Check(_) | Step::Ask(_) => Ok(None),
+        }
+    }
+
+    fn issue(
+        &self,
+        draft: &mut Draft<'_>,
+        task: TaskId,
+        repairs: Option<&Attempt>,
+    ) -> Result<Outgoing, Refusal> {
+        let plan = draft.plan();
+        let task = plan
+            .task(task)
+            .ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
+        let id = new_command();
+        let story = story(plan, task, repairs);
+        let body = self.body(plan, task, &id, story.told);
+        let command = Command {
+            id: id.clone(),
+            created_at: Some(draft.now()),
+            session: story.session.clone(),
+            kind: if story.session.is_some() {
+                CommandType::Continue
+            } else {
+                CommandType::New
+            },
+            plan: Some(plan.id().clone()),
+            task: Some(task.number),
+            attempt: Some(if repairs.is_some() {
+                task.attempts
+            } else {
+                task.attempts + 1
+            }),
+            assignee: task.assignee.clone(),
+            origin: task.origin,
+            workspace: plan.head().workspace.clone(),
+            report: self.report_path(&id),
+            request_id: None,
+            body,
+        };
+        let issue = Issue {
+            id: id.clone(),
+            kind: story.kind,
+            session: story.session,
+            text: command.render(),
+        };
+        let text = issue.text.clone();
+        draft.issue(task.number, issue)?;
+        Ok(Outgoing { id, text })
+    }
+
+    fn body(&self, plan: &Plan, task: &Task, id: &CommandId, told: CommandKind) -> String {
+        let context = CommandContext::new(plan, task, told, self.language, self.report_path(id));
+        questions::command_body(&self.prompts, &context).unwrap_or_else(|error| {
+            // Every template was rendered once when it was loaded; a task is not lost if one fails all the same.
+            tracing::error!(%error, "the command template failed; the bare task is sent");
+            format!(
+                "# {} · {}\n\n## Task description\n\n{}\n",
+                task.number, task.name, task.description
+            )
+        })
+    }
+
+    fn report_path(&self, id: &CommandId) -> String {
+        self.reports
+            .join(format!("report-{id}.md"))
+            .display()
+            .to_string()
+    }
+
+    fn end(&self, draft: &mut Draft<'_>, session: &SessionId) -> Outgoing {
+        let plan = draft.plan();
+        let id = new_command();
+        let command = Command {
+            id: id.clone(),
+            created_at: Some(draft.now()),
+            session: Some(session.clone()),
+            kind: CommandType::End,
+            plan: Some(plan.id().clone()),
+            task: None,
+            attempt: None,
+            assignee: None,
+            origin: crate::plan::Origin::Model,
+            workspace: plan.head().workspace.clone(),
+            report: String::new(),
+            request_id: None,
+            body: "The session is over. Nothing is to be done or reported.".to_owned(),
+        };
+        let text = command.render();
+        draft.end_session(
+            session,
+            EndCommand {
+                id: id.clone(),
+                text: text.clone(),
+            },
+        );
+        Outgoing { id, text }
+    }
+}
+
+/// What a command tells its agent, and in which session.
+struct Story {
+    kind: Kind,
+    session: Option<SessionId>,
+    told: CommandKind,
+}
+
+/// Chooses how much of a task's story its next command tells: only what is new where the session is known.
+fn story(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> Story {
+    let session = session(plan, task);
+    if let Some(attempt) = repairs {
+        let reason = attempt
+            .rejected
+            .as_ref()
+            .map(|rejected| rejected.reason.clone())
+            .unwrap_or_default();
+        return Story {
+            kind: Kind::Repair,
+            session,
+            told: CommandKind::Repair { reason },
+        };
+    }
+    let note = task.note.clone().unwrap_or_default();
+    let last = plan
+        .attempts_of(task.number)
+        .rev()
+        .find(|attempt| attempt.report.is_some());
+    let failed_checks = last.map(failed_checks).unwrap_or_default();
+    let own = session.as_ref().is_some_and(|_| task.attempts > 0);
+    let told = match (own, last) {
+        (true, _) => CommandKind::Continue {
+            feedback: note,
+            note: String::new(),
+            failed_checks,
+        },
+        (false, Some(last)) => CommandKind::Resume {
+            earlier_command: last.text.clone(),
+            earlier_report: last
+                .report
+                .as_ref()
+                .map(|report| report.raw.clone())
+                .unwrap_or_default(),
+            feedback: note,
+            note: String::new(),
+            failed_checks,
+        },
+        (false, None) => CommandKind::New { note },
+    };
+    let kind = if session.is_some() {
+        Kind::Continue
+    } else {
+        Kind::New
+    };
+    Story {
+        kind,
+        session,
+        told,
+    }
+}
+
+/// Returns the session to go on in, if one is known: the task's own, or the plan's where the plan has one for all.
+fn session(plan: &Plan, task: &Task) -> Option<SessionId> {
+    let own = plan
+        .attempts_of(task.number)
+        .rev()
+        .find_map(|attempt| attempt.session.clone());
+    let shared = || {
+        plan.open_sessions()
+            .last()
+            .map(|session| session.id.clone())
+    };
+    match plan.head().policy.session {
+        SessionScope::Task => own,
+        SessionScope::Plan => own.or_else(shared),
+    }
+}
+
+fn failed_checks(attempt: &Attempt) -> Vec<crate::plan::CheckResult> {
+    attempt
+        .checks
+        .iter()
+        .flatten()
+        .filter(|check| !check.passed)
+        .cloned()
+        .collect()
+}

@@ -1,0 +1,476 @@
+//! What comes back from outside, and the one change that each of it becomes.
+
+use std::collections::BTreeMap;
+
+use tokio::task::{Id, JoinError};
+
+use super::arrival::{Arrival, Refused, Reply};
+use super::desk::{Desk, Outgoing, new_question};
+use super::steps::{Asked, Said};
+use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON};
+use crate::plan::{
+    By, CheckResult, CommandId, Draft, Head, Question, QuestionId, Refusal, SessionId, Taken, Time,
+    Verdict, World,
+};
+use crate::store::StoreError;
+use crate::volumes::{Scanner, Sign, VolumesError, Withdrawal};
+use crate::wire::text::safe_session;
+
+/// What an act came back with.
+#[derive(Debug)]
+pub(super) enum Input {
+    Looked(Box<Scanner>, Result<Box<Look>, VolumesError>),
+    Published(CommandId),
+    Withdrawn(CommandId, Withdrawal),
+    Checked(CommandId, Vec<CheckResult>),
+    Asked(Box<Asked>),
+    QuestionShown(QuestionId),
+    QuestionFiled(QuestionId),
+    Filed(String),
+    MissionWritten(i64),
+}
+
+/// What a look at the folders found.
+#[derive(Clone, Debug)]
+pub(super) struct Look {
+    pub reports: Vec<Arrival>,
+    pub replies: Vec<(QuestionId, Reply)>,
+    pub signs: BTreeMap<CommandId, Sign>,
+    pub waiting: bool,
+    pub more: bool,
+    pub began: Time,
+}
+
+/// What a look changed in the plan.
+#[derive(Debug, Default)]
+struct Effect {
+    outgoing: Vec<Outgoing>,
+    filings: Vec<(String, Filed)>,
+    /// Reports for commands that this plan does not know.
+    strangers: Vec<Arrival>,
+    complaints: Vec<(QuestionId, String)>,
+}
+
+type Done = Result<(Id, anyhow::Result<Input>), JoinError>;
+
+impl Daemon {
+    /// Takes in what an act came back with.
+    pub(super) async fn take_in(&mut self, done: Done) {
+        let (id, result) = match done {
+            Ok((id, result)) => (id, result),
+            Err(error) => (error.id(), Err(error.into())),
+        };
+        let Some(key) = self.keys.remove(&id) else {
+            return;
+        };
+        match result {
+            Ok(input) => self.absorb(key, input).await,
+            Err(error) => {
+                self.under_way.remove(&key);
+                self.fail(&key, &format!("{error:#}"));
+            }
+        }
+    }
+
+    fn fail(&mut self, key: &Key, error: &str) {
+        self.pace.failed(key, self.clock.now());
+        self.trouble(what(key), error);
+    }
+
+    /// Tries again to commit what could not be committed.
+    pub(super) async fn retry_kept(&mut self) -> anyhow::Result<()> {
+        if self.kept_until <= self.world.now {
+            for (key, input) in std::mem::take(&mut self.kept) {
+                self.absorb(key, input).await;
+            }
+        } else if !self.kept.is_empty() {
+            self.wake_by(self.kept_until);
+        }
+        Ok(())
+    }
+
+    async fn absorb(&mut self, key: Key, input: Input) {
+        let failed = match &input {
+            Input::Withdrawn(id, done) => self.withdrawn(id, *done).await.err(),
+            Input::Checked(id, results) => self.checked(id, results.clone()).await.err(),
+            Input::Asked(asked) => self.asked(asked).await.err(),
+            _ => None,
+        };
+        if let Some(error) = failed {
+            // What came back may have cost money: it is kept, and stays under way, until it is committed.
+            self.kept_until = self.clock.now().plus(std::time::Duration::from_secs(1));
+            self.trouble("the store", &error.to_string());
+            self.kept.push((key, input));
+            return;
+        }
+        self.under_way.remove(&key);
+        self.pace.succeeded(&key);
+        match input {
+            Input::Looked(scanner, look) => self.looked(*scanner, look).await,
+            Input::Published(id) => drop(self.outgoing.remove(&id)),
+            Input::QuestionShown(id) => drop(self.shown.insert(id)),
+            Input::QuestionFiled(id) => drop(self.shown.remove(&id)),
+            Input::Filed(name) => drop(self.filings.remove(&name)),
+            Input::MissionWritten(seq) => self.mission = (seq, self.clock.now().plus(MISSION_PACE)),
+            Input::Withdrawn(..) | Input::Checked(..) | Input::Asked(..) => {}
+        }
+    }
+
+    /// Commits a change together with everything that follows from it by itself. A refusal is no failure: what came back is out
+    /// of date then, and the plan says what is due instead.
+    async fn commit(
+        &mut self,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let (desk, world) = (self.desk.clone(), self.now_world());
+        let why_refused = why.to_owned();
+        let outgoing = self
+            .store
+            .change(&self.settings.plan, BY, why, move |draft| {
+                if let Err(refusal) = draft.part(change) {
+                    tracing::warn!(%refusal, why = why_refused, "what came back is out of date");
+                }
+                Ok(desk.decide(draft, &world))
+            })
+            .await?;
+        self.send(outgoing);
+        Ok(())
+    }
+
+    fn now_world(&mut self) -> World {
+        self.world.now = self.clock.now();
+        self.world.clone()
+    }
+
+    async fn withdrawn(&mut self, id: &CommandId, done: Withdrawal) -> Result<(), StoreError> {
+        let command = id.clone();
+        if done == Withdrawal::Taken {
+            // Somebody has it: the next look sees that.
+            self.look_at = self.clock.now();
+            self.pace
+                .failed(&Key::Withdraw(id.clone()), self.clock.now());
+        }
+        self.commit("a command was taken back", move |draft| {
+            let recall = draft
+                .plan()
+                .attempt(&command)
+                .is_some_and(|attempt| attempt.recall);
+            match done {
+                Withdrawal::Withdrawn => draft.withdrawn(&command),
+                Withdrawal::Taken if recall => draft.recalled(&command),
+                Withdrawal::Taken => Ok(()),
+            }
+        })
+        .await
+    }
+
+    async fn checked(
+        &mut self,
+        id: &CommandId,
+        results: Vec<CheckResult>,
+    ) -> Result<(), StoreError> {
+        let command = id.clone();
+        self.commit("checks ran", move |draft| draft.checked(&command, results))
+            .await
+    }
+
+    async fn asked(&mut self, asked: &Asked) -> Result<(), StoreError> {
+        let asked = asked.clone();
+        self.commit("the model answered", move |draft| take_answer(draft, asked))
+            .await
+    }
+
+    async fn looked(&mut self, scanner: Scanner, look: Result<Box<Look>, VolumesError>) {
+        let mut scanner = scanner;
+        match look {
+            Err(error) => self.fail(&Key::Scan, &error.to_string()),
+            Ok(look) => {
+                let now = self.clock.now();
+                if look.more {
+                    self.look_at = now;
+                } else if look.waiting {
+                    self.look_at = self.look_at.min(now.plus(SOON));
+                }
+                let (began, more) = (look.began, look.more);
+                let names: Vec<String> = look
+                    .reports
+                    .iter()
+                    .map(|arrival| arrival.name.clone())
+                    .collect();
+                if let Err(error) = self.see(*look).await {
+                    for name in names {
+                        scanner.forget(&name);
+                    }
+                    self.fail(&Key::Scan, &error.to_string());
+                } else if !more {
+                    self.world.scan_began = Some(began);
+                }
+            }
+        }
+        self.scanner = Some(scanner);
+    }
+
+    /// Takes in what a look found as one change, if there is anything new.
+    async fn see(&mut self, look: Look) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let news: Vec<(CommandId, Sign)> = look
+            .signs
+            .iter()
+            .filter(|(id, sign)| self.signs.get(*id) != Some(sign))
+            .map(|(id, sign)| (id.clone(), sign.clone()))
+            .collect();
+        for (id, _) in &news {
+            self.world.signs.insert(id.clone(), now);
+        }
+        self.world.signs.retain(|id, _| look.signs.contains_key(id));
+        if look.reports.is_empty() && look.replies.is_empty() && news.is_empty() {
+            return Ok(());
+        }
+        let (desk, world) = (self.desk.clone(), self.now_world());
+        let (reports, replies) = (look.reports, look.replies);
+        let change =
+            move |draft: &mut Draft<'_>| Ok(take(draft, reports, replies, &news, &desk, &world));
+        let effect = self
+            .store
+            .change(&self.settings.plan, BY, "something came in", change)
+            .await?;
+        self.signs = look.signs;
+        self.send(effect.outgoing);
+        for (name, filed) in effect.filings {
+            let at = if filed == Filed::Processed {
+                now.plus(FILING_GRACE)
+            } else {
+                now
+            };
+            self.filings.insert(name, (at, filed));
+        }
+        for (id, text) in effect.complaints {
+            if let Err(error) = self.settings.volumes.complain(&id, &text) {
+                self.trouble("a question's file", &error.to_string());
+            }
+        }
+        for stranger in effect.strangers {
+            self.pass_on(stranger).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives a report to the plan that its command belongs to: another plan in the same folder may have been left unfinished.
+    async fn pass_on(&mut self, arrival: Arrival) -> Result<(), StoreError> {
+        let Some(command) = arrival.command.clone() else {
+            return Ok(());
+        };
+        let owner = self.store.plan_of(&command).await?;
+        let filed = match (owner, arrival.content) {
+            (Some(plan), Ok(report)) => {
+                let taken = self
+                    .store
+                    .change(
+                        &plan,
+                        BY,
+                        "a report came while another plan was carried out",
+                        move |draft| draft.report(&command, report),
+                    )
+                    .await?;
+                filing(taken)
+            }
+            (_, Err(refused)) => Filed::Rejected(refused.explanation),
+            (None, Ok(_)) => {
+                tracing::warn!(
+                    name = arrival.name,
+                    "a report for a command that nobody issued"
+                );
+                let reason = format!(
+                    "No command `{command}` was ever issued here.\n\nHint: name the report after the command's id.\n"
+                );
+                Filed::Rejected(reason)
+            }
+        };
+        self.filings.insert(arrival.name, (self.clock.now(), filed));
+        Ok(())
+    }
+}
+
+fn what(key: &Key) -> &'static str {
+    match key {
+        Key::Scan => "the exchange folder",
+        Key::Publish(_) => "publishing a command",
+        Key::Withdraw(_) => "taking a command back",
+        Key::Check(_) => "running checks",
+        Key::Ask(_) => "asking the model",
+        Key::ShowQuestion(_) | Key::FileQuestion(_) => "a question's file",
+        Key::File(_) => "filing a report",
+        Key::Mission => "MISSION.md",
+    }
+}
+
+fn filing(taken: Taken) -> Filed {
+    match taken {
+        Taken::Counts | Taken::Known => Filed::Processed,
+        Taken::Stale | Taken::Other => Filed::Stale,
+    }
+}
+
+fn take(
+    draft: &mut Draft<'_>,
+    reports: Vec<Arrival>,
+    replies: Vec<(QuestionId, Reply)>,
+    signs: &[(CommandId, Sign)],
+    desk: &Desk,
+    world: &World,
+) -> Effect {
+    let mut effect = Effect::default();
+    for (id, sign) in signs {
+        let session = sign
+            .life
+            .session
+            .clone()
+            .filter(|session| safe_session(session))
+            .map(SessionId::new);
+        if let Err(refusal) = draft.part(|draft| draft.claim(id, session)) {
+            tracing::warn!(%refusal, "a sign of life of an unknown command");
+        }
+    }
+    for arrival in reports {
+        take_report(draft, arrival, &mut effect);
+    }
+    for (id, reply) in replies {
+        take_reply(draft, id, reply, &mut effect);
+    }
+    effect.outgoing = desk.decide(draft, world);
+    effect
+}
+
+fn take_report(draft: &mut Draft<'_>, arrival: Arrival, effect: &mut Effect) {
+    let name = arrival.name.clone();
+    let Some(command) = arrival.command.clone() else {
+        if let Err(Refused { explanation, .. }) = arrival.content {
+            effect.filings.push((name, Filed::Rejected(explanation)));
+        }
+        return;
+    };
+    if draft.plan().attempt(&command).is_none() {
+        effect.strangers.push(arrival);
+        return;
+    }
+    let filed = match arrival.content {
+        Ok(report) => draft
+            .part(|draft| draft.report(&command, report))
+            .map(filing),
+        Err(Refused {
+            reason,
+            explanation,
+        }) => draft
+            .part(|draft| draft.reject(&command, &reason, &arrival.hash, new_question()))
+            .map(|_| Filed::Rejected(explanation)),
+    };
+    match filed {
+        Ok(filed) => {
+            if filed != Filed::Processed {
+                tracing::warn!(name, ?filed, "a report that does not count");
+            }
+            effect.filings.push((name, filed));
+        }
+        Err(refusal) => tracing::error!(%refusal, name, "a report was refused"),
+    }
+}
+
+fn take_reply(draft: &mut Draft<'_>, id: QuestionId, reply: Reply, effect: &mut Effect) {
+    let complaint = match reply {
+        Reply::Answer(choice, note) => draft
+            .part(|draft| draft.answer(&id, choice, &note, "file"))
+            .err()
+            .map(|refusal| refusal.to_string()),
+        Reply::Unusable(reason) => Some(reason),
+    };
+    if let Some(reason) = complaint {
+        let choices = draft.plan().question(&id).map(offered).unwrap_or_default();
+        effect.complaints.push((
+            id,
+            format!("The answer was not taken: {reason}.\n\nHint: {choices}\n"),
+        ));
+    }
+}
+
+fn offered(question: &Question) -> String {
+    let words: Vec<&str> = question
+        .choices
+        .iter()
+        .map(|choice| choice.as_str())
+        .collect();
+    format!(
+        "write one of these behind `answer:` in the question's file: {}.",
+        words.join(", ")
+    )
+}
+
+/// Takes in what came of a question to the model: what it used, and its effect. An answer that the plan refuses counts as
+/// none.
+pub(super) fn take_answer(draft: &mut Draft<'_>, asked: Asked) -> Result<(), Refusal> {
+    draft.count_ask(
+        &asked.ask,
+        asked.calls,
+        asked.input_tokens,
+        asked.output_tokens,
+    )?;
+    let (said, text) = match asked.said {
+        Ok(said) => said,
+        Err(error) => return draft.failed_ask(&asked.ask, &error, new_question()),
+    };
+    draft.answered_ask(&asked.ask, &text)?;
+    match draft.part(|draft| take_effect(draft, said)) {
+        // Decided otherwise meanwhile.
+        Ok(()) | Err(Refusal::NotAwaited(_) | Refusal::PlanIs(_)) => Ok(()),
+        Err(refusal) => {
+            tracing::warn!(%refusal, "the plan refuses what the model answered");
+            draft.refused_ask(
+                &asked.ask,
+                &format!("the plan refuses its answer: {refusal}"),
+                new_question(),
+            )
+        }
+    }
+}
+
+fn take_effect(draft: &mut Draft<'_>, said: Said) -> Result<(), Refusal> {
+    match said {
+        Said::Plan(plan) => {
+            draft.make_tasks(plan.tasks)?;
+            draft.describe(|head: &mut Head| {
+                if !plan.name.is_empty() {
+                    head.name = plan.name;
+                }
+                head.description = plan.description;
+            });
+            Ok(())
+        }
+        Said::Judgement(command, judgement) => {
+            let verdict = Verdict {
+                decision: judgement.decision,
+                reason: judgement.reason,
+                feedback: judgement.feedback,
+                result_summary: judgement.result_summary,
+                by: By::Model,
+                at: draft.now(),
+            };
+            draft.judge(&command, &verdict, new_question())
+        }
+        Said::Edits(edits) => {
+            let reason = draft
+                .plan()
+                .head()
+                .replan
+                .as_ref()
+                .map(|open| open.why.clone())
+                .unwrap_or_default();
+            draft.replan(&edits, &reason)
+        }
+        Said::Audit(audit) => draft.audited(
+            &audit.reason,
+            (!audit.met).then_some(audit.missing),
+            new_question(),
+        ),
+        Said::Summary(text) => draft.settle(&text),
+    }
+}

@@ -1,0 +1,677 @@
+//! The loop that carries a plan out. Level-triggered: it asks the plan what is due, starts what is missing, and takes in
+//! what comes back; a restart, a lost file event and an edit by somebody else all take the same path. What is done outside
+//! runs beside the loop and comes back as an [`Input`]; each input becomes one change of the plan, in which everything that
+//! follows from it by itself is decided as well.
+
+mod arrival;
+mod desk;
+mod facts;
+mod input;
+mod pace;
+mod steps;
+mod summary;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::{Id, JoinSet};
+
+use crate::clock::Clock;
+use crate::exec::Check;
+use crate::llm::{Model, Prompts};
+use crate::plan::{
+    AttemptState, CommandId, Due, Plan, PlanId, PlanStatus, Policy, QuestionId, Step, Subject,
+    Time, World, due,
+};
+use crate::store::{Store, StoreError};
+use crate::volumes::{Filing, Scanner, Sign, Volumes, Watch, Whereabouts, write_mission};
+use crate::wire::command::Language;
+use crate::wire::{mission, question};
+use desk::{Desk, Outgoing};
+use input::Input;
+use pace::Pace;
+
+/// Who changes the plan, as its log says.
+const BY: &str = "daemon";
+
+/// The folders are looked at that often even if nothing is heard: events may be lost.
+const SAFETY_LOOK: Duration = Duration::from_secs(3);
+
+/// A file that is still being written is looked at again after this.
+const SOON: Duration = Duration::from_millis(150);
+
+/// MISSION.md is written at most that often; it follows every change within a second.
+const MISSION_PACE: Duration = Duration::from_millis(250);
+
+/// A report stays in its place that long after it counted, so that an agent which reads its file again finds it.
+const FILING_GRACE: Duration = Duration::from_secs(3);
+
+/// What a daemon needs to know.
+pub struct Settings {
+    pub volumes: Volumes,
+    pub plan: PlanId,
+    /// The folder that agents work in; absolute.
+    pub workspace: PathBuf,
+    pub policy: Policy,
+    pub prompts: Arc<Prompts>,
+    pub language: Language,
+    /// The models that answer; `None` where rules decide.
+    pub models: Option<Models>,
+    /// The checks that are configured, by name.
+    pub checks: BTreeMap<String, Check>,
+    pub patience: Patience,
+    /// Tells a person of trouble that the plan does not know, such as a full disk.
+    pub notice: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// The models for each kind of question.
+#[derive(Clone, Debug)]
+pub struct Models {
+    /// Plans, replans and summarises.
+    pub plan: Model,
+    /// Judges and audits.
+    pub judge: Model,
+}
+
+/// What the daemon does when only a human can go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// It waits for the answer.
+    Wait,
+    /// It leaves.
+    Leave,
+}
+
+/// How a daemon ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The plan is settled.
+    Settled(PlanStatus),
+    /// Nothing can go on without a human, and the daemon does not wait.
+    Waits,
+    /// The goal has no plan and the model gave none; the goal is kept.
+    NoPlan,
+    /// It was told to stop; the plan goes on with the next daemon.
+    Interrupted,
+}
+
+/// Names what is under way, so that nothing is started twice.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Key {
+    Scan,
+    Publish(CommandId),
+    Withdraw(CommandId),
+    Check(CommandId),
+    Ask(Subject),
+    ShowQuestion(QuestionId),
+    FileQuestion(QuestionId),
+    File(String),
+    Mission,
+}
+
+/// The plan as the loop needs it: small, whatever the size of the plan.
+struct View {
+    seq: i64,
+    status: PlanStatus,
+    due: Due,
+    /// Attempts whose report is awaited.
+    awaited: Vec<CommandId>,
+    recalls: BTreeSet<CommandId>,
+    questions: Vec<QuestionId>,
+}
+
+impl View {
+    fn of(plan: &Plan, seq: i64, world: &World) -> Self {
+        let awaited = plan
+            .open_attempts()
+            .filter(|attempt| attempt.state == AttemptState::Open);
+        Self {
+            seq,
+            status: plan.status().clone(),
+            due: due(plan, world),
+            awaited: awaited.map(|attempt| attempt.id.clone()).collect(),
+            recalls: plan.recalls().map(|attempt| attempt.id.clone()).collect(),
+            questions: plan
+                .open_questions()
+                .map(|question| question.id.clone())
+                .collect(),
+        }
+    }
+}
+
+/// Carries a plan out until it is settled, nothing can go on, or `shutdown` resolves. Whoever calls this holds the folder's
+/// lock. Whatever was under way when an earlier daemon ended is taken up again.
+///
+/// # Errors
+/// The plan cannot be read or started, or the workspace cannot be made.
+pub async fn run(
+    settings: Settings,
+    store: Store,
+    clock: Clock,
+    shutdown: impl Future<Output = ()>,
+) -> anyhow::Result<End> {
+    steps::make_workspace(&settings.workspace)?;
+    let (policy, workspace) = (
+        settings.policy.clone(),
+        settings.workspace.display().to_string(),
+    );
+    store
+        .change(&settings.plan, BY, "the daemon starts", move |draft| {
+            draft.start(policy, &workspace)
+        })
+        .await?;
+    let mut daemon = Daemon::new(settings, store, clock);
+    daemon.take_up().await?;
+    tokio::pin!(shutdown);
+    let end = loop {
+        if let Some(end) = daemon.turn().await? {
+            break end;
+        }
+        tokio::select! {
+            biased;
+            () = &mut shutdown => break End::Interrupted,
+            () = daemon.next() => {}
+        }
+    };
+    daemon.running.shutdown().await;
+    Ok(end)
+}
+
+/// Only makes a plan for a goal, without carrying it out. Whoever calls this holds the folder's lock.
+///
+/// # Errors
+/// The model gave no usable plan; the goal is kept.
+pub async fn make_plan(settings: &Settings, store: &Store) -> anyhow::Result<()> {
+    let Some(models) = &settings.models else {
+        anyhow::bail!("no language model is configured");
+    };
+    steps::make_workspace(&settings.workspace)?;
+    let asked = steps::ask(settings, models, store, Subject::Plan).await?;
+    let failed = asked.said.as_ref().err().cloned();
+    store
+        .change(&settings.plan, BY, "the model answered", move |draft| {
+            input::take_answer(draft, asked)
+        })
+        .await?;
+    let tasks = store
+        .read(&settings.plan, |plan, _| plan.counts().total())
+        .await?;
+    match failed {
+        Some(error) => anyhow::bail!(error),
+        None if tasks == 0 => anyhow::bail!("the plan that the model made was refused"),
+        None => Ok(()),
+    }
+}
+
+struct Daemon {
+    settings: Arc<Settings>,
+    store: Store,
+    clock: Clock,
+    desk: Desk,
+    world: World,
+    /// Signs of life as they were last seen.
+    signs: BTreeMap<CommandId, Sign>,
+    running: JoinSet<anyhow::Result<Input>>,
+    keys: HashMap<Id, Key>,
+    under_way: BTreeSet<Key>,
+    pace: Pace,
+    /// Commands that are committed and not yet in their folder.
+    outgoing: BTreeMap<CommandId, String>,
+    /// Reports that are to leave `reports/pending`, and when.
+    filings: BTreeMap<String, (Time, Filed)>,
+    /// Questions whose file is in `questions/pending`.
+    shown: BTreeSet<QuestionId>,
+    scanner: Option<Scanner>,
+    watch: Watch,
+    wake: Arc<Notify>,
+    moved: tokio::sync::watch::Receiver<u64>,
+    /// When the folders are looked at next at the latest.
+    look_at: Time,
+    /// The change that MISSION.md shows, and when it may be written next.
+    mission: (i64, Time),
+    /// Inputs whose change could not be committed; tried again at that moment.
+    kept: Vec<(Key, Input)>,
+    kept_until: Time,
+    /// When something happens by itself next.
+    wake_at: Time,
+}
+
+/// Where a report goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Filed {
+    Processed,
+    Stale,
+    /// With the explanation that is laid beside it.
+    Rejected(String),
+}
+
+impl Daemon {
+    fn new(settings: Settings, store: Store, clock: Clock) -> Self {
+        let wake = Arc::new(Notify::new());
+        let watch = Watch::start(&settings.volumes, Arc::clone(&wake));
+        let scanner = Scanner::new(&settings.volumes, watch.hints());
+        let desk = Desk {
+            prompts: Arc::clone(&settings.prompts),
+            language: settings.language,
+            reports: settings
+                .volumes
+                .path(crate::volumes::Folder::ReportsPending)
+                .into(),
+        };
+        let now = clock.now();
+        let moved = store.moved();
+        Self {
+            settings: Arc::new(settings),
+            store,
+            clock,
+            desk,
+            world: World {
+                now,
+                started: now,
+                ..World::default()
+            },
+            signs: BTreeMap::new(),
+            running: JoinSet::new(),
+            keys: HashMap::new(),
+            under_way: BTreeSet::new(),
+            pace: Pace::default(),
+            outgoing: BTreeMap::new(),
+            filings: BTreeMap::new(),
+            shown: BTreeSet::new(),
+            scanner: Some(scanner),
+            watch,
+            wake,
+            moved,
+            look_at: now,
+            mission: (-1, now),
+            kept: Vec::new(),
+            kept_until: now,
+            wake_at: now,
+        }
+    }
+
+    /// Takes up what an earlier daemon left: commands that were committed and never published, and commands that were taken
+    /// back without the plan knowing.
+    async fn take_up(&mut self) -> anyhow::Result<()> {
+        let (open, ends) = self
+            .store
+            .read(&self.settings.plan, |plan, _| {
+                let open = plan
+                    .open_attempts()
+                    .filter(|attempt| attempt.state == AttemptState::Open);
+                let open: Vec<_> = open
+                    .map(|attempt| Outgoing {
+                        id: attempt.id.clone(),
+                        text: attempt.text.clone(),
+                    })
+                    .collect();
+                let ends = plan.sessions().filter_map(|session| session.end.clone());
+                (
+                    open,
+                    ends.map(|end| Outgoing {
+                        id: end.id,
+                        text: end.text,
+                    })
+                    .collect::<Vec<_>>(),
+                )
+            })
+            .await?;
+        let volumes = &self.settings.volumes;
+        let mut withdrawn = Vec::new();
+        for command in open {
+            match volumes.whereabouts(&command.id)? {
+                Whereabouts::Nowhere => drop(self.outgoing.insert(command.id, command.text)),
+                Whereabouts::Withdrawn => withdrawn.push(command.id),
+                Whereabouts::Pending | Whereabouts::Processed | Whereabouts::Reported => {}
+            }
+        }
+        for command in ends {
+            if volumes.whereabouts(&command.id)? == Whereabouts::Nowhere {
+                self.outgoing.insert(command.id, command.text);
+            }
+        }
+        self.shown = volumes.questions()?.into_iter().collect();
+        for id in withdrawn {
+            self.store
+                .change(
+                    &self.settings.plan,
+                    BY,
+                    "the command had been taken back",
+                    move |draft| draft.withdrawn(&id),
+                )
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Brings everything that is due under way. Returns how the daemon ends, if it does.
+    async fn turn(&mut self) -> anyhow::Result<Option<End>> {
+        self.world.now = self.clock.now();
+        self.retry_kept().await?;
+        let mut view = self.view().await?;
+        if view.due.steps.iter().any(Step::is_decision) {
+            let (desk, world) = (self.desk.clone(), self.world.clone());
+            let change = move |draft: &mut crate::plan::Draft<'_>| Ok(desk.decide(draft, &world));
+            match self
+                .store
+                .change(&self.settings.plan, BY, "decided what was due", change)
+                .await
+            {
+                Ok(outgoing) => self.send(outgoing),
+                Err(StoreError::Database(error)) => self.trouble("the store", &error),
+                Err(error) => return Err(error.into()),
+            }
+            view = self.view().await?;
+        }
+        self.start(&view);
+        Ok(self.end(&view))
+    }
+
+    async fn view(&mut self) -> Result<View, StoreError> {
+        let world = self.world.clone();
+        self.store
+            .read(&self.settings.plan, move |plan, seq| {
+                View::of(plan, seq, &world)
+            })
+            .await
+    }
+
+    fn send(&mut self, outgoing: Vec<Outgoing>) {
+        for command in outgoing {
+            self.outgoing.insert(command.id, command.text);
+        }
+        self.publish();
+    }
+
+    fn publish(&mut self) {
+        let commands: Vec<(CommandId, String)> = self
+            .outgoing
+            .iter()
+            .map(|(id, text)| (id.clone(), text.clone()))
+            .collect();
+        for (id, text) in commands {
+            let volumes = self.settings.volumes.clone();
+            self.spawn(Key::Publish(id.clone()), async move {
+                steps::blocking(move || volumes.publish(&id, &text).map(|()| Input::Published(id)))
+                    .await
+            });
+        }
+    }
+
+    /// Starts everything that is missing.
+    fn start(&mut self, view: &View) {
+        self.wake_at = self.world.now.plus(SAFETY_LOOK);
+        self.publish();
+        for step in &view.due.steps {
+            match step {
+                Step::Withdraw(id) => self.withdraw(id, view.recalls.contains(id)),
+                Step::Check(id) => self.check(id),
+                Step::Ask(subject) => self.ask(subject),
+                _ => {}
+            }
+        }
+        self.show_questions(view);
+        self.file_reports(view.status.settled());
+        self.write_mission(view);
+        if view.due.rescan {
+            self.look_at = self.world.now;
+        }
+        self.look(view);
+        if let Some(at) = view.due.look_again {
+            self.wake_by(at);
+        }
+        self.wake_by(self.look_at);
+        if let Some(at) = self.pace.next(self.world.now) {
+            self.wake_by(at);
+        }
+    }
+
+    fn wake_by(&mut self, at: Time) {
+        if at > self.world.now {
+            self.wake_at = self.wake_at.min(at);
+        }
+    }
+
+    fn withdraw(&mut self, id: &CommandId, recall: bool) {
+        if self.under_way.contains(&Key::Publish(id.clone())) {
+            return;
+        }
+        let unpublished = self.outgoing.remove(id).is_some();
+        let (volumes, id) = (self.settings.volumes.clone(), id.clone());
+        self.spawn(Key::Withdraw(id.clone()), async move {
+            if unpublished {
+                return Ok(Input::Withdrawn(id, crate::volumes::Withdrawal::Withdrawn));
+            }
+            steps::blocking(move || {
+                let done = volumes.withdraw(&id)?;
+                if recall && done == crate::volumes::Withdrawal::Taken {
+                    volumes.cancel(&id)?;
+                }
+                Ok(Input::Withdrawn(id, done))
+            })
+            .await
+        });
+    }
+
+    fn check(&mut self, id: &CommandId) {
+        let (settings, store, id) = (Arc::clone(&self.settings), self.store.clone(), id.clone());
+        self.spawn(Key::Check(id.clone()), async move {
+            let results = steps::check(&settings, &store, &id).await?;
+            Ok(Input::Checked(id, results))
+        });
+    }
+
+    fn ask(&mut self, subject: &Subject) {
+        let (settings, store, subject) = (
+            Arc::clone(&self.settings),
+            self.store.clone(),
+            subject.clone(),
+        );
+        self.spawn(Key::Ask(subject.clone()), async move {
+            let Some(models) = &settings.models else {
+                anyhow::bail!("no language model is configured");
+            };
+            let asked = steps::ask(&settings, models, &store, subject).await?;
+            Ok(Input::Asked(Box::new(asked)))
+        });
+    }
+
+    fn show_questions(&mut self, view: &View) {
+        let new: Vec<QuestionId> = view
+            .questions
+            .iter()
+            .filter(|id| !self.shown.contains(id))
+            .cloned()
+            .collect();
+        for id in new {
+            let (settings, store) = (Arc::clone(&self.settings), self.store.clone());
+            self.spawn(Key::ShowQuestion(id.clone()), async move {
+                let wanted = id.clone();
+                let text = store
+                    .read(&settings.plan, move |plan, _| {
+                        let asked = plan.question(&wanted)?;
+                        let task = asked.task.and_then(|id| plan.task(id));
+                        Some(question::render(asked, plan.id().as_str(), task))
+                    })
+                    .await?;
+                steps::blocking(move || {
+                    if let Some(text) = text {
+                        settings.volumes.write_question(&id, &text)?;
+                    }
+                    Ok(Input::QuestionShown(id))
+                })
+                .await
+            });
+        }
+        let old: Vec<QuestionId> = self
+            .shown
+            .iter()
+            .filter(|id| !view.questions.contains(id))
+            .cloned()
+            .collect();
+        for id in old {
+            let volumes = self.settings.volumes.clone();
+            self.spawn(Key::FileQuestion(id.clone()), async move {
+                steps::blocking(move || {
+                    volumes
+                        .file_question(&id)
+                        .map(|()| Input::QuestionFiled(id))
+                })
+                .await
+            });
+        }
+    }
+
+    /// Moves reports to where they belong; at the end of the plan without the usual grace.
+    fn file_reports(&mut self, at_once: bool) {
+        let due: Vec<(String, Filed)> = self
+            .filings
+            .iter()
+            .filter(|(_, (at, _))| at_once || *at <= self.world.now)
+            .map(|(name, (_, filed))| (name.clone(), filed.clone()))
+            .collect();
+        for (name, filed) in due {
+            let volumes = self.settings.volumes.clone();
+            self.spawn(Key::File(name.clone()), async move {
+                steps::blocking(move || {
+                    let filing = match &filed {
+                        Filed::Processed => Filing::Processed,
+                        Filed::Stale => Filing::Stale,
+                        Filed::Rejected(explanation) => Filing::Rejected(explanation),
+                    };
+                    volumes
+                        .file_report(&name, filing)
+                        .map(|()| Input::Filed(name))
+                })
+                .await
+            });
+        }
+        let next = self.filings.values().map(|(at, _)| *at).min();
+        if let Some(at) = next {
+            self.wake_by(at);
+        }
+    }
+
+    fn write_mission(&mut self, view: &View) {
+        let (shown, at) = self.mission;
+        if shown == view.seq {
+            return;
+        }
+        if at > self.world.now && !view.status.settled() {
+            return self.wake_by(at);
+        }
+        let (settings, store, now) = (
+            Arc::clone(&self.settings),
+            self.store.clone(),
+            self.world.now,
+        );
+        self.spawn(Key::Mission, async move {
+            let (text, seq) = store
+                .read(&settings.plan, move |plan, seq| {
+                    (mission::render(plan, now), seq)
+                })
+                .await?;
+            steps::blocking(move || {
+                write_mission(&settings.workspace, &text).map(|()| Input::MissionWritten(seq))
+            })
+            .await
+        });
+    }
+
+    fn look(&mut self, view: &View) {
+        if self.look_at > self.world.now || !self.pace.ready(&Key::Scan, self.world.now) {
+            return;
+        }
+        let Some(mut scanner) = self.scanner.take() else {
+            return;
+        };
+        self.look_at = self.world.now.plus(SAFETY_LOOK);
+        self.watch.check();
+        let (awaited, questions, began) =
+            (view.awaited.clone(), view.questions.clone(), self.world.now);
+        self.spawn(Key::Scan, async move {
+            let look = move || {
+                let found = scanner
+                    .scan(&awaited, &questions)
+                    .map(|mut scan| input::Look {
+                        reports: arrival::reports(&mut scan, began),
+                        replies: arrival::replies(&mut scan),
+                        signs: scan.signs,
+                        waiting: scan.waiting,
+                        more: scan.more,
+                        began,
+                    });
+                Input::Looked(Box::new(scanner), found.map(Box::new))
+            };
+            Ok(tokio::task::spawn_blocking(look).await?)
+        });
+    }
+
+    /// Starts an act unless it is under way or has just failed.
+    fn spawn(
+        &mut self,
+        key: Key,
+        act: impl Future<Output = anyhow::Result<Input>> + Send + 'static,
+    ) {
+        if !self.pace.ready(&key, self.world.now) || !self.under_way.insert(key.clone()) {
+            return;
+        }
+        let id = self.running.spawn(act).id();
+        self.keys.insert(id, key);
+    }
+
+    /// Waits until something happens and takes it in.
+    async fn next(&mut self) {
+        let nap = self.wake_at.since(self.clock.now());
+        tokio::select! {
+            biased;
+            Some(done) = self.running.join_next_with_id() => {
+                self.take_in(done).await;
+                // What else is done already belongs to the same moment.
+                while let Some(done) = self.running.try_join_next_with_id() {
+                    self.take_in(done).await;
+                }
+            }
+            () = self.wake.notified() => self.look_at = self.clock.now(),
+            Ok(()) = self.moved.changed() => {}
+            () = tokio::time::sleep(nap) => {}
+        }
+    }
+
+    fn trouble(&mut self, what: &str, error: &str) {
+        tracing::error!(what, error);
+        if self.pace.new_trouble(what, error) {
+            (self.settings.notice)(&format!("{what}: {error}; trying again"));
+        }
+    }
+
+    /// Returns how the daemon ends, if nothing is left to do.
+    fn end(&self, view: &View) -> Option<End> {
+        let busy = self.under_way.iter().any(|key| *key != Key::Scan)
+            || !view.due.steps.is_empty()
+            || !self.outgoing.is_empty()
+            || !self.kept.is_empty();
+        let told = self.mission.0 == view.seq && self.filings.is_empty();
+        if busy {
+            return None;
+        }
+        if view.status.settled() {
+            return told.then(|| End::Settled(view.status.clone()));
+        }
+        if view.status == PlanStatus::Idle {
+            return Some(End::NoPlan);
+        }
+        let paused = matches!(view.status, PlanStatus::Paused(_));
+        let stuck = view.due.look_again.is_none()
+            && !view.due.rescan
+            && (paused || !view.questions.is_empty());
+        let shown = view.questions.iter().all(|id| self.shown.contains(id));
+        let looked = self.world.scan_began.is_some();
+        (self.settings.patience == Patience::Leave && stuck && shown && looked && told)
+            .then_some(End::Waits)
+    }
+}

@@ -1,0 +1,216 @@
+//! Acts: what the daemon does outside the plan. Each act returns what came of it and never changes the plan, but for the
+//! count of a model's call, which is committed before the call is made.
+
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+
+use super::{Models, Settings};
+use crate::exec;
+use crate::llm::questions::{self, Audit, Judgement, PlannedPlan};
+use crate::llm::{AskError, Model, Prompts, Question};
+use crate::plan::{AskId, CheckResult, CommandId, Edit, Plan, Refusal, Subject};
+use crate::store::{Store, StoreError};
+use crate::wire::text::clip;
+
+/// Characters of a stale report that the judge is shown.
+const STALE: usize = 1_500;
+
+/// A model's answer, read and validated.
+#[derive(Clone, Debug)]
+pub(super) enum Said {
+    Plan(PlannedPlan),
+    Judgement(CommandId, Judgement),
+    Edits(Vec<Edit>),
+    Audit(Audit),
+    Summary(String),
+}
+
+/// What came of a question to the model.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub ask: AskId,
+    pub calls: u32,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// The answer with its text, or why there is none.
+    pub said: Result<(Said, String), String>,
+}
+
+/// A question in any of its kinds.
+enum Asking {
+    Plan(Question<PlannedPlan>),
+    Judge(CommandId, Question<Judgement>),
+    Replan(Question<Vec<Edit>>),
+    Audit(Question<Audit>),
+    Summary(Question<String>),
+}
+
+/// Asks the model: counts the call, builds the question from the plan as it is then, waits for the answer.
+pub(super) async fn ask(
+    settings: &Settings,
+    models: &Models,
+    store: &Store,
+    subject: Subject,
+) -> anyhow::Result<Asked> {
+    let facts = match &subject {
+        Subject::Plan => super::facts::of_workspace(&settings.workspace).await,
+        _ => String::new(),
+    };
+    let prompts = settings.prompts.clone();
+    let checks: Vec<String> = settings.checks.keys().cloned().collect();
+    let about = subject.clone();
+    let begun = store
+        .change(
+            &settings.plan,
+            super::BY,
+            "a model is asked",
+            move |draft| {
+                let ask = draft.begin_ask(&about)?;
+                Ok((ask, build(draft.plan(), &about, &prompts, &facts, &checks)?))
+            },
+        )
+        .await;
+    let (ask, asking) = match begun {
+        Ok((ask, asking)) => (ask, asking.map_err(|error| anyhow!("{error}"))?),
+        Err(StoreError::Refused(refusal)) => return Err(anyhow!("{refusal}")),
+        Err(error) => return Err(error.into()),
+    };
+    let asked = match asking {
+        Asking::Plan(question) => put(&models.plan, &question, Said::Plan).await,
+        Asking::Judge(command, question) => {
+            put(&models.judge, &question, |judgement| {
+                Said::Judgement(command, judgement)
+            })
+            .await
+        }
+        Asking::Replan(question) => put(&models.plan, &question, Said::Edits).await,
+        Asking::Audit(question) => put(&models.judge, &question, Said::Audit).await,
+        Asking::Summary(question) => put(&models.plan, &question, Said::Summary).await,
+    };
+    Ok(Asked { ask, ..asked })
+}
+
+async fn put<A>(model: &Model, question: &Question<A>, say: impl FnOnce(A) -> Said) -> Asked {
+    let ask = AskId::new(String::new());
+    match model.ask(question).await {
+        Ok(answered) => Asked {
+            ask,
+            calls: answered.calls,
+            input_tokens: answered.input_tokens,
+            output_tokens: answered.output_tokens,
+            said: Ok((say(answered.value), answered.text)),
+        },
+        Err(error) => Asked {
+            ask,
+            calls: error.calls,
+            input_tokens: error.input_tokens,
+            output_tokens: error.output_tokens,
+            said: Err(explain(&error)),
+        },
+    }
+}
+
+fn explain(error: &AskError) -> String {
+    format!("{error}. Hint: {}", error.hint())
+}
+
+type Built = Result<Asking, crate::llm::PromptError>;
+
+fn build(
+    plan: &Plan,
+    subject: &Subject,
+    prompts: &Prompts,
+    facts: &str,
+    checks: &[String],
+) -> Result<Built, Refusal> {
+    let head = plan.head();
+    Ok(match subject {
+        Subject::Plan => {
+            let context = questions::PlanContext {
+                goal: &head.goal,
+                constraints: &head.constraints,
+                workspace_facts: facts.to_owned(),
+                check_names: checks,
+                roles: &[],
+            };
+            questions::plan(prompts, &context).map(Asking::Plan)
+        }
+        Subject::Judge(command) => {
+            let unknown = || Refusal::UnknownCommand(command.clone());
+            let attempt = plan.attempt(command).ok_or_else(unknown)?;
+            let task = plan.task(attempt.task).ok_or_else(unknown)?;
+            let stale = plan
+                .attempts_of(task.number)
+                .filter(|other| other.id != *command && other.verdict.is_none())
+                .filter_map(|other| other.report.as_ref())
+                .map(|report| clip(&report.raw, STALE))
+                .collect();
+            let facts = questions::JudgeFacts {
+                changed_files: None,
+                stale_reports: stale,
+            };
+            let command = command.clone();
+            questions::judge(prompts, plan, task, attempt, &facts)
+                .map(|question| Asking::Judge(command, question))
+        }
+        Subject::Replan => {
+            let open = head.replan.as_ref().ok_or(Refusal::UnknownAsk)?;
+            questions::replan(prompts, plan, open.task, &open.why, "").map(Asking::Replan)
+        }
+        Subject::Audit => questions::audit(prompts, plan, checks, &[]).map(Asking::Audit),
+        Subject::Summary => questions::summarise(prompts, plan).map(Asking::Summary),
+    })
+}
+
+/// Runs the checks of a reported attempt, one after the other.
+pub(super) async fn check(
+    settings: &Settings,
+    store: &Store,
+    command: &CommandId,
+) -> anyhow::Result<Vec<CheckResult>> {
+    let id = command.clone();
+    let names = store
+        .read(&settings.plan, move |plan, _| {
+            let task = plan
+                .attempt(&id)
+                .and_then(|attempt| plan.task(attempt.task));
+            let own = task.map(|task| task.checks.clone()).unwrap_or_default();
+            let mut names = plan.head().policy.checks.clone();
+            names.extend(
+                own.into_iter()
+                    .filter(|name| !plan.head().policy.checks.contains(name)),
+            );
+            names
+        })
+        .await?;
+    let mut results = Vec::new();
+    for name in names {
+        results.push(match settings.checks.get(&name) {
+            Some(check) => {
+                let run = exec::check(check, &settings.workspace, std::future::pending()).await;
+                run.context("a check was cancelled")?
+            }
+            None => CheckResult {
+                name: name.clone(),
+                exit: None,
+                passed: false,
+                tail: format!("there is no check `{name}` in the configuration"),
+            },
+        });
+    }
+    Ok(results)
+}
+
+/// Runs what blocks where blocking is allowed.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, crate::volumes::VolumesError> + Send + 'static,
+) -> anyhow::Result<T> {
+    Ok(tokio::task::spawn_blocking(work).await??)
+}
+
+/// Makes the folder that agents work in.
+pub(super) fn make_workspace(workspace: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(workspace)
+        .with_context(|| format!("failed to make the workspace `{}`", workspace.display()))
+}

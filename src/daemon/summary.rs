@@ -1,0 +1,50 @@
+//! The summary of a plan that no model wrote.
+
+use std::fmt::Write as _;
+
+use crate::plan::{Plan, TaskStatus};
+use crate::wire::text::one_line;
+
+/// Tasks that are listed; the rest is counted.
+const LISTED: usize = 20;
+
+/// Says what became of a plan whose tasks are all settled.
+pub(super) fn by_rules(plan: &Plan) -> String {
+    let counts = plan.counts();
+    let unverified = plan
+        .tasks()
+        .filter(|task| task.status == TaskStatus::Completed)
+        .filter(|task| {
+            task.evidence
+                .as_ref()
+                .is_some_and(|evidence| !evidence.verified)
+        })
+        .count();
+    let mut text = format!("{} of {} tasks completed", counts.completed, counts.total());
+    for (count, word) in [
+        (counts.skipped, "skipped"),
+        (counts.failed, "failed"),
+        (unverified, "without a check"),
+    ] {
+        if count > 0 {
+            write!(text, ", {count} {word}").expect("writing to a string does not fail");
+        }
+    }
+    text.push('.');
+    for task in plan
+        .tasks()
+        .filter(|task| task.status != TaskStatus::Completed)
+        .take(LISTED)
+    {
+        let result = one_line(task.result.as_deref().unwrap_or_default(), 200);
+        write!(
+            text,
+            "\n- {} {}: {} {result}",
+            task.number,
+            one_line(&task.name, 80),
+            task.status.as_str()
+        )
+        .expect("writing to a string does not fail");
+    }
+    text
+}

@@ -1,0 +1,126 @@
+//! Runs a named check: a command line whose exit code says whether a task's work is good.
+
+use std::future::Future;
+use std::path::Path;
+use std::time::Duration;
+
+use super::group::{Spec, Stdin, environment, run};
+use super::output::Output;
+use crate::plan::CheckResult;
+use crate::wire::text::printable;
+
+/// The most that is kept of a check's output.
+const TAIL: usize = 4 * 1024;
+
+/// A check as it is configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    pub name: String,
+    /// Program and arguments; nothing in them is interpreted.
+    pub argv: Vec<String>,
+    pub timeout: Duration,
+    /// Names of variables it gets besides those that every child gets.
+    pub env: Vec<String>,
+}
+
+/// Runs a check in a folder. It passes with exit code 0 only: one that cannot start, is killed or takes too long has
+/// failed, and the result says why. `None` if it was cancelled.
+pub async fn check(
+    check: &Check,
+    cwd: &Path,
+    cancel: impl Future<Output = Duration>,
+) -> Option<CheckResult> {
+    let spec = Spec {
+        argv: check.argv.clone(),
+        cwd: cwd.to_owned(),
+        env: environment(&check.env),
+        stdin: Stdin::Nothing,
+        deadline: check.timeout,
+    };
+    let result = |exit, passed, tail: &str| CheckResult {
+        name: check.name.clone(),
+        exit,
+        passed,
+        tail: printable(tail),
+    };
+    let output = match Output::nameless() {
+        Ok(output) => output,
+        Err(error) => return Some(result(None, false, &format!("no file for output: {error}"))),
+    };
+    let outcome = match run(&spec, &output, |_| {}, cancel).await {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            let error = anyhow::Error::new(error);
+            return Some(result(None, false, &format!("{error:#}")));
+        }
+    };
+    if outcome.cancelled {
+        return None;
+    }
+    let end = match outcome.signal {
+        _ if outcome.timed_out => format!("(stopped after {:?})\n", check.timeout),
+        Some(signal) => format!("(ended by signal {signal})\n"),
+        None => String::new(),
+    };
+    let tail = output.out_since(0, TAIL) + &end;
+    Some(result(outcome.exit, outcome.success(), &tail))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    async fn result(argv: &[&str], timeout: Duration) -> CheckResult {
+        let named = Check {
+            name: "test".into(),
+            argv: argv.iter().map(ToString::to_string).collect(),
+            timeout,
+            env: vec![],
+        };
+        check(&named, &std::env::temp_dir(), pending())
+            .await
+            .unwrap()
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn only_exit_code_zero_passes() {
+        let passed = result(&["sh", "-c", "echo fine"], LONG).await;
+        assert!(passed.passed && passed.exit == Some(0) && passed.tail == "fine\n");
+        let failed = result(&["sh", "-c", "echo bad >&2; exit 7"], LONG).await;
+        assert!(!failed.passed && failed.exit == Some(7) && failed.tail == "bad\n");
+        let missing = result(&["no-such-check"], LONG).await;
+        assert!(!missing.passed && missing.exit.is_none());
+        assert!(missing.tail.starts_with("cannot start `no-such-check`"));
+        let late = result(&["sleep", "1000"], Duration::from_millis(20)).await;
+        assert!(!late.passed && late.tail.contains("stopped after"));
+    }
+
+    #[tokio::test]
+    async fn the_output_is_bounded_and_harmless() {
+        let flood = "i=0; while [ $i -lt 2000 ]; do printf '\\033[31mline\\n'; i=$((i+1)); done";
+        let flooded = result(&["sh", "-c", flood], LONG).await;
+        assert!(flooded.tail.len() <= TAIL && flooded.tail.starts_with("line\n"));
+    }
+
+    #[tokio::test]
+    async fn nothing_in_the_arguments_is_interpreted() {
+        let shown = result(&["echo", "$(touch x);`touch x` $HOME"], LONG).await;
+        assert_eq!(shown.tail, "$(touch x);`touch x` $HOME\n");
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_check_has_no_result() {
+        let named = Check {
+            name: "test".into(),
+            argv: vec!["sleep".into(), "1000".into()],
+            timeout: LONG,
+            env: vec![],
+        };
+        let cancel = ready(Duration::ZERO);
+        assert_eq!(check(&named, &std::env::temp_dir(), cancel).await, None);
+    }
+}

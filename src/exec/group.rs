@@ -1,0 +1,399 @@
+//! A child in its own process group: started, waited for, ended as a whole.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::future::Future;
+use std::io::{self, Seek, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep};
+
+use super::output::Output;
+
+/// Between asking a group to end and ending it.
+pub const GRACE: Duration = Duration::from_secs(5);
+/// For processes that the child left behind when it ended by itself.
+const LEFTOVER_GRACE: Duration = Duration::from_millis(500);
+/// After the signal that nobody survives; a zombie whose parent does not look stays in its group for ever.
+const BURIAL: Duration = Duration::from_millis(500);
+/// How often it is looked whether a group has gone; there is no event for it.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Variables that a child gets from our environment without being asked for: none of them is a secret.
+const PASSED: [&str; 12] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TERM",
+    "TZ",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+];
+
+/// What a child reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stdin {
+    Nothing,
+    Text(String),
+}
+
+/// What is to be run.
+#[derive(Debug)]
+pub struct Spec {
+    /// Program and arguments; nothing in them is interpreted.
+    pub argv: Vec<String>,
+    pub cwd: PathBuf,
+    /// The whole environment: see [`environment`].
+    pub env: Vec<(OsString, OsString)>,
+    pub stdin: Stdin,
+    /// It may run that long.
+    pub deadline: Duration,
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The exit code; `None` if a signal ended it.
+    pub exit: Option<i32>,
+    pub signal: Option<i32>,
+    /// It was ended because its time was over.
+    pub timed_out: bool,
+    /// It was ended because the caller wanted it.
+    pub cancelled: bool,
+}
+
+impl Outcome {
+    /// Tells whether it ended by itself, with exit code 0.
+    pub fn success(self) -> bool {
+        self.exit == Some(0) && !self.timed_out && !self.cancelled
+    }
+}
+
+/// Why a child could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    #[error("the command line is empty")]
+    Empty,
+    #[error("the folder `{}` does not exist", .0.display())]
+    NoFolder(PathBuf),
+    #[error("cannot start `{program}`")]
+    Start { program: String, source: io::Error },
+}
+
+/// Returns the environment of a child: what every program needs, and the variables that are named.
+pub fn environment(named: &[String]) -> Vec<(OsString, OsString)> {
+    PASSED
+        .into_iter()
+        .chain(named.iter().map(String::as_str))
+        .filter_map(|name| Some((name.into(), std::env::var_os(name)?)))
+        .collect()
+}
+
+/// Runs a child to its end and ends every process that it leaves behind in its group. `started` is told its pid, which
+/// is the group's. `cancel` resolves with the time that the group gets between TERM and KILL. A caller that drops this
+/// future kills the group.
+///
+/// # Errors
+/// When the child cannot be started, or its end not be learned.
+pub async fn run(
+    spec: &Spec,
+    output: &Output,
+    started: impl FnOnce(u32),
+    cancel: impl Future<Output = Duration>,
+) -> Result<Outcome, ExecError> {
+    let (mut child, group) = spawn(spec, output)?;
+    started(group.id.as_raw_pid().cast_unsigned());
+    let lost = |source| ExecError::Start {
+        program: spec.argv[0].clone(),
+        source,
+    };
+    let mut outcome = Outcome::default();
+    let grace = tokio::select! {
+        status = child.wait() => {
+            outcome.ended(status.map_err(lost)?);
+            LEFTOVER_GRACE
+        }
+        () = sleep(spec.deadline) => {
+            outcome.timed_out = true;
+            GRACE
+        }
+        grace = cancel => {
+            outcome.cancelled = true;
+            grace
+        }
+    };
+    let ((), status) = tokio::join!(stop_group(group.id, grace), child.wait());
+    outcome.ended(status.map_err(lost)?);
+    group.disarm();
+    Ok(outcome)
+}
+
+/// Ends a process group: TERM, then KILL when something of it is left after `grace`. Returns at once if there is none.
+pub async fn stop_group(group: Pid, grace: Duration) {
+    if kill_process_group(group, Signal::TERM).is_err() || gone(group, grace).await {
+        return;
+    }
+    kill(group);
+    if !gone(group, BURIAL).await {
+        tracing::debug!(?group, "processes that nobody buries stay in the group");
+    }
+}
+
+async fn gone(group: Pid, within: Duration) -> bool {
+    let end = Instant::now() + within;
+    while test_kill_process_group(group).is_ok() {
+        if Instant::now() >= end {
+            return false;
+        }
+        sleep(LOOK).await;
+    }
+    true
+}
+
+fn kill(group: Pid) {
+    // Fails when nothing is left to kill.
+    kill_process_group(group, Signal::KILL).ok();
+}
+
+impl Outcome {
+    fn ended(&mut self, status: ExitStatus) {
+        self.exit = status.code();
+        self.signal = status.signal();
+    }
+}
+
+/// Kills the group unless it has been seen to its end.
+struct Group {
+    id: Pid,
+    armed: bool,
+}
+
+impl Group {
+    fn disarm(mut self) {
+        self.armed = false;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.armed {
+            kill(self.id);
+        }
+    }
+}
+
+fn spawn(spec: &Spec, output: &Output) -> Result<(Child, Group), ExecError> {
+    let [program, arguments @ ..] = spec.argv.as_slice() else {
+        return Err(ExecError::Empty);
+    };
+    // Otherwise the program would be said to be missing.
+    if !spec.cwd.is_dir() {
+        return Err(ExecError::NoFolder(spec.cwd.clone()));
+    }
+    let start = || {
+        let child = Command::new(program)
+            .args(arguments)
+            .current_dir(&spec.cwd)
+            .env_clear()
+            .envs(spec.env.iter().map(|(name, value)| (name, value)))
+            .stdin(stdin(&spec.stdin)?)
+            .stdout(output.out.try_clone()?)
+            .stderr(output.err.try_clone()?)
+            .process_group(0)
+            .spawn()?;
+        let id = child
+            .id()
+            .and_then(|id| Pid::from_raw(id.cast_signed()))
+            .ok_or_else(|| io::Error::other("it has no pid"))?;
+        Ok((child, Group { id, armed: true }))
+    };
+    start().map_err(|source| ExecError::Start {
+        program: program.clone(),
+        source,
+    })
+}
+
+/// A file and no pipe: a child that does not read holds nothing up, and one that reads comes to an end.
+fn stdin(stdin: &Stdin) -> io::Result<Stdio> {
+    let Stdin::Text(text) = stdin else {
+        return Ok(Stdio::null());
+    };
+    let mut file: File = tempfile::tempfile()?;
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn sh(script: &str) -> Spec {
+        Spec {
+            argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
+            cwd: std::env::temp_dir(),
+            env: environment(&[]),
+            stdin: Stdin::Nothing,
+            deadline: LONG,
+        }
+    }
+
+    async fn outcome(spec: &Spec) -> (Outcome, String) {
+        let output = Output::nameless().unwrap();
+        let outcome = run(spec, &output, |_| {}, pending()).await.unwrap();
+        (outcome, output.out_since(0, 4096))
+    }
+
+    #[tokio::test]
+    async fn exit_code_signal_and_output_come_back() {
+        let (ended, text) = outcome(&sh("echo out; echo err >&2; exit 3")).await;
+        assert_eq!((ended.exit, ended.success()), (Some(3), false));
+        assert_eq!(text, "out\nerr\n");
+        let (ended, _) = outcome(&sh("kill -9 $$")).await;
+        assert_eq!((ended.exit, ended.signal), (None, Some(9)));
+    }
+
+    #[tokio::test]
+    async fn a_child_reads_its_text_to_the_end_or_not_at_all() {
+        let text = "line\n".repeat(100_000);
+        let mut spec = sh("wc -l");
+        spec.stdin = Stdin::Text(text);
+        assert_eq!(outcome(&spec).await.1.trim(), "100000");
+        spec.argv[2] = "true".into();
+        assert!(outcome(&spec).await.0.success());
+        assert_eq!(outcome(&sh("cat")).await.1, "");
+    }
+
+    #[tokio::test]
+    async fn only_named_variables_are_passed() {
+        let mut spec = sh("env");
+        spec.env.push(("GIVEN".into(), "1".into()));
+        let (_, text) = outcome(&spec).await;
+        let names: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.split_once('=').map(|(name, _)| name))
+            .collect();
+        assert!(names.contains(&"GIVEN") && names.contains(&"PATH"));
+        let shell = ["PWD", "OLDPWD", "SHLVL", "_", "GIVEN"];
+        for name in names {
+            assert!(PASSED.contains(&name) || shell.contains(&name), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_cannot_start_is_named() {
+        let output = Output::nameless().unwrap();
+        for (spec, text) in [
+            (
+                Spec {
+                    argv: vec!["no-such-program".into()],
+                    ..sh("")
+                },
+                "cannot start `no-such-program`",
+            ),
+            (
+                Spec {
+                    argv: vec![],
+                    ..sh("")
+                },
+                "the command line is empty",
+            ),
+            (
+                Spec {
+                    cwd: "/no/such/folder".into(),
+                    ..sh("")
+                },
+                "the folder `/no/such/folder` does not exist",
+            ),
+        ] {
+            let error = run(&spec, &output, |_| {}, pending()).await.unwrap_err();
+            assert_eq!(error.to_string(), text);
+        }
+    }
+
+    /// Runs a child and tells how it ended and whether something of its group still runs.
+    async fn ended(spec: &Spec, cancel: impl AsyncFnOnce(&Output) -> Duration) -> (Outcome, bool) {
+        let output = Output::nameless().unwrap();
+        let mut group = 0;
+        let outcome = run(spec, &output, |pid| group = pid, cancel(&output)).await;
+        (outcome.unwrap(), lives(group))
+    }
+
+    /// Tells whether a group has a process that is no zombie; some machines bury those late or never.
+    fn lives(group: u32) -> bool {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let stat =
+            |entry: std::fs::DirEntry| std::fs::read_to_string(entry.path().join("stat")).ok();
+        processes.filter_map(stat).any(|stat| {
+            let (_, fields) = stat.rsplit_once(") ").unwrap_or_default();
+            let fields: Vec<_> = fields.split(' ').collect();
+            fields.len() > 2 && fields[0] != "Z" && fields[2] == group.to_string()
+        })
+    }
+
+    #[tokio::test]
+    async fn the_deadline_ends_child_and_grandchild() {
+        let mut spec = sh("sleep 1000 & sleep 1000");
+        spec.deadline = Duration::from_millis(50);
+        let (outcome, lives) = ended(&spec, async |_| pending().await).await;
+        assert!(
+            outcome.timed_out && !outcome.success() && !lives,
+            "{outcome:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn who_ignores_the_request_is_killed() {
+        let spec =
+            sh("trap '' TERM; (trap '' TERM; echo; sleep 1000; sleep 1000) & wait; sleep 1000");
+        let (outcome, lives) = ended(&spec, async |output| {
+            while output.out_since(0, 64).is_empty() {
+                sleep(LOOK).await;
+            }
+            Duration::from_millis(50)
+        })
+        .await;
+        assert_eq!((outcome.cancelled, outcome.signal), (true, Some(9)));
+        assert!(!lives);
+    }
+
+    #[tokio::test]
+    async fn what_a_child_leaves_behind_is_ended() {
+        let (outcome, lives) = ended(&sh("sleep 1000 &"), async |_| pending().await).await;
+        assert!(outcome.success() && !lives);
+    }
+
+    #[tokio::test]
+    async fn the_lock_lives_as_long_as_the_tree_and_dropping_kills_it() {
+        let root = tempfile::tempdir().unwrap();
+        let (out, err) = (root.path().join("out"), root.path().join("err"));
+        let spec = sh("sleep 1000 & sleep 1000");
+        let running = async {
+            let output = Output::open(&out, &err).unwrap().unwrap();
+            run(&spec, &output, |_| {}, pending()).await
+        };
+        tokio::select! {
+            ended = running => panic!("{ended:?}"),
+            () = async { while !super::super::alive(&err) { sleep(LOOK).await; } } => {}
+        }
+        let end = Instant::now() + LONG;
+        while super::super::alive(&err) {
+            assert!(Instant::now() < end);
+            sleep(LOOK).await;
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Child processes: started without a shell in a process group of their own, with named variables only, ended as a
+//! group, their output in files that outlive whoever started them.
+
+mod checks;
+mod group;
+mod output;
+
+pub use checks::{Check, check};
+pub use group::{ExecError, GRACE, Outcome, Spec, Stdin, environment, run, stop_group};
+pub use output::{Output, alive};

@@ -1,0 +1,131 @@
+//! Files that take a child's output. The lock on the file of its standard error tells whether any process of its tree
+//! still runs: they all inherit the one open file, and the kernel drops the lock with the last of them, whatever
+//! becomes of the one who took it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::SystemTime;
+
+/// The two files of a child's output, added to at their ends.
+#[derive(Debug)]
+pub struct Output {
+    pub(super) out: File,
+    pub(super) err: File,
+}
+
+impl Output {
+    /// Opens the files, makes them if they are missing, and locks the one of the standard error. `None` if that lock
+    /// is held: a process that was started with it still runs.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn open(out: &Path, err: &Path) -> io::Result<Option<Self>> {
+        let open = |path| {
+            OpenOptions::new()
+                .read(true)
+                .append(true)
+                .create(true)
+                .mode(0o600)
+                .open(path)
+        };
+        let (out, err) = (open(out)?, open(err)?);
+        match err.try_lock() {
+            Ok(()) => Ok(Some(Self { out, err })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// Makes one nameless file for both.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn nameless() -> io::Result<Self> {
+        let out = tempfile::tempfile()?;
+        rustix::fs::fcntl_setfl(&out, rustix::fs::OFlags::APPEND)?;
+        let err = out.try_clone()?;
+        Ok(Self { out, err })
+    }
+
+    /// Returns the lengths of the two files, to tell later what has been added.
+    pub fn lengths(&self) -> [u64; 2] {
+        [&self.out, &self.err].map(|file| file.metadata().map_or(0, |metadata| metadata.len()))
+    }
+
+    /// Returns the end of what was added to the standard output since it had this length.
+    pub fn out_since(&self, length: u64, cap: usize) -> String {
+        tail(&self.out, length, cap)
+    }
+
+    /// Returns the end of what was added to the standard error since it had this length.
+    pub fn err_since(&self, length: u64, cap: usize) -> String {
+        tail(&self.err, length, cap)
+    }
+
+    /// Returns when something was last written, as the file system says.
+    pub fn last_written(&self) -> Option<SystemTime> {
+        let written = |file: &File| file.metadata().and_then(|data| data.modified()).ok();
+        written(&self.out).max(written(&self.err))
+    }
+}
+
+/// Tells whether a process still runs that was started with this file as its standard error.
+pub fn alive(err: &Path) -> bool {
+    fs::File::open(err)
+        .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+/// Returns the last `cap` bytes of a file that come after its first `from` bytes, as text. What is not UTF-8 is
+/// replaced, and the rest of a line that was cut is left out.
+fn tail(file: &File, from: u64, cap: usize) -> String {
+    let length = file.metadata().map_or(0, |metadata| metadata.len());
+    let start = from.max(length.saturating_sub(cap as u64));
+    let mut bytes = vec![0; usize::try_from(length.saturating_sub(start)).unwrap_or(0)];
+    let mut read = 0;
+    while read < bytes.len() {
+        match file.read_at(&mut bytes[read..], start + read as u64) {
+            Ok(0) | Err(_) => break,
+            Ok(count) => read += count,
+        }
+    }
+    bytes.truncate(read);
+    let mut kept = bytes.as_slice();
+    if start > from
+        && let Some(end) = kept.iter().position(|byte| *byte == b'\n')
+    {
+        kept = &kept[end + 1..];
+    }
+    String::from_utf8_lossy(kept).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tail_is_bounded_and_starts_with_a_line() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("out");
+        fs::write(&path, "first\nsecond\nthird\n").unwrap();
+        let file = File::open(&path).unwrap();
+        assert_eq!(tail(&file, 0, 1000), "first\nsecond\nthird\n");
+        assert_eq!(tail(&file, 0, 9), "third\n");
+        assert_eq!(tail(&file, 6, 1000), "second\nthird\n");
+        assert_eq!(tail(&file, 100, 1000), "");
+        assert_eq!(tail(&file, 0, 3), "");
+    }
+
+    #[test]
+    fn the_lock_is_held_once() {
+        let root = tempfile::tempdir().unwrap();
+        let (out, err) = (root.path().join("out"), root.path().join("err"));
+        assert!(!alive(&err));
+        let output = Output::open(&out, &err).unwrap();
+        assert!(output.is_some() && alive(&err));
+        assert!(Output::open(&out, &err).unwrap().is_none());
+        drop(output);
+        assert!(!alive(&err));
+    }
+}

@@ -1,0 +1,639 @@
+//! Operations on attempts: handing out, signs of life, reports, checks, verdicts, time-outs, taking back.
+
+use std::time::Duration;
+
+use super::{Draft, Refusal};
+use crate::plan::event::Event;
+use crate::plan::model::{
+    About, Attempt, AttemptState, By, CheckResult, CommandId, ConfirmAbort, Decision, Evidence,
+    Kind, PlanStatus, QuestionId, Rejection, Report, ReportStatus, Review, Session, SessionId,
+    Task, TaskId, TaskStatus, Verdict,
+};
+use crate::plan::state::Row;
+
+/// Repairs of unreadable reports before the attempt counts as failed.
+const MAX_REPAIRS: u32 = 2;
+
+/// The longest pause that an agent may ask for.
+const LONGEST_PARK: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// What a task's result keeps of a report's text, in characters.
+const RESULT_CHARS: usize = 2000;
+
+/// A command to be handed out.
+#[derive(Clone, Debug)]
+pub struct Issue {
+    pub id: CommandId,
+    pub kind: Kind,
+    /// The session that the command names; `None` is `auto`.
+    pub session: Option<SessionId>,
+    /// The whole command file.
+    pub text: String,
+}
+
+/// What became of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It counts.
+    Counts,
+    /// It came too late to count; it is kept for the judge.
+    Stale,
+    /// It is the one that is here already.
+    Known,
+    /// Its attempt has another report already.
+    Other,
+}
+
+impl Draft<'_> {
+    /// Hands out a task: a first attempt, a retry, or the repair of an unreadable report.
+    ///
+    /// # Errors
+    /// The plan does not run, is being reviewed or changed, the task waits for others, is settled, has an attempt under
+    /// way, or a human is asked about it.
+    pub fn issue(&mut self, id: TaskId, issue: Issue) -> Result<(), Refusal> {
+        let head = self.plan.head();
+        if head.status != PlanStatus::Running {
+            return Err(Refusal::PlanIs(head.status.clone()));
+        }
+        if head.review == Review::Wanted || (head.replan.is_some() && issue.kind != Kind::Repair) {
+            return Err(Refusal::Replanning);
+        }
+        let mut task = self.task(id)?;
+        let before = self.plan.current_attempt(&task).cloned();
+        let repairs = match &before {
+            Some(attempt) if issue.kind == Kind::Repair => {
+                if attempt.state != AttemptState::Open || attempt.rejected.is_none() {
+                    return Err(Refusal::NotAwaited(attempt.id.clone()));
+                }
+                Some(attempt.rejections)
+            }
+            Some(attempt) if attempt.state.open() => return Err(Refusal::Busy(id)),
+            _ => None,
+        };
+        if task.status.settled() {
+            return Err(Refusal::NotEditable {
+                task: id,
+                status: task.status,
+            });
+        }
+        if task.status == TaskStatus::Pending && !self.plan.is_ready(&task) {
+            return Err(Refusal::NotReady {
+                task: id,
+                waits_for: self.plan.unmet(&task),
+            });
+        }
+        if self
+            .plan
+            .open_questions()
+            .any(|question| question.task == Some(id))
+        {
+            return Err(Refusal::Asking(id));
+        }
+        if let (Some(mut garbled), Some(_)) = (before, repairs) {
+            garbled.state = AttemptState::Garbled;
+            self.put_attempt(garbled);
+        } else {
+            task.attempts += 1;
+        }
+        let attempt = Attempt {
+            id: issue.id.clone(),
+            task: id,
+            number: task.attempts,
+            kind: issue.kind,
+            session: issue.session,
+            text: issue.text,
+            issued: self.now,
+            claimed: None,
+            waiting_since: self.now,
+            recall: false,
+            rejections: repairs.unwrap_or(0),
+            rejected: None,
+            report: None,
+            checks: None,
+            verdict: None,
+            state: AttemptState::Open,
+        };
+        task.status = TaskStatus::InProgress;
+        task.started_at = task.started_at.or(Some(self.now));
+        task.current = Some(issue.id.clone());
+        task.note = None;
+        task.not_before = None;
+        self.tell(Event::Issued {
+            task: id,
+            attempt: attempt.number,
+            command: issue.id,
+            kind: issue.kind,
+        });
+        self.put_attempt(attempt);
+        self.put_task(task);
+        Ok(())
+    }
+
+    /// Records the first sign of life of an attempt, with its session if that is known. A question why nobody takes the
+    /// command closes itself. Returns whether anything changed.
+    ///
+    /// # Errors
+    /// There is no such command.
+    pub fn claim(&mut self, id: &CommandId, session: Option<SessionId>) -> Result<bool, Refusal> {
+        let mut attempt = self.attempt(id)?;
+        let first = attempt.claimed.is_none();
+        let learned = attempt.session.is_none() && session.is_some();
+        if attempt.state != AttemptState::Open || !(first || learned) {
+            return Ok(false);
+        }
+        let task = attempt.task;
+        if first {
+            attempt.claimed = Some(self.now);
+            self.tell(Event::Claimed {
+                task,
+                command: id.clone(),
+            });
+            self.close_questions("the command was taken", |q| {
+                q.task == Some(task) && q.about == About::Unclaimed
+            });
+        }
+        if learned {
+            attempt.session = session;
+        }
+        self.put_attempt(attempt);
+        Ok(true)
+    }
+
+    /// Takes in a report. One that comes after its attempt timed out, was taken back or asked for again still counts, as
+    /// long as no other report decided; then the successor is stopped.
+    ///
+    /// # Errors
+    /// There is no such command.
+    pub fn report(&mut self, id: &CommandId, report: Report) -> Result<Taken, Refusal> {
+        let mut attempt = self.attempt(id)?;
+        if let Some(known) = &attempt.report {
+            return Ok(if known.hash == report.hash {
+                Taken::Known
+            } else {
+                Taken::Other
+            });
+        }
+        let task = self.plan.task(attempt.task).cloned();
+        let counts = match &task {
+            Some(task) if !self.plan.status().settled() => self.still_counts(&attempt, task),
+            _ => false,
+        };
+        self.count_usage(&report);
+        let Some(task) = task.filter(|_| counts) else {
+            self.tell(Event::Stale {
+                task: attempt.task,
+                command: id.clone(),
+            });
+            attempt.report = Some(report);
+            self.put_attempt(attempt);
+            return Ok(Taken::Stale);
+        };
+        let number = task.number;
+        if attempt.state == AttemptState::Open {
+            attempt.claimed = attempt.claimed.or(Some(self.now));
+        } else {
+            self.revive(&mut attempt, task);
+        }
+        if let Some(session) = &report.session {
+            attempt.session = Some(session.clone());
+            if self.plan.session(session).is_none() {
+                self.put(Row::Session(Session {
+                    id: session.clone(),
+                    task: number,
+                    opened: self.now,
+                    end: None,
+                }));
+            }
+        }
+        let late = |about| matches!(about, About::Unclaimed | About::Failures | About::Stuck);
+        self.close_questions("a report came", |q| q.task == Some(number) && late(q.about));
+        self.tell(Event::Reported {
+            task: number,
+            command: id.clone(),
+            status: report.status,
+        });
+        attempt.rejected = None;
+        attempt.report = Some(report);
+        attempt.state = AttemptState::Reported;
+        self.put_attempt(attempt);
+        Ok(Taken::Counts)
+    }
+
+    fn still_counts(&self, attempt: &Attempt, task: &Task) -> bool {
+        if attempt.state == AttemptState::Open {
+            return true;
+        }
+        let undecided = self.plan.current_attempt(task).is_none_or(|current| {
+            current.id == attempt.id
+                || current.state == AttemptState::Open
+                || current.state.revivable()
+        });
+        attempt.state.revivable() && !task.status.settled() && undecided
+    }
+
+    /// Makes an attempt that was given up the current one again, in place of its successor.
+    fn revive(&mut self, attempt: &mut Attempt, mut task: Task) {
+        if attempt.state == AttemptState::TimedOut {
+            task.failures = task.failures.saturating_sub(1);
+            attempt.verdict = None;
+        }
+        attempt.recall = false;
+        let successor = task
+            .current
+            .replace(attempt.id.clone())
+            .filter(|current| *current != attempt.id);
+        if let Some(mut other) = successor.and_then(|id| self.plan.attempt(&id).cloned())
+            && other.state == AttemptState::Open
+        {
+            other.state = AttemptState::Stopped;
+            other.recall = true;
+            self.put_attempt(other);
+        }
+        task.status = TaskStatus::InProgress;
+        self.put_task(task);
+    }
+
+    fn count_usage(&mut self, report: &Report) {
+        if report.input_tokens == 0 && report.output_tokens == 0 && report.cost_usd == 0.0 {
+            return;
+        }
+        self.change_head(|head| {
+            head.usage.agent_input_tokens += report.input_tokens;
+            head.usage.agent_output_tokens += report.output_tokens;
+            head.usage.agent_cost_usd += report.cost_usd;
+        });
+    }
+
+    /// Records that a report cannot be read. It counts for the attempt itself or for the one that repairs it. Once there
+    /// are more than may be asked for again, the attempt has failed. Returns whether a report was still awaited.
+    ///
+    /// # Errors
+    /// There is no such command.
+    pub fn reject(
+        &mut self,
+        id: &CommandId,
+        reason: &str,
+        hash: &str,
+        question: QuestionId,
+    ) -> Result<bool, Refusal> {
+        let mut attempt = self.attempt(id)?;
+        if attempt.state == AttemptState::Garbled {
+            let repair = self
+                .plan
+                .task(attempt.task)
+                .and_then(|task| self.plan.current_attempt(task));
+            match repair.filter(|repair| repair.kind == Kind::Repair).cloned() {
+                Some(repair) => attempt = repair,
+                None => return Ok(false),
+            }
+        }
+        let seen = attempt
+            .rejected
+            .as_ref()
+            .is_some_and(|rejected| rejected.hash == hash);
+        if attempt.state != AttemptState::Open || seen {
+            return Ok(false);
+        }
+        attempt.claimed = attempt.claimed.or(Some(self.now));
+        attempt.rejections += 1;
+        attempt.rejected = Some(Rejection {
+            reason: reason.to_owned(),
+            hash: hash.to_owned(),
+            at: self.now,
+        });
+        let task = attempt.task;
+        self.tell(Event::Rejected {
+            task,
+            command: attempt.id.clone(),
+            reason: reason.to_owned(),
+        });
+        self.close_questions("a report came", |q| {
+            q.task == Some(task) && q.about == About::Unclaimed
+        });
+        if attempt.rejections > MAX_REPAIRS {
+            attempt.state = AttemptState::Judged;
+            let reason = format!("no readable report after {MAX_REPAIRS} repairs: {reason}");
+            self.fail_attempt(attempt, &reason, &reason, By::Rules, question)?;
+        } else {
+            self.put_attempt(attempt);
+        }
+        Ok(true)
+    }
+
+    /// Ends an open attempt that was silent or took too long. It counts as failed; a late report may still undo that.
+    ///
+    /// # Errors
+    /// The attempt is not open.
+    pub fn time_out(
+        &mut self,
+        id: &CommandId,
+        reason: &str,
+        question: QuestionId,
+    ) -> Result<(), Refusal> {
+        let mut attempt = self.attempt(id)?;
+        if attempt.state != AttemptState::Open {
+            return Err(Refusal::NotAwaited(id.clone()));
+        }
+        attempt.state = AttemptState::TimedOut;
+        attempt.recall = true;
+        self.tell(Event::TimedOut {
+            task: attempt.task,
+            command: id.clone(),
+            reason: reason.to_owned(),
+        });
+        self.fail_attempt(attempt, reason, reason, By::Rules, question)
+    }
+
+    /// Records how the checks of a reported attempt ended.
+    ///
+    /// # Errors
+    /// The attempt awaits no checks.
+    pub fn checked(&mut self, id: &CommandId, results: Vec<CheckResult>) -> Result<(), Refusal> {
+        let mut attempt = self.attempt(id)?;
+        if attempt.state != AttemptState::Reported || attempt.checks.is_some() {
+            return Err(Refusal::NotAwaited(id.clone()));
+        }
+        let passed = results.iter().all(|result| result.passed);
+        self.tell(Event::Checked {
+            task: attempt.task,
+            command: id.clone(),
+            passed,
+        });
+        attempt.checks = Some(results);
+        self.put_attempt(attempt);
+        Ok(())
+    }
+
+    /// Decides a reported attempt. `question` becomes the id of the question to a human, if the verdict needs one.
+    ///
+    /// # Errors
+    /// The attempt awaits no verdict; `next` without success or with a failing check.
+    pub fn judge(
+        &mut self,
+        id: &CommandId,
+        verdict: &Verdict,
+        question: QuestionId,
+    ) -> Result<(), Refusal> {
+        let mut attempt = self.attempt(id)?;
+        let Some(report) = attempt
+            .report
+            .clone()
+            .filter(|_| attempt.state == AttemptState::Reported)
+        else {
+            return Err(Refusal::NotAwaited(id.clone()));
+        };
+        if verdict.decision == Decision::Next && !acceptable(&attempt) {
+            return Err(Refusal::NotAcceptable);
+        }
+        let number = attempt.task;
+        self.tell(Event::Judged {
+            task: number,
+            command: id.clone(),
+            decision: verdict.decision,
+            reason: verdict.reason.clone(),
+        });
+        attempt.state = AttemptState::Judged;
+        attempt.verdict = Some(verdict.clone());
+        match verdict.decision {
+            Decision::Next => self.accept(attempt, verdict),
+            Decision::Retry => {
+                let feedback = if verdict.feedback.is_empty() {
+                    &verdict.reason
+                } else {
+                    &verdict.feedback
+                };
+                self.fail_attempt(attempt, &verdict.reason, feedback, verdict.by, question)
+            }
+            Decision::Replan => {
+                self.put_attempt(attempt);
+                self.want_replan(Some(number), &verdict.reason, question)
+            }
+            Decision::Abort => {
+                self.put_attempt(attempt);
+                let confirm = match self.plan.head().policy.confirm_abort {
+                    ConfirmAbort::Always => true,
+                    ConfirmAbort::Never => false,
+                    ConfirmAbort::Success => report.status != ReportStatus::Failed,
+                };
+                if confirm {
+                    self.ask(
+                        question,
+                        About::Abort,
+                        Some(number),
+                        &format!("the judge wants to end the plan: {}", verdict.reason),
+                    )
+                } else {
+                    self.abandon(&verdict.reason)
+                }
+            }
+        }
+    }
+
+    /// Completes the task of an attempt.
+    fn accept(&mut self, attempt: Attempt, verdict: &Verdict) -> Result<(), Refusal> {
+        let mut task = self.task(attempt.task)?;
+        let results = attempt
+            .report
+            .as_ref()
+            .map(|report| report.results.clone())
+            .unwrap_or_default();
+        let summary = if verdict.result_summary.is_empty() {
+            results
+        } else {
+            verdict.result_summary.clone()
+        };
+        let evidence = evidence(&attempt);
+        task.status = TaskStatus::Completed;
+        task.result = Some(summary.chars().take(RESULT_CHARS).collect());
+        task.failures = 0;
+        task.finished_at = Some(self.now);
+        self.tell(Event::Completed {
+            task: task.number,
+            verified: evidence.verified,
+        });
+        task.evidence = Some(evidence);
+        self.put_attempt(attempt);
+        self.put_task(task);
+        Ok(())
+    }
+
+    /// Accepts the current attempt of a task on a person's word.
+    pub(super) fn accept_as_is(&mut self, task: TaskId, note: &str) -> Result<(), Refusal> {
+        let current = self
+            .task(task)?
+            .current
+            .ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
+        let mut attempt = self.attempt(&current)?;
+        if !acceptable(&attempt) {
+            return Err(Refusal::NotAcceptable);
+        }
+        let verdict = Verdict {
+            decision: Decision::Next,
+            reason: if note.is_empty() {
+                "accepted by a person".to_owned()
+            } else {
+                note.to_owned()
+            },
+            feedback: String::new(),
+            result_summary: String::new(),
+            by: By::Person,
+            at: self.now,
+        };
+        attempt.state = AttemptState::Judged;
+        attempt.verdict = Some(verdict.clone());
+        self.accept(attempt, &verdict)
+    }
+
+    /// Stores an ended attempt as failed and, after too many in a row, asks a human.
+    fn fail_attempt(
+        &mut self,
+        mut attempt: Attempt,
+        reason: &str,
+        feedback: &str,
+        by: By,
+        question: QuestionId,
+    ) -> Result<(), Refusal> {
+        let mut task = self.task(attempt.task)?;
+        let number = task.number;
+        attempt.verdict.get_or_insert_with(|| Verdict {
+            decision: Decision::Retry,
+            reason: reason.to_owned(),
+            feedback: feedback.to_owned(),
+            result_summary: String::new(),
+            by,
+            at: self.now,
+        });
+        self.put_attempt(attempt);
+        task.failures += 1;
+        task.note = Some(feedback.to_owned());
+        let failures = task.failures;
+        self.put_task(task);
+        if failures >= self.plan.head().policy.max_attempts {
+            let times = if failures == 1 {
+                "once".to_owned()
+            } else {
+                format!("{failures} times in a row")
+            };
+            self.ask(
+                question,
+                About::Failures,
+                Some(number),
+                &format!("the task failed {times}; the last time: {reason}"),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Ends a reported attempt that is no failure because the agent asks a human something first.
+    ///
+    /// # Errors
+    /// The attempt awaits no verdict or asks nothing.
+    pub fn agent_asks(&mut self, id: &CommandId, question: QuestionId) -> Result<(), Refusal> {
+        let (attempt, report) = self.set_aside(id)?;
+        let Some(text) = report.question else {
+            return Err(Refusal::NotAwaited(id.clone()));
+        };
+        let task = attempt.task;
+        self.put_attempt(attempt);
+        self.ask(question, About::Agent, Some(task), &text)
+    }
+
+    /// Ends a reported attempt that is no failure because the agent's usage limit stops it until a moment it names.
+    ///
+    /// # Errors
+    /// The attempt awaits no verdict or names no moment.
+    pub fn park(&mut self, id: &CommandId) -> Result<(), Refusal> {
+        let (attempt, report) = self.set_aside(id)?;
+        let Some(until) = report.blocked_until else {
+            return Err(Refusal::NotAwaited(id.clone()));
+        };
+        let mut task = self.task(attempt.task)?;
+        let until = until.min(self.now.plus(LONGEST_PARK));
+        task.not_before = Some(until);
+        task.note = Some("go on where the usage limit stopped you".to_owned());
+        self.tell(Event::Parked {
+            task: task.number,
+            until: until.0,
+        });
+        self.put_attempt(attempt);
+        self.put_task(task);
+        Ok(())
+    }
+
+    fn set_aside(&self, id: &CommandId) -> Result<(Attempt, Report), Refusal> {
+        let mut attempt = self.attempt(id)?;
+        let Some(report) = attempt
+            .report
+            .clone()
+            .filter(|_| attempt.state == AttemptState::Reported)
+        else {
+            return Err(Refusal::NotAwaited(id.clone()));
+        };
+        attempt.state = AttemptState::Judged;
+        Ok((attempt, report))
+    }
+
+    /// Records that a command was taken back before anybody took it; the task may be handed out again.
+    ///
+    /// # Errors
+    /// There is no such command.
+    pub fn withdrawn(&mut self, id: &CommandId) -> Result<(), Refusal> {
+        let mut attempt = self.attempt(id)?;
+        attempt.recall = false;
+        let task = attempt.task;
+        if attempt.state == AttemptState::Open {
+            attempt.state = AttemptState::Withdrawn;
+            self.close_questions("the command was taken back", |q| {
+                q.task == Some(task) && q.about == About::Unclaimed
+            });
+            self.tell(Event::Withdrawn {
+                task,
+                command: id.clone(),
+            });
+        }
+        self.put_attempt(attempt);
+        Ok(())
+    }
+
+    /// Records that the agent of an attempt that counts no more was told to stop.
+    ///
+    /// # Errors
+    /// There is no such command.
+    pub fn recalled(&mut self, id: &CommandId) -> Result<(), Refusal> {
+        let mut attempt = self.attempt(id)?;
+        attempt.recall = false;
+        self.put_attempt(attempt);
+        Ok(())
+    }
+
+    /// Stops the open attempt of a task that ends without it.
+    pub(super) fn stop_attempt(&mut self, task: &Task) {
+        let current = self.plan.current_attempt(task).cloned();
+        if let Some(mut attempt) = current.filter(|attempt| attempt.state.open()) {
+            attempt.recall = attempt.state == AttemptState::Open;
+            attempt.state = AttemptState::Stopped;
+            self.put_attempt(attempt);
+        }
+    }
+}
+
+/// Tells whether a report may be accepted: it claims success, wholly or in part, and no check failed.
+pub fn acceptable(attempt: &Attempt) -> bool {
+    let claimed = attempt
+        .report
+        .as_ref()
+        .is_some_and(|report| report.status != ReportStatus::Failed);
+    claimed && attempt.checks.iter().flatten().all(|check| check.passed)
+}
+
+fn evidence(attempt: &Attempt) -> Evidence {
+    let checks = attempt.checks.as_deref().unwrap_or_default();
+    let line = |check: &CheckResult| match check.exit {
+        Some(code) => format!("{}: exit {code}", check.name),
+        None => format!("{}: killed", check.name),
+    };
+    Evidence {
+        verified: !checks.is_empty(),
+        facts: checks.iter().map(line).collect(),
+    }
+}

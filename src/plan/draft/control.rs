@@ -1,0 +1,561 @@
+//! Operations on the plan as a whole: running, pausing, ending, asking the model, replanning; and the plain states that
+//! callers without a daemon set.
+
+use super::{Draft, Refusal};
+use crate::plan::event::Event;
+use crate::plan::model::{
+    About, Ask, AskId, EndCommand, Head, PlanStatus, Policy, Question, QuestionId, Replan,
+    SessionId, Subject, Task, TaskId, TaskStatus,
+};
+use crate::plan::state::Row;
+
+impl Draft<'_> {
+    /// Tells of the new plan in its first change.
+    pub fn created(&mut self) {
+        let goal = self.plan.head().goal.clone();
+        self.change_head(|_| {});
+        self.tell(Event::Created { goal });
+    }
+
+    /// Changes what is said of the plan: its name and description.
+    pub fn describe(&mut self, change: impl FnOnce(&mut Head)) {
+        self.change_head(change);
+    }
+
+    /// Sets the plan running under a policy and in a workspace; a running plan only gets those. Returns whether anything
+    /// changed.
+    ///
+    /// # Errors
+    /// The plan has ended.
+    pub fn start(&mut self, policy: Policy, workspace: &str) -> Result<bool, Refusal> {
+        self.not_settled()?;
+        let head = self.plan.head();
+        if head.status == PlanStatus::Running
+            && head.policy == policy
+            && head.workspace == workspace
+        {
+            return Ok(false);
+        }
+        if head.status != PlanStatus::Running {
+            self.tell(Event::Started);
+        }
+        self.change_head(|head| {
+            head.status = PlanStatus::Running;
+            head.policy = policy;
+            workspace.clone_into(&mut head.workspace);
+        });
+        Ok(true)
+    }
+
+    /// Lets nothing new start. What runs goes on.
+    ///
+    /// # Errors
+    /// The plan has ended.
+    pub fn pause(&mut self, reason: &str) -> Result<(), Refusal> {
+        self.not_settled()?;
+        self.tell(Event::Paused {
+            reason: reason.to_owned(),
+        });
+        self.change_head(|head| head.status = PlanStatus::Paused(reason.to_owned()));
+        Ok(())
+    }
+
+    /// Lets a paused plan go on.
+    ///
+    /// # Errors
+    /// The plan is not paused.
+    pub fn resume(&mut self) -> Result<(), Refusal> {
+        if !matches!(self.plan.status(), PlanStatus::Paused(_)) {
+            return Err(Refusal::PlanIs(self.plan.status().clone()));
+        }
+        self.tell(Event::Resumed);
+        self.change_head(|head| head.status = PlanStatus::Running);
+        Ok(())
+    }
+
+    /// Puts a plan that has only its goal back to idle: nobody carries it out.
+    ///
+    /// # Errors
+    /// The plan has ended or has tasks.
+    pub fn set_idle(&mut self) -> Result<(), Refusal> {
+        self.not_settled()?;
+        if self.plan.counts().total() > 0 {
+            return Err(Refusal::PlanIs(self.plan.status().clone()));
+        }
+        self.change_head(|head| head.status = PlanStatus::Idle);
+        Ok(())
+    }
+
+    /// Ends the plan without reaching its goal. Open attempts are stopped, open questions closed.
+    ///
+    /// # Errors
+    /// The plan has ended.
+    pub fn abandon(&mut self, reason: &str) -> Result<(), Refusal> {
+        self.not_settled()?;
+        let running: Vec<Task> = self.plan.in_progress().cloned().collect();
+        for task in running {
+            self.stop_attempt(&task);
+        }
+        let outcome = format!("Ended early: {reason}");
+        self.end(PlanStatus::Abandoned, &outcome);
+        Ok(())
+    }
+
+    /// Ends a plan whose tasks are all settled: completed, or failed if a task is.
+    ///
+    /// # Errors
+    /// A task is not settled, there is none, or the plan has ended.
+    pub fn settle(&mut self, outcome: &str) -> Result<(), Refusal> {
+        self.not_settled()?;
+        let counts = self.plan.counts();
+        if counts.total() == 0 || counts.settled() < counts.total() {
+            return Err(Refusal::PlanIs(self.plan.status().clone()));
+        }
+        let status = if counts.failed > 0 {
+            PlanStatus::Failed
+        } else {
+            PlanStatus::Completed
+        };
+        self.end(status, outcome);
+        Ok(())
+    }
+
+    fn end(&mut self, status: PlanStatus, outcome: &str) {
+        let now = self.now;
+        self.close_questions("the plan has ended", |_| true);
+        self.tell(Event::Settled {
+            status: status.as_str().to_owned(),
+            outcome: outcome.to_owned(),
+        });
+        self.change_head(|head| {
+            head.status = status;
+            head.outcome = Some(outcome.to_owned());
+            head.finished_at = Some(now);
+            head.replan = None;
+        });
+    }
+
+    /// Leaves a task out, whatever it waits for. A running attempt is stopped.
+    ///
+    /// # Errors
+    /// The task is completed or skipped, or the plan has ended.
+    pub fn skip_task(&mut self, id: TaskId, reason: &str) -> Result<(), Refusal> {
+        self.not_settled()?;
+        let mut task = self.task(id)?;
+        if task.status.satisfies() {
+            return Err(Refusal::NotEditable {
+                task: id,
+                status: task.status,
+            });
+        }
+        self.stop_attempt(&task);
+        self.close_questions("the task was skipped", |question| question.task == Some(id));
+        task.status = TaskStatus::Skipped;
+        task.result = Some(reason.to_owned());
+        task.finished_at = Some(self.now);
+        self.tell(Event::Skipped {
+            task: id,
+            reason: reason.to_owned(),
+        });
+        self.put_task(task);
+        Ok(())
+    }
+
+    /// Takes a task in hand without a command, for callers who do it themselves.
+    ///
+    /// # Errors
+    /// The task is not ready, or a daemon carries the plan out.
+    pub fn start_task(&mut self, id: TaskId) -> Result<(), Refusal> {
+        self.by_hand()?;
+        let mut task = self.task(id)?;
+        if task.status != TaskStatus::Pending {
+            return Err(Refusal::NotEditable {
+                task: id,
+                status: task.status,
+            });
+        }
+        if !self.plan.is_ready(&task) {
+            return Err(Refusal::NotReady {
+                task: id,
+                waits_for: self.plan.unmet(&task),
+            });
+        }
+        task.status = TaskStatus::InProgress;
+        task.started_at = task.started_at.or(Some(self.now));
+        task.attempts += 1;
+        self.tell(Event::TaskStarted { task: id });
+        self.put_task(task);
+        Ok(())
+    }
+
+    /// Completes a task without a command.
+    ///
+    /// # Errors
+    /// The task is not in progress, or a daemon carries the plan out.
+    pub fn complete_task(&mut self, id: TaskId, result: &str) -> Result<(), Refusal> {
+        self.by_hand()?;
+        let mut task = self.under_way(id)?;
+        task.status = TaskStatus::Completed;
+        task.result = Some(result.to_owned());
+        task.failures = 0;
+        task.finished_at = Some(self.now);
+        self.tell(Event::Completed {
+            task: id,
+            verified: false,
+        });
+        self.put_task(task);
+        Ok(())
+    }
+
+    /// Records a failure of a task without a command: pending again, or failed when it may not be retried or has failed as
+    /// often as the policy allows. Returns whether it will be retried.
+    ///
+    /// # Errors
+    /// The task is not in progress, or a daemon carries the plan out.
+    pub fn fail_task(&mut self, id: TaskId, error: &str, retry: bool) -> Result<bool, Refusal> {
+        self.by_hand()?;
+        let mut task = self.under_way(id)?;
+        task.failures += 1;
+        let again = retry && task.failures < self.plan.head().policy.max_attempts;
+        task.status = if again {
+            TaskStatus::Pending
+        } else {
+            TaskStatus::Failed
+        };
+        task.result = Some(error.to_owned());
+        if !again {
+            task.finished_at = Some(self.now);
+            self.tell(Event::Failed {
+                task: id,
+                reason: error.to_owned(),
+            });
+        }
+        self.put_task(task);
+        Ok(again)
+    }
+
+    fn by_hand(&self) -> Result<(), Refusal> {
+        self.not_settled()?;
+        let head = self.plan.head();
+        if head.owner == super::super::DAEMON && head.status != PlanStatus::Idle {
+            return Err(Refusal::PlanIs(head.status.clone()));
+        }
+        Ok(())
+    }
+
+    fn under_way(&self, id: TaskId) -> Result<Task, Refusal> {
+        let task = self.task(id)?;
+        if task.status != TaskStatus::InProgress {
+            return Err(Refusal::NotEditable {
+                task: id,
+                status: task.status,
+            });
+        }
+        Ok(task)
+    }
+
+    /// Makes every task pending again and the plan idle. Returns how many tasks there are.
+    ///
+    /// # Errors
+    /// A daemon carries the plan out.
+    pub fn reset(&mut self) -> Result<usize, Refusal> {
+        let head = self.plan.head();
+        if head.owner == super::super::DAEMON
+            && !head.status.settled()
+            && head.status != PlanStatus::Idle
+        {
+            return Err(Refusal::PlanIs(head.status.clone()));
+        }
+        let tasks: Vec<Task> = self.plan.tasks().cloned().collect();
+        let total = tasks.len();
+        for mut task in tasks {
+            self.stop_attempt(&task);
+            task.status = TaskStatus::Pending;
+            task.result = None;
+            task.evidence = None;
+            task.current = None;
+            task.attempts = 0;
+            task.failures = 0;
+            task.note = None;
+            task.not_before = None;
+            task.started_at = None;
+            task.finished_at = None;
+            self.put_task(task);
+        }
+        self.close_questions("the plan was reset", |_| true);
+        self.tell(Event::Reset);
+        self.change_head(|head| {
+            head.status = PlanStatus::Idle;
+            head.replan = None;
+            head.audited = None;
+            head.outcome = None;
+            head.finished_at = None;
+        });
+        Ok(total)
+    }
+
+    /// Counts a call of the model before it is made, and returns under which id.
+    ///
+    /// # Errors
+    /// The plan has ended, or the same question has failed for good.
+    pub fn begin_ask(&mut self, subject: &Subject) -> Result<AskId, Refusal> {
+        self.not_settled()?;
+        let open = self
+            .plan
+            .open_asks()
+            .find(|ask| ask.subject == *subject && ask.error.is_none())
+            .cloned();
+        let mut ask = open.unwrap_or_else(|| Ask {
+            id: AskId::new(format!("{}-{}", word(subject), self.plan.ask_count() + 1)),
+            subject: subject.clone(),
+            asked: self.now,
+            calls: 0,
+            error: None,
+            answer: None,
+            answered: None,
+            input_tokens: 0,
+            output_tokens: 0,
+        });
+        ask.calls += 1;
+        let id = ask.id.clone();
+        self.tell(Event::Asking {
+            subject: subject.clone(),
+            calls: ask.calls,
+        });
+        self.put(Row::Ask(ask));
+        self.change_head(|head| head.usage.llm_calls += 1);
+        Ok(id)
+    }
+
+    /// Records what a question to the model used, beyond the call already counted.
+    ///
+    /// # Errors
+    /// Nothing was asked under that id.
+    pub fn count_ask(
+        &mut self,
+        id: &AskId,
+        calls: u32,
+        input: u64,
+        output: u64,
+    ) -> Result<(), Refusal> {
+        let mut ask = self.open_ask(id)?;
+        let more = calls.saturating_sub(1);
+        ask.calls += more;
+        ask.input_tokens += input;
+        ask.output_tokens += output;
+        self.put(Row::Ask(ask));
+        self.change_head(|head| {
+            head.usage.llm_calls += u64::from(more);
+            head.usage.llm_input_tokens += input;
+            head.usage.llm_output_tokens += output;
+        });
+        Ok(())
+    }
+
+    /// Closes a question to the model with its answer; the effect belongs into the same change.
+    ///
+    /// # Errors
+    /// Nothing was asked under that id, or it has its answer.
+    pub fn answered_ask(&mut self, id: &AskId, raw: &str) -> Result<(), Refusal> {
+        let mut ask = self.open_ask(id)?;
+        ask.answer = Some(raw.to_owned());
+        ask.answered = Some(self.now);
+        self.put(Row::Ask(ask));
+        Ok(())
+    }
+
+    /// Records that the model did not answer usably; asks a human where the plan cannot go on without.
+    ///
+    /// # Errors
+    /// Nothing was asked under that id, or it has its answer.
+    pub fn failed_ask(
+        &mut self,
+        id: &AskId,
+        error: &str,
+        question: QuestionId,
+    ) -> Result<(), Refusal> {
+        let mut ask = self.open_ask(id)?;
+        let subject = ask.subject.clone();
+        self.tell(Event::ModelFailed {
+            subject: subject.clone(),
+            error: error.to_owned(),
+        });
+        ask.error = Some(error.to_owned());
+        self.put(Row::Ask(ask));
+        match &subject {
+            Subject::Summary => self.answered_ask(id, ""),
+            Subject::Plan if self.plan.counts().total() == 0 => {
+                self.answered_ask(id, "")?;
+                self.set_idle()
+            }
+            subject => {
+                let task = match subject {
+                    Subject::Judge(command) => {
+                        self.plan.attempt(command).map(|attempt| attempt.task)
+                    }
+                    _ => None,
+                };
+                let what = word(subject);
+                let reason = format!("the model gave no usable answer ({what}): {error}");
+                self.ask_about(
+                    question,
+                    About::Model,
+                    task,
+                    Some((id.clone(), subject.clone())),
+                    &reason,
+                )
+            }
+        }
+    }
+
+    /// Puts a question whose answer the plan refused in the state of one that failed.
+    ///
+    /// # Errors
+    /// Nothing was asked under that id.
+    pub fn refused_ask(
+        &mut self,
+        id: &AskId,
+        reason: &str,
+        question: QuestionId,
+    ) -> Result<(), Refusal> {
+        let mut ask = self.plan.ask(id).cloned().ok_or(Refusal::UnknownAsk)?;
+        ask.answered = None;
+        self.put(Row::Ask(ask));
+        self.failed_ask(id, reason, question)
+    }
+
+    fn open_ask(&self, id: &AskId) -> Result<Ask, Refusal> {
+        self.plan
+            .ask(id)
+            .filter(|ask| ask.answered.is_none())
+            .cloned()
+            .ok_or(Refusal::UnknownAsk)
+    }
+
+    /// Lets the question to the model that a human was asked about be put again.
+    pub(super) fn revive_ask(&mut self, question: &Question) {
+        if let Some(mut ask) = question
+            .ask
+            .as_ref()
+            .and_then(|id| self.plan.ask(id))
+            .cloned()
+        {
+            ask.error = None;
+            self.put(Row::Ask(ask));
+        }
+    }
+
+    /// Closes the question to the model that a human has settled otherwise.
+    pub(super) fn drop_ask(&mut self, question: &Question) {
+        if let Some(mut ask) = question
+            .ask
+            .as_ref()
+            .and_then(|id| self.plan.ask(id))
+            .cloned()
+        {
+            ask.answered = Some(self.now);
+            self.put(Row::Ask(ask));
+        }
+    }
+
+    /// Opens a replan, or asks a human when the policy allows no more.
+    pub(super) fn want_replan(
+        &mut self,
+        task: Option<TaskId>,
+        why: &str,
+        question: QuestionId,
+    ) -> Result<(), Refusal> {
+        let head = self.plan.head();
+        if head.replans >= head.policy.max_replans + head.extra_replans {
+            let reason = format!(
+                "the plan was changed {} times already; now: {why}",
+                head.replans
+            );
+            return self.ask(question, About::Replans, task, &reason);
+        }
+        if let Some(id) = task {
+            self.set_pending(id, "")?;
+            let mut task = self.task(id)?;
+            task.note = Some(why.to_owned());
+            self.put_task(task);
+        }
+        self.open_replan(Replan {
+            task,
+            why: why.to_owned(),
+        });
+        Ok(())
+    }
+
+    /// Opens a replan; one that is open already gets the new reason as well.
+    pub(super) fn open_replan(&mut self, replan: Replan) {
+        self.tell(Event::Replanning {
+            reason: replan.why.clone(),
+        });
+        self.change_head(|head| match &mut head.replan {
+            Some(open) => {
+                open.why.push('\n');
+                open.why.push_str(&replan.why);
+                open.task = open.task.or(replan.task);
+            }
+            None => {
+                head.replans += 1;
+                head.replan = Some(replan);
+            }
+        });
+    }
+
+    /// Records what the audit of the goal found. Not met: the missing tasks are added, or a human is asked when the plan was
+    /// changed as often as the policy allows.
+    ///
+    /// # Errors
+    /// As [`Draft::add_tasks`].
+    pub fn audited(
+        &mut self,
+        reason: &str,
+        missing: Option<Vec<super::super::NewTask>>,
+        question: QuestionId,
+    ) -> Result<(), Refusal> {
+        self.tell(Event::Audited {
+            met: missing.is_none(),
+            reason: reason.to_owned(),
+        });
+        let Some(missing) = missing.filter(|tasks| !tasks.is_empty()) else {
+            self.change_head(|head| head.audited = Some(reason.to_owned()));
+            return Ok(());
+        };
+        let head = self.plan.head();
+        if head.replans >= head.policy.max_replans + head.extra_replans {
+            let reason = format!(
+                "the goal is not met, and the plan was changed {} times already: {reason}",
+                head.replans
+            );
+            return self.ask(question, About::Replans, None, &reason);
+        }
+        self.change_head(|head| head.replans += 1);
+        self.add_tasks(missing, None)?;
+        Ok(())
+    }
+
+    /// Ends an agent's session by a command that tells the agent to forget it.
+    pub fn end_session(&mut self, id: &SessionId, command: EndCommand) {
+        if let Some(mut session) = self
+            .plan
+            .session(id)
+            .filter(|session| session.end.is_none())
+            .cloned()
+        {
+            session.end = Some(command);
+            self.put(Row::Session(session));
+        }
+    }
+}
+
+fn word(subject: &Subject) -> &'static str {
+    match subject {
+        Subject::Plan => "plan",
+        Subject::Judge(_) => "judge",
+        Subject::Replan => "replan",
+        Subject::Audit => "audit",
+        Subject::Summary => "summary",
+    }
+}

@@ -1,0 +1,310 @@
+//! Operations around the human: asking, answering, carrying the answer out.
+
+use super::attempt::acceptable;
+use super::{Draft, Refusal};
+use crate::plan::event::Event;
+use crate::plan::model::{
+    About, Answer, AskId, Choice, Question, QuestionId, Replan, Review, Subject, Task, TaskId,
+    TaskStatus,
+};
+use crate::plan::state::Row;
+
+impl Draft<'_> {
+    /// Asks a human. A question about the same matter that is still open is not asked again.
+    ///
+    /// # Errors
+    /// The plan has ended.
+    pub fn ask(
+        &mut self,
+        id: QuestionId,
+        about: About,
+        task: Option<TaskId>,
+        reason: &str,
+    ) -> Result<(), Refusal> {
+        self.ask_about(id, about, task, None, reason)
+    }
+
+    pub(super) fn ask_about(
+        &mut self,
+        id: QuestionId,
+        about: About,
+        task: Option<TaskId>,
+        subject: Option<(AskId, Subject)>,
+        reason: &str,
+    ) -> Result<(), Refusal> {
+        self.not_settled()?;
+        let ask = subject.as_ref().map(|(ask, _)| ask.clone());
+        if self
+            .plan
+            .open_questions()
+            .any(|open| open.about == about && open.task == task && open.ask == ask)
+        {
+            return Ok(());
+        }
+        let choices = self.choices(about, task, subject.map(|(_, subject)| subject).as_ref());
+        self.tell(Event::Asked {
+            question: id.clone(),
+            task,
+            reason: reason.to_owned(),
+            choices: choices.clone(),
+        });
+        self.put(Row::Question(Question {
+            id,
+            about,
+            task,
+            ask,
+            reason: reason.to_owned(),
+            choices,
+            asked: self.now,
+            answer: None,
+            closed: None,
+        }));
+        Ok(())
+    }
+
+    /// Returns what may be answered, as the plan stands.
+    fn choices(
+        &self,
+        about: About,
+        task: Option<TaskId>,
+        subject: Option<&Subject>,
+    ) -> Vec<Choice> {
+        let accept = task
+            .and_then(|id| self.plan.task(id))
+            .and_then(|task| self.plan.current_attempt(task))
+            .is_some_and(acceptable);
+        let model = self.plan.head().policy.model;
+        let offered: &[Choice] = match about {
+            About::Review => &[Choice::Approve, Choice::Replan, Choice::Abort],
+            About::Replans if task.is_none() => &[Choice::Approve, Choice::Replan, Choice::Abort],
+            About::Failures | About::Replans | About::Abort => &[
+                Choice::Accept,
+                Choice::Retry,
+                Choice::Skip,
+                Choice::Replan,
+                Choice::Abort,
+            ],
+            About::Unclaimed => &[Choice::Wait, Choice::Skip, Choice::Abort],
+            About::Agent => &[Choice::Reply, Choice::Skip, Choice::Abort],
+            About::Model => match subject {
+                Some(Subject::Judge(_)) => {
+                    &[Choice::Accept, Choice::Retry, Choice::Skip, Choice::Abort]
+                }
+                Some(Subject::Audit) => &[Choice::Approve, Choice::Retry, Choice::Abort],
+                _ => &[Choice::Retry, Choice::Abort],
+            },
+            About::Stuck => &[Choice::Retry, Choice::Skip, Choice::Replan, Choice::Abort],
+        };
+        let possible = |choice: &Choice| match choice {
+            Choice::Accept => accept,
+            Choice::Replan => model,
+            _ => true,
+        };
+        offered.iter().copied().filter(possible).collect()
+    }
+
+    /// Takes the answer to a question and carries it out. The first answer wins.
+    ///
+    /// # Errors
+    /// No such question, answered or closed before, a choice that is not offered, a note that is missing.
+    pub fn answer(
+        &mut self,
+        id: &QuestionId,
+        choice: Choice,
+        note: &str,
+        by: &str,
+    ) -> Result<(), Refusal> {
+        let mut question = self
+            .plan
+            .question(id)
+            .cloned()
+            .ok_or_else(|| Refusal::UnknownQuestion(id.clone()))?;
+        if let Some(answer) = &question.answer {
+            return Err(Refusal::AlreadyAnswered {
+                question: id.clone(),
+                choice: answer.choice,
+                by: answer.by.clone(),
+            });
+        }
+        if let Some(reason) = &question.closed {
+            return Err(Refusal::QuestionClosed {
+                question: id.clone(),
+                reason: reason.clone(),
+            });
+        }
+        if !question.choices.contains(&choice) {
+            return Err(Refusal::NotOffered {
+                choice,
+                offered: question.choices,
+            });
+        }
+        let note = note.trim();
+        if choice == Choice::Reply && note.is_empty() {
+            return Err(Refusal::NoNote);
+        }
+        question.answer = Some(Answer {
+            choice,
+            note: note.to_owned(),
+            by: by.to_owned(),
+            at: self.now,
+        });
+        self.tell(Event::Answered {
+            question: id.clone(),
+            choice,
+            note: note.to_owned(),
+            by: by.to_owned(),
+        });
+        self.put(Row::Question(question.clone()));
+        self.carry_out(&question, choice, note)
+    }
+
+    fn carry_out(
+        &mut self,
+        question: &Question,
+        choice: Choice,
+        note: &str,
+    ) -> Result<(), Refusal> {
+        match (choice, question.task) {
+            (Choice::Approve, _) if question.about == About::Review => {
+                self.change_head(|head| head.review = Review::Approved);
+                Ok(())
+            }
+            (Choice::Approve, _) => {
+                self.drop_ask(question);
+                let audited = if note.is_empty() {
+                    "taken as met by a person"
+                } else {
+                    note
+                };
+                self.change_head(|head| head.audited = Some(audited.to_owned()));
+                Ok(())
+            }
+            (Choice::Abort, _) => {
+                let reason = if note.is_empty() {
+                    "ended by a person"
+                } else {
+                    note
+                };
+                self.abandon(reason)
+            }
+            (Choice::Replan, task) => {
+                let why = if note.is_empty() {
+                    question.reason.clone()
+                } else {
+                    format!("{}\nThe person says: {note}", question.reason)
+                };
+                if let Some(task) = task {
+                    self.set_pending(task, note)?;
+                }
+                self.change_head(|head| head.extra_replans += 1);
+                self.open_replan(Replan { task, why });
+                Ok(())
+            }
+            (Choice::Retry, _) if question.about == About::Model => {
+                self.revive_ask(question);
+                Ok(())
+            }
+            (Choice::Retry, Some(task)) => self.set_pending(task, note),
+            (Choice::Retry, None) => {
+                for task in self.failed_tasks() {
+                    self.reopen_task(task, note)?;
+                }
+                Ok(())
+            }
+            (Choice::Skip, Some(task)) => {
+                self.drop_ask(question);
+                self.skip_task(task, &skip_reason(note))
+            }
+            (Choice::Skip, None) => {
+                for task in self.failed_tasks() {
+                    self.skip_task(task, &skip_reason(note))?;
+                }
+                Ok(())
+            }
+            (Choice::Accept, Some(task)) => {
+                self.drop_ask(question);
+                self.accept_as_is(task, note)
+            }
+            (Choice::Wait, Some(task)) => {
+                let current = self.task(task)?.current;
+                if let Some(mut attempt) = current.and_then(|id| self.plan.attempt(&id).cloned()) {
+                    attempt.waiting_since = self.now;
+                    self.put_attempt(attempt);
+                }
+                Ok(())
+            }
+            (Choice::Reply, Some(task)) => {
+                let mut task = self.task(task)?;
+                task.note = Some(note.to_owned());
+                self.put_task(task);
+                Ok(())
+            }
+            (Choice::Accept | Choice::Wait | Choice::Reply, None) => Err(Refusal::NotOffered {
+                choice,
+                offered: question.choices.clone(),
+            }),
+        }
+    }
+
+    fn failed_tasks(&self) -> Vec<TaskId> {
+        self.plan
+            .tasks()
+            .filter(|task| task.status == TaskStatus::Failed)
+            .map(|task| task.number)
+            .collect()
+    }
+
+    /// Makes a task pending again, with a new row of attempts; a person's note is added to what the next attempt is told.
+    pub(super) fn set_pending(&mut self, id: TaskId, note: &str) -> Result<(), Refusal> {
+        let mut task = self.task(id)?;
+        if task.status.settled() {
+            return Err(Refusal::NotEditable {
+                task: id,
+                status: task.status,
+            });
+        }
+        renew(&mut task, note);
+        self.put_task(task);
+        Ok(())
+    }
+
+    /// Makes a failed task pending again.
+    ///
+    /// # Errors
+    /// The task has not failed, or the plan has ended.
+    pub fn reopen_task(&mut self, id: TaskId, note: &str) -> Result<(), Refusal> {
+        self.not_settled()?;
+        let mut task = self.task(id)?;
+        if task.status != TaskStatus::Failed {
+            return Err(Refusal::NotEditable {
+                task: id,
+                status: task.status,
+            });
+        }
+        renew(&mut task, note);
+        task.finished_at = None;
+        self.tell(Event::Reopened { task: id });
+        self.put_task(task);
+        Ok(())
+    }
+}
+
+fn renew(task: &mut Task, note: &str) {
+    task.status = TaskStatus::Pending;
+    task.failures = 0;
+    if !note.is_empty() {
+        let person = format!("A person says: {note}");
+        task.note = Some(match task.note.take() {
+            Some(before) => format!("{before}\n\n{person}"),
+            None => person,
+        });
+    }
+}
+
+fn skip_reason(note: &str) -> String {
+    if note.is_empty() {
+        "skipped by a person".to_owned()
+    } else {
+        note.to_owned()
+    }
+}

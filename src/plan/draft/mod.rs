@@ -1,0 +1,264 @@
+//! The only thing that changes a plan. Operations are grouped by subject in the files beside this one. Each checks
+//! before it writes; what a refused change had already written is undone by its owner (see [`Draft::undo`]).
+
+mod attempt;
+mod control;
+mod human;
+mod shape;
+
+use std::collections::BTreeSet;
+
+use super::event::Event;
+use super::model::{
+    Attempt, Choice, CommandId, Head, PlanStatus, Question, QuestionId, Task, TaskId, TaskStatus,
+    Time,
+};
+use super::state::{Plan, Row, RowKey};
+
+pub use attempt::{Issue, Taken, acceptable};
+
+/// Why the core does not do what was asked. Nothing has changed then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("there is no task `{0}`")]
+    UnknownTask(String),
+    #[error("task `{task}` depends on `{dependency}`, which does not exist")]
+    UnknownDependency { task: String, dependency: String },
+    #[error("the dependencies form a cycle: {}", way(.0))]
+    Cycle(Vec<TaskId>),
+    #[error("the key `{0}` is taken by another task")]
+    KeyTaken(String),
+    #[error("a key has 1 to 128 printable characters without `/` and `\\`, not `{0}`")]
+    BadKey(String),
+    #[error("a task needs a name")]
+    NoName,
+    #[error("a plan needs at least one task")]
+    NoTasks,
+    #[error("task `{task}` is {}", .status.as_str())]
+    NotEditable { task: TaskId, status: TaskStatus },
+    #[error("task `{task}` is needed by {}", list(.dependants))]
+    HasDependants {
+        task: TaskId,
+        dependants: Vec<TaskId>,
+    },
+    #[error("task `{task}` waits for {}", list(.waits_for))]
+    NotReady {
+        task: TaskId,
+        waits_for: Vec<TaskId>,
+    },
+    #[error("an agent works on task `{0}`")]
+    Busy(TaskId),
+    #[error("a human is asked about task `{0}`")]
+    Asking(TaskId),
+    #[error("the plan is {}", .0.as_str())]
+    PlanIs(PlanStatus),
+    #[error("the rest of the plan is being changed")]
+    Replanning,
+    #[error("there is no command `{0}`")]
+    UnknownCommand(CommandId),
+    #[error("command `{0}` awaits no such thing any more")]
+    NotAwaited(CommandId),
+    #[error("`next` needs a report of SUCCESS or PARTIAL_SUCCESS and no failing check")]
+    NotAcceptable,
+    #[error("there is no question `{0}`")]
+    UnknownQuestion(QuestionId),
+    #[error("question `{question}` is answered already: {}{}", .choice.as_str(), said_by(.by))]
+    AlreadyAnswered {
+        question: QuestionId,
+        choice: Choice,
+        by: String,
+    },
+    #[error("question `{question}` needs no answer any more: {reason}")]
+    QuestionClosed {
+        question: QuestionId,
+        reason: String,
+    },
+    #[error("`{}` is not offered; choose one of: {}", .choice.as_str(), words(.offered))]
+    NotOffered {
+        choice: Choice,
+        offered: Vec<Choice>,
+    },
+    #[error("the answer needs a note")]
+    NoNote,
+    #[error("nothing was asked of the model under that id")]
+    UnknownAsk,
+    #[error("the plan has changed since it was shown")]
+    Outdated,
+}
+
+fn list(tasks: &[TaskId]) -> String {
+    tasks
+        .iter()
+        .map(|task| format!("`{task}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn way(tasks: &[TaskId]) -> String {
+    tasks
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(" → ")
+}
+
+fn words(choices: &[Choice]) -> String {
+    choices
+        .iter()
+        .map(|choice| choice.as_str())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn said_by(by: &str) -> String {
+    if by.is_empty() {
+        String::new()
+    } else {
+        format!(" (by {by})")
+    }
+}
+
+/// What a change did: the rows as they became, and the events to tell of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Delta {
+    pub rows: Vec<Row>,
+    pub events: Vec<Event>,
+}
+
+/// A change in the making. Every operation either does all of its work or returns a [`Refusal`].
+#[derive(Debug)]
+pub struct Draft<'a> {
+    plan: &'a mut Plan,
+    now: Time,
+    undo: Vec<(RowKey, Option<Row>)>,
+    events: Vec<Event>,
+}
+
+impl<'a> Draft<'a> {
+    /// Begins a change of the plan at a moment.
+    pub fn new(plan: &'a mut Plan, now: Time) -> Self {
+        Self {
+            plan,
+            now,
+            undo: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// Returns the plan with what has been changed so far.
+    pub fn plan(&self) -> &Plan {
+        self.plan
+    }
+
+    /// Returns the moment of the change.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Ends the change and returns what it did; nothing if no row was written.
+    pub fn finish(self) -> Delta {
+        let keys: BTreeSet<&RowKey> = self.undo.iter().map(|(key, _)| key).collect();
+        let rows = keys
+            .into_iter()
+            .filter_map(|key| self.plan.row(key))
+            .collect();
+        Delta {
+            rows,
+            events: self.events,
+        }
+    }
+
+    /// Puts every row back as it was.
+    pub fn undo(mut self) {
+        self.back_to(0, 0);
+    }
+
+    /// Carries out a part of the change that may be refused without the rest: all of the part or nothing of it.
+    ///
+    /// # Errors
+    /// What the part refuses.
+    pub fn part<T>(
+        &mut self,
+        part: impl FnOnce(&mut Self) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let (rows, events) = (self.undo.len(), self.events.len());
+        part(self).inspect_err(|_| self.back_to(rows, events))
+    }
+
+    fn back_to(&mut self, rows: usize, events: usize) {
+        for (key, old) in self.undo.drain(rows..).rev() {
+            match old {
+                Some(row) => drop(self.plan.put(row)),
+                None => self.plan.take(&key),
+            }
+        }
+        self.events.truncate(events);
+    }
+
+    fn put(&mut self, row: Row) {
+        let key = row.key();
+        let old = self.plan.put(row);
+        self.undo.push((key, old));
+    }
+
+    fn put_task(&mut self, task: Task) {
+        self.put(Row::Task(Box::new(task)));
+    }
+
+    fn put_attempt(&mut self, attempt: Attempt) {
+        self.put(Row::Attempt(Box::new(attempt)));
+    }
+
+    fn change_head(&mut self, change: impl FnOnce(&mut Head)) {
+        let mut head = self.plan.head().clone();
+        change(&mut head);
+        self.put(Row::Head(Box::new(head)));
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    fn task(&self, id: TaskId) -> Result<Task, Refusal> {
+        self.plan
+            .task(id)
+            .cloned()
+            .ok_or_else(|| Refusal::UnknownTask(id.to_string()))
+    }
+
+    fn attempt(&self, id: &CommandId) -> Result<Attempt, Refusal> {
+        self.plan
+            .attempt(id)
+            .cloned()
+            .ok_or_else(|| Refusal::UnknownCommand(id.clone()))
+    }
+
+    fn not_settled(&self) -> Result<(), Refusal> {
+        if self.plan.status().settled() {
+            return Err(Refusal::PlanIs(self.plan.status().clone()));
+        }
+        Ok(())
+    }
+
+    fn close_question(&mut self, mut question: Question, reason: &str) {
+        question.closed = Some(reason.to_owned());
+        self.tell(Event::QuestionClosed {
+            question: question.id.clone(),
+            reason: reason.to_owned(),
+        });
+        self.put(Row::Question(question));
+    }
+
+    /// Closes the open questions that `which` picks.
+    fn close_questions(&mut self, reason: &str, which: impl Fn(&Question) -> bool) {
+        let questions: Vec<Question> = self
+            .plan
+            .open_questions()
+            .filter(|question| which(question))
+            .cloned()
+            .collect();
+        for question in questions {
+            self.close_question(question, reason);
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! Operations on the structure: tasks, their order and their dependencies.
+
+use std::collections::BTreeMap;
+
+use super::{Draft, Refusal};
+use crate::plan::event::Event;
+use crate::plan::graph::find_cycle;
+use crate::plan::model::{Edit, NewTask, Task, TaskChanges, TaskId, TaskRef, TaskStatus};
+
+/// Room between neighbours: twenty tasks fit one after the other into the same gap before positions are laid anew.
+const GAP: i64 = 1 << 20;
+
+impl Draft<'_> {
+    /// Adds tasks behind `after`, or at the end, and returns their numbers in the order of the list.
+    ///
+    /// # Errors
+    /// An unknown dependency, a cycle, a key that is taken or badly formed, no name.
+    pub fn add_tasks(
+        &mut self,
+        tasks: Vec<NewTask>,
+        after: Option<TaskId>,
+    ) -> Result<Vec<TaskId>, Refusal> {
+        self.not_settled()?;
+        if let Some(after) = after {
+            self.task(after)?;
+        }
+        let first = self.plan.head().next_task;
+        let numbers: Vec<TaskId> = (first..).take(tasks.len()).map(TaskId).collect();
+        let keys: Vec<String> = tasks
+            .iter()
+            .zip(&numbers)
+            .map(|(task, number)| task.key.clone().unwrap_or_else(|| number.to_string()))
+            .collect();
+        let names = self.names(&keys, &numbers)?;
+        let mut positions = self.room(after, tasks.len());
+        let mut added = Vec::with_capacity(tasks.len());
+        for ((task, number), key) in tasks.into_iter().zip(&numbers).zip(keys) {
+            let name = task.name.trim().to_owned();
+            if name.is_empty() {
+                return Err(Refusal::NoName);
+            }
+            let dependencies = self.resolve(&key, &task.dependencies, &names, &numbers)?;
+            added.push(Task {
+                number: *number,
+                key,
+                position: positions.next().unwrap_or(i64::MAX),
+                step: task.step,
+                name,
+                description: task.description,
+                constraints: task.constraints,
+                expected_outcome: task.expected_outcome,
+                reasoning: task.reasoning,
+                assignee: task.assignee,
+                optional: task.optional,
+                dependencies,
+                checks: task.checks,
+                origin: task.origin,
+                status: if task.done {
+                    TaskStatus::Completed
+                } else {
+                    TaskStatus::Pending
+                },
+                result: task.done.then(|| "done before the plan began".to_owned()),
+                evidence: None,
+                current: None,
+                attempts: 0,
+                failures: 0,
+                note: None,
+                not_before: None,
+                removed: false,
+                created_at: self.now,
+                started_at: None,
+                finished_at: task.done.then_some(self.now),
+            });
+        }
+        let edges: BTreeMap<TaskId, &Task> = added.iter().map(|task| (task.number, task)).collect();
+        let next = |id: TaskId| {
+            edges
+                .get(&id)
+                .map(|task| task.dependencies.clone())
+                .unwrap_or_default()
+        };
+        if let Some(cycle) = find_cycle(numbers.iter().copied(), next) {
+            return Err(Refusal::Cycle(cycle));
+        }
+        for task in added {
+            self.tell(Event::Added {
+                task: task.number,
+                name: task.name.clone(),
+            });
+            self.put_task(task);
+        }
+        let count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+        self.change_head(|head| {
+            head.next_task = head.next_task.saturating_add(count);
+            head.revision += 1;
+        });
+        Ok(numbers)
+    }
+
+    /// Gives a goal its first tasks.
+    ///
+    /// # Errors
+    /// No tasks, or as [`Draft::add_tasks`].
+    pub fn make_tasks(&mut self, tasks: Vec<NewTask>) -> Result<Vec<TaskId>, Refusal> {
+        if tasks.is_empty() {
+            return Err(Refusal::NoTasks);
+        }
+        let told = self.events.len();
+        let numbers = self.add_tasks(tasks, None)?;
+        self.events.truncate(told);
+        self.tell(Event::Planned {
+            tasks: numbers.len(),
+        });
+        Ok(numbers)
+    }
+
+    /// Replaces every task by others, as long as none has been started.
+    ///
+    /// # Errors
+    /// A task that was started, or as [`Draft::make_tasks`].
+    pub fn replace_tasks(&mut self, tasks: Vec<NewTask>) -> Result<Vec<TaskId>, Refusal> {
+        let old: Vec<Task> = self.plan.tasks().cloned().collect();
+        if let Some(task) = old.iter().find(|task| task.attempts > 0) {
+            return Err(Refusal::NotEditable {
+                task: task.number,
+                status: task.status,
+            });
+        }
+        for mut task in old {
+            task.removed = true;
+            self.put_task(task);
+        }
+        self.make_tasks(tasks)
+    }
+
+    /// Changes a task that is pending and has no attempt under way.
+    ///
+    /// # Errors
+    /// A task that is running or settled, an unknown dependency, a cycle, no name.
+    pub fn update_task(&mut self, id: TaskId, changes: &TaskChanges) -> Result<(), Refusal> {
+        self.update_with(id, changes, &[])
+    }
+
+    fn update_with(
+        &mut self,
+        id: TaskId,
+        changes: &TaskChanges,
+        new: &[TaskId],
+    ) -> Result<(), Refusal> {
+        let mut task = self.editable(id)?;
+        if let Some(name) = &changes.name {
+            if name.trim().is_empty() {
+                return Err(Refusal::NoName);
+            }
+            name.trim().clone_into(&mut task.name);
+        }
+        let texts = [
+            (&mut task.description, &changes.description),
+            (&mut task.constraints, &changes.constraints),
+            (&mut task.expected_outcome, &changes.expected_outcome),
+            (&mut task.reasoning, &changes.reasoning),
+        ];
+        for (text, change) in texts {
+            if let Some(change) = change {
+                text.clone_from(change);
+            }
+        }
+        if let Some(assignee) = &changes.assignee {
+            task.assignee.clone_from(assignee);
+        }
+        if let Some(dependencies) = &changes.dependencies {
+            task.dependencies = self.resolve(&task.key, dependencies, &BTreeMap::new(), new)?;
+            let next = |node: TaskId| {
+                if node == id {
+                    task.dependencies.clone()
+                } else {
+                    self.plan
+                        .task(node)
+                        .map(|task| task.dependencies.clone())
+                        .unwrap_or_default()
+                }
+            };
+            if let Some(cycle) = find_cycle([id], next) {
+                return Err(Refusal::Cycle(cycle));
+            }
+        }
+        self.tell(Event::Updated { task: id });
+        self.put_task(task);
+        self.change_head(|head| head.revision += 1);
+        Ok(())
+    }
+
+    /// Takes a pending task out that no other task needs.
+    ///
+    /// # Errors
+    /// A task that is running or settled, or that others depend on.
+    pub fn remove_task(&mut self, id: TaskId) -> Result<(), Refusal> {
+        let mut task = self.editable(id)?;
+        let dependants: Vec<TaskId> = self.plan.dependants(id).map(|task| task.number).collect();
+        if !dependants.is_empty() {
+            return Err(Refusal::HasDependants {
+                task: id,
+                dependants,
+            });
+        }
+        task.removed = true;
+        self.put_task(task);
+        self.tell(Event::Removed { task: id });
+        self.change_head(|head| head.revision += 1);
+        Ok(())
+    }
+
+    /// Carries out the edits of a replan: all of them or none. What runs or is finished is not touched, tasks that were
+    /// added meanwhile stay.
+    ///
+    /// # Errors
+    /// No replan is open, or what the single edits refuse.
+    pub fn replan(&mut self, edits: &[Edit], reason: &str) -> Result<(), Refusal> {
+        let Some(open) = self.plan.head().replan.clone() else {
+            return Err(Refusal::NoTasks);
+        };
+        let new: Vec<NewTask> = edits
+            .iter()
+            .filter_map(|edit| {
+                if let Edit::Add(task) = edit {
+                    Some((**task).clone())
+                } else {
+                    None
+                }
+            })
+            .collect();
+        let told = self.events.len();
+        let added = self.add_tasks(new, open.task.filter(|id| self.plan.task(*id).is_some()))?;
+        let (mut updated, mut skipped) = (0, 0);
+        for edit in edits {
+            match edit {
+                Edit::Add(_) => {}
+                Edit::Update(id, changes) => {
+                    self.update_with(*id, changes, &added)?;
+                    updated += 1;
+                }
+                Edit::Skip(id, reason) => {
+                    self.editable(*id)?;
+                    let reason = if reason.trim().is_empty() {
+                        "replaced by replan"
+                    } else {
+                        reason
+                    };
+                    self.skip_task(*id, &format!("replaced by replan: {reason}"))?;
+                    skipped += 1;
+                }
+            }
+        }
+        self.events.truncate(told);
+        self.tell(Event::Replanned {
+            added: added.len(),
+            updated,
+            skipped,
+            reason: reason.to_owned(),
+        });
+        self.change_head(|head| head.replan = None);
+        Ok(())
+    }
+
+    /// Returns the task if its text and place may change: pending, and no attempt of it is under way.
+    pub(super) fn editable(&self, id: TaskId) -> Result<Task, Refusal> {
+        let task = self.task(id)?;
+        if task.status != TaskStatus::Pending {
+            return Err(Refusal::NotEditable {
+                task: id,
+                status: task.status,
+            });
+        }
+        Ok(task)
+    }
+
+    /// Maps the keys of new tasks to their numbers, after looking whether each may be used.
+    fn names(
+        &self,
+        keys: &[String],
+        numbers: &[TaskId],
+    ) -> Result<BTreeMap<String, TaskId>, Refusal> {
+        let mut names = BTreeMap::new();
+        for (key, number) in keys.iter().zip(numbers) {
+            if !valid_key(key) {
+                return Err(Refusal::BadKey(key.clone()));
+            }
+            if self.plan.task_by_key(key).is_some() || names.insert(key.clone(), *number).is_some()
+            {
+                return Err(Refusal::KeyTaken(key.clone()));
+            }
+        }
+        Ok(names)
+    }
+
+    fn resolve(
+        &self,
+        key: &str,
+        references: &[TaskRef],
+        names: &BTreeMap<String, TaskId>,
+        new: &[TaskId],
+    ) -> Result<Vec<TaskId>, Refusal> {
+        let mut dependencies = Vec::new();
+        for reference in references {
+            let (found, shown) = match reference {
+                TaskRef::Number(id) => {
+                    (self.plan.task(*id).map(|task| task.number), id.to_string())
+                }
+                TaskRef::New(index) => (new.get(*index).copied(), (index + 1).to_string()),
+                TaskRef::Key(name) => {
+                    let found = names.get(name).copied();
+                    (
+                        found.or_else(|| self.plan.task_by_key(name).map(|task| task.number)),
+                        name.clone(),
+                    )
+                }
+            };
+            let Some(found) = found else {
+                return Err(Refusal::UnknownDependency {
+                    task: key.to_owned(),
+                    dependency: shown,
+                });
+            };
+            if !dependencies.contains(&found) {
+                dependencies.push(found);
+            }
+        }
+        Ok(dependencies)
+    }
+
+    /// Returns positions for `count` tasks behind `after`, or at the end. Lays all positions anew when no room is left.
+    fn room(&mut self, after: Option<TaskId>, count: usize) -> Box<dyn Iterator<Item = i64>> {
+        let last = self
+            .plan
+            .tasks()
+            .next_back()
+            .map_or(0, |task| task.position);
+        let end = Box::new((1..).map(move |n| last + n * GAP));
+        let Some(task) = after.and_then(|id| self.plan.task(id)) else {
+            return end;
+        };
+        let start = task.position;
+        let Some(next) = self
+            .plan
+            .tasks_around(task)
+            .1
+            .next()
+            .map(|task| task.position)
+        else {
+            return end;
+        };
+        let step = (next - start) / (i64::try_from(count).unwrap_or(i64::MAX - 1) + 1);
+        if step > 0 {
+            return Box::new((1..).map(move |n| start + n * step));
+        }
+        let all: Vec<Task> = self.plan.tasks().cloned().collect();
+        let wide = GAP.saturating_mul(i64::try_from(count).unwrap_or(1).max(1));
+        for (place, mut task) in (1..).zip(all) {
+            task.position = place * wide;
+            self.put_task(task);
+        }
+        self.room(after, count)
+    }
+}
+
+fn valid_key(key: &str) -> bool {
+    let length = key.chars().count();
+    (1..=128).contains(&length)
+        && key
+            .chars()
+            .all(|c| !c.is_control() && c != '/' && c != '\\')
+}

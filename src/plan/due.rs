@@ -1,0 +1,325 @@
+//! What should be under way now, and when to look again. Derived from the plan and from what was seen outside; nothing is
+//! remembered, so a restart, a lost event and an edit by somebody else all lead to the same place.
+//! Costs the open attempts and questions, never the plan.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::model::{
+    About, Attempt, AttemptState, CommandId, PlanStatus, ReportStatus, Review, SessionId,
+    SessionScope, Subject, Task, TaskId, Time,
+};
+use super::state::Plan;
+
+/// How long an agent has to mend an unreadable report by itself before it is asked to.
+const REPAIR_GRACE: Duration = Duration::from_secs(5);
+
+/// What is known from outside the plan, in memory only.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    pub now: Time,
+    /// When this daemon began; silence before that is nobody's fault.
+    pub started: Time,
+    /// When the last complete look at the folders began.
+    pub scan_began: Option<Time>,
+    /// The last sign of life of open attempts.
+    pub signs: BTreeMap<CommandId, Time>,
+}
+
+/// One thing that should be under way.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Tell the agent to stop, or take the command back.
+    Withdraw(CommandId),
+    /// Run the checks of a reported attempt.
+    Check(CommandId),
+    /// Ask the language model.
+    Ask(Subject),
+    /// Make the next command of a task.
+    Issue(TaskId),
+    /// Ask for a readable report.
+    Repair(CommandId),
+    /// Give an attempt up; the text says why.
+    TimeOut(CommandId, String),
+    /// Decide a reported attempt by rules.
+    JudgeByRules(CommandId),
+    /// Let the task wait until the agent's usage limit ends.
+    Park(CommandId),
+    /// Put the agent's question to the human.
+    AgentAsks(CommandId),
+    /// Ask the human.
+    AskHuman(About, Option<TaskId>, String),
+    /// End a session that is over.
+    EndSession(SessionId),
+    /// End the plan, every task of which is settled.
+    Settle,
+}
+
+impl Step {
+    /// Tells whether the step is a decision that the plan's own data settles: it is carried out within a change and needs
+    /// nothing from outside.
+    pub fn is_decision(&self) -> bool {
+        !matches!(self, Self::Withdraw(_) | Self::Check(_) | Self::Ask(_))
+    }
+}
+
+/// What is due.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Due {
+    pub steps: Vec<Step>,
+    /// When something may become due by itself.
+    pub look_again: Option<Time>,
+    /// A time-out is due but only a look at the folders that begins now may confirm it.
+    pub rescan: bool,
+}
+
+impl Due {
+    fn step(&mut self, step: Step) {
+        self.steps.push(step);
+    }
+
+    fn look(&mut self, at: Time) {
+        self.look_again = Some(self.look_again.map_or(at, |before| before.min(at)));
+    }
+
+    fn nothing(&self) -> bool {
+        self.steps.is_empty() && self.look_again.is_none() && !self.rescan
+    }
+}
+
+/// Returns what is due. Every plan that is neither settled, idle nor paused has a step, a time to look again, a wish to look
+/// at the folders, or an open question.
+pub fn due(plan: &Plan, world: &World) -> Due {
+    let mut due = Due::default();
+    let head = plan.head();
+    for attempt in plan.recalls() {
+        due.step(Step::Withdraw(attempt.id.clone()));
+    }
+    for session in plan.open_sessions() {
+        let task_over = plan
+            .task(session.task)
+            .is_none_or(|task| task.status.settled());
+        if head.status.settled() || (head.policy.session == SessionScope::Task && task_over) {
+            due.step(Step::EndSession(session.id.clone()));
+        }
+    }
+    if head.status.settled() || head.status == PlanStatus::Idle {
+        return due;
+    }
+    for attempt in plan.open_attempts() {
+        match attempt.state {
+            AttemptState::Open => await_report(plan, world, attempt, &mut due),
+            _ => decide(plan, attempt, &mut due),
+        }
+    }
+    if head.status == PlanStatus::Running {
+        go_on(plan, world, &mut due);
+    }
+    due
+}
+
+fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
+    let policy = &plan.head().policy;
+    let paused = plan.head().status != PlanStatus::Running;
+    if let Some(rejected) = &attempt.rejected {
+        let at = rejected.at.plus(REPAIR_GRACE);
+        match (world.now >= at, paused) {
+            (false, _) => due.look(at),
+            (true, false) => due.step(Step::Repair(attempt.id.clone())),
+            (true, true) => {}
+        }
+        return;
+    }
+    let Some(claimed) = attempt.claimed else {
+        if paused {
+            due.step(Step::Withdraw(attempt.id.clone()));
+            return;
+        }
+        let asked = plan
+            .open_questions()
+            .any(|q| q.task == Some(attempt.task) && q.about == About::Unclaimed);
+        let at = attempt
+            .waiting_since
+            .max(world.started)
+            .plus(policy.task_timeout);
+        if asked {
+        } else if world.now < at {
+            due.look(at);
+        } else if scanned_since(world, at, due) {
+            let reason = format!(
+                "nobody takes commands: `{}` has waited for {}",
+                attempt.id,
+                minutes(policy.task_timeout)
+            );
+            due.step(Step::AskHuman(About::Unclaimed, Some(attempt.task), reason));
+        }
+        return;
+    };
+    let sign = world.signs.get(&attempt.id).copied().unwrap_or(claimed);
+    let silent = sign
+        .max(claimed)
+        .max(world.started)
+        .plus(policy.task_timeout);
+    let too_long = claimed.plus(policy.task_deadline);
+    let (at, reason) = if silent <= too_long {
+        (
+            silent,
+            format!("no sign of life for {}", minutes(policy.task_timeout)),
+        )
+    } else {
+        (
+            too_long,
+            format!("not finished within {}", minutes(policy.task_deadline)),
+        )
+    };
+    if world.now < at {
+        due.look(at);
+    } else if scanned_since(world, at, due) {
+        due.step(Step::TimeOut(attempt.id.clone(), reason));
+    }
+}
+
+/// Tells whether the folders were looked at since a moment; else asks for it.
+fn scanned_since(world: &World, at: Time, due: &mut Due) -> bool {
+    let scanned = world.scan_began.is_some_and(|began| began >= at);
+    due.rescan |= !scanned;
+    scanned
+}
+
+fn decide(plan: &Plan, attempt: &Attempt, due: &mut Due) {
+    let Some(report) = &attempt.report else {
+        return;
+    };
+    let id = attempt.id.clone();
+    let policy = &plan.head().policy;
+    let own = plan
+        .task(attempt.task)
+        .is_some_and(|task| !task.checks.is_empty());
+    let check = report.status != ReportStatus::Failed && (own || !policy.checks.is_empty());
+    if report.question.is_some() {
+        due.step(Step::AgentAsks(id));
+    } else if report.blocked_until.is_some() {
+        due.step(Step::Park(id));
+    } else if check && attempt.checks.is_none() {
+        due.step(Step::Check(id));
+    } else if !policy.model {
+        due.step(Step::JudgeByRules(id));
+    } else {
+        ask(plan, Subject::Judge(id), due);
+    }
+}
+
+/// Wants the model asked, unless it has failed at this question and a human is to say how to go on.
+fn ask(plan: &Plan, subject: Subject, due: &mut Due) {
+    if !plan
+        .open_asks()
+        .any(|ask| ask.subject == subject && ask.error.is_some())
+    {
+        due.step(Step::Ask(subject));
+    }
+}
+
+fn go_on(plan: &Plan, world: &World, due: &mut Due) {
+    let head = plan.head();
+    let counts = plan.counts();
+    if counts.total() == 0 {
+        if head.policy.model {
+            ask(plan, Subject::Plan, due);
+        } else {
+            stuck(
+                plan,
+                due,
+                "there is no plan, and no language model to make one",
+            );
+        }
+        return;
+    }
+    if head.replan.is_some() {
+        return ask(plan, Subject::Replan, due);
+    }
+    if head.review == Review::Wanted {
+        if !plan
+            .open_questions()
+            .any(|question| question.about == About::Review)
+        {
+            let reason = format!("the plan has {} tasks; may it start?", counts.total());
+            due.step(Step::AskHuman(About::Review, None, reason));
+        }
+        return;
+    }
+    if counts.settled() == counts.total() {
+        if plan.open_questions().next().is_none() {
+            finish(plan, due);
+        }
+        return;
+    }
+    hand_out(plan, world, due);
+    if due.nothing() && plan.open_attempts().next().is_none() {
+        stuck(plan, due, "nothing can start any more");
+    }
+}
+
+fn finish(plan: &Plan, due: &mut Due) {
+    let head = plan.head();
+    let failed = plan.counts().failed > 0;
+    if head.policy.model && head.policy.audit && head.audited.is_none() && !failed {
+        return ask(plan, Subject::Audit, due);
+    }
+    if head.policy.model && !plan.summary_failed() {
+        return ask(plan, Subject::Summary, due);
+    }
+    due.step(Step::Settle);
+}
+
+/// Hands out what may start, retries before new tasks, as far as there are lanes.
+fn hand_out(plan: &Plan, world: &World, due: &mut Due) {
+    let policy = &plan.head().policy;
+    let lanes = usize::try_from(policy.max_parallel).unwrap_or(usize::MAX);
+    let mut free = lanes.saturating_sub(plan.open_attempts().count());
+    let retries = plan.in_progress().filter(|task| {
+        plan.current_attempt(task)
+            .is_none_or(|current| !current.state.open())
+    });
+    for task in retries.chain(plan.ready()) {
+        if free == 0 {
+            break;
+        }
+        if plan
+            .open_questions()
+            .any(|question| question.task == Some(task.number))
+            || recalled(plan, task)
+        {
+            continue;
+        }
+        match task.not_before.filter(|at| *at > world.now) {
+            Some(at) => due.look(at),
+            None => {
+                due.step(Step::Issue(task.number));
+                free -= 1;
+            }
+        }
+    }
+}
+
+/// Tells whether an earlier command of the task is still to be taken back; its successor waits for that.
+fn recalled(plan: &Plan, task: &Task) -> bool {
+    plan.recalls().any(|attempt| attempt.task == task.number)
+}
+
+fn stuck(plan: &Plan, due: &mut Due, reason: &str) {
+    if plan.open_questions().next().is_none() {
+        let counts = plan.counts();
+        let reason = format!(
+            "{reason}: {} failed, {} waiting",
+            counts.failed, counts.pending
+        );
+        due.step(Step::AskHuman(About::Stuck, None, reason));
+    }
+}
+
+fn minutes(span: Duration) -> String {
+    match span.as_secs() {
+        seconds if seconds >= 120 && seconds % 60 == 0 => format!("{} minutes", seconds / 60),
+        seconds => format!("{seconds} s"),
+    }
+}

@@ -1,0 +1,90 @@
+//! Dependencies: finds a cycle without recursion, so that a long chain cannot exhaust the stack.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// Returns a cycle that can be reached from `starts`, as the way round it with its first node repeated at the end
+/// (`[1, 2, 1]`). Costs the nodes and edges that can be reached.
+pub fn find_cycle<N: Copy + Eq + Hash>(
+    starts: impl IntoIterator<Item = N>,
+    next: impl Fn(N) -> Vec<N>,
+) -> Option<Vec<N>> {
+    #[derive(PartialEq)]
+    enum Mark {
+        OnPath,
+        Done,
+    }
+    let mut marks = HashMap::new();
+    for start in starts {
+        if marks.contains_key(&start) {
+            continue;
+        }
+        marks.insert(start, Mark::OnPath);
+        let mut path = vec![(start, next(start).into_iter())];
+        while let Some((node, children)) = path.last_mut() {
+            let Some(child) = children.next() else {
+                marks.insert(*node, Mark::Done);
+                path.pop();
+                continue;
+            };
+            match marks.get(&child) {
+                Some(Mark::Done) => {}
+                Some(Mark::OnPath) => {
+                    let mut cycle: Vec<N> = path
+                        .iter()
+                        .map(|(node, _)| *node)
+                        .skip_while(|node| *node != child)
+                        .collect();
+                    cycle.push(child);
+                    return Some(cycle);
+                }
+                None => {
+                    marks.insert(child, Mark::OnPath);
+                    path.push((child, next(child).into_iter()));
+                }
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::find_cycle;
+
+    fn cycle(edges: &[(u32, u32)], starts: &[u32]) -> Option<Vec<u32>> {
+        find_cycle(starts.iter().copied(), |node| {
+            edges
+                .iter()
+                .filter(|(from, _)| *from == node)
+                .map(|(_, to)| *to)
+                .collect()
+        })
+    }
+
+    #[test]
+    fn names_the_way_round() {
+        assert_eq!(cycle(&[(1, 2), (2, 3), (3, 2)], &[1]), Some(vec![2, 3, 2]));
+        assert_eq!(cycle(&[(1, 1)], &[1]), Some(vec![1, 1]));
+    }
+
+    #[test]
+    fn a_diamond_is_no_cycle() {
+        assert_eq!(
+            cycle(&[(1, 2), (1, 3), (2, 4), (3, 4)], &[1, 2, 3, 4]),
+            None
+        );
+    }
+
+    #[test]
+    fn a_long_chain_needs_no_stack() {
+        let next = |node: u32| {
+            if node < 1_000_000 {
+                vec![node + 1]
+            } else {
+                vec![]
+            }
+        };
+        assert_eq!(find_cycle([0], next), None);
+    }
+}

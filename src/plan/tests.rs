@@ -1,0 +1,688 @@
+//! The core under random operations, and its rules one by one.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn head() -> Head {
+    Head::new(PlanId::new("testplan"), "reach it", Time(0))
+}
+
+fn running(names: &[(&str, &[usize])]) -> Plan {
+    let mut plan = Plan::new(head());
+    let mut draft = Draft::new(&mut plan, Time(0));
+    draft
+        .make_tasks(
+            names
+                .iter()
+                .map(|(name, after)| task(name, after))
+                .collect(),
+        )
+        .unwrap();
+    draft.start(Policy::default(), "/work").unwrap();
+    draft.finish();
+    plan
+}
+
+fn task(name: &str, after: &[usize]) -> NewTask {
+    NewTask {
+        name: name.to_owned(),
+        dependencies: after.iter().map(|index| TaskRef::New(*index)).collect(),
+        ..NewTask::default()
+    }
+}
+
+fn command(n: u32) -> CommandId {
+    CommandId::new(format!("task-{n:04}"))
+}
+
+fn issue(n: u32) -> Issue {
+    Issue {
+        id: command(n),
+        kind: Kind::New,
+        session: None,
+        text: format!("text {n}"),
+    }
+}
+
+fn report(status: ReportStatus, at: Time) -> Report {
+    Report {
+        name: "report.md".to_owned(),
+        status,
+        session: Some(SessionId::new("s")),
+        results: "did it".to_owned(),
+        pitfalls: String::new(),
+        next_steps: String::new(),
+        question: None,
+        blocked_until: None,
+        input_tokens: 1,
+        output_tokens: 1,
+        cost_usd: 0.0,
+        raw: String::new(),
+        hash: format!("{status:?}"),
+        received: at,
+    }
+}
+
+fn change<T>(
+    plan: &mut Plan,
+    run: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    change_at(plan, Time(1), run)
+}
+
+fn change_at<T>(
+    plan: &mut Plan,
+    now: Time,
+    run: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    let mut draft = Draft::new(plan, now);
+    match run(&mut draft) {
+        Ok(value) => {
+            draft.finish();
+            Ok(value)
+        }
+        Err(refusal) => {
+            draft.undo();
+            Err(refusal)
+        }
+    }
+}
+
+fn ready(plan: &Plan) -> Vec<u32> {
+    plan.ready().map(|task| task.number.0).collect()
+}
+
+fn question(n: u32) -> QuestionId {
+    QuestionId::new(format!("q{n}"))
+}
+
+/// Issues task 1 as command `n`, reports it and judges by rules.
+fn attempt(plan: &mut Plan, n: u32, status: ReportStatus) {
+    change(plan, |draft| {
+        draft.issue(TaskId(1), issue(n))?;
+        draft.report(&command(n), report(status, Time(1)))?;
+        let verdict = rules::judge(draft.plan().attempt(&command(n)).unwrap(), Time(1));
+        draft.judge(&command(n), &verdict, question(n))
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_task_is_ready_when_its_dependencies_are_done_or_skipped() {
+    let mut plan = running(&[("a", &[]), ("b", &[]), ("c", &[0, 1])]);
+    assert_eq!(ready(&plan), [1, 2]);
+    attempt(&mut plan, 1, ReportStatus::Success);
+    assert_eq!(ready(&plan), [2]);
+    change(&mut plan, |draft| draft.skip_task(TaskId(2), "no use")).unwrap();
+    assert_eq!(ready(&plan), [3]);
+}
+
+#[test]
+fn a_cycle_is_refused_by_name() {
+    let mut plan = running(&[("a", &[]), ("b", &[0])]);
+    let refusal = change(&mut plan, |draft| {
+        let dependencies = Some(vec![TaskRef::Number(TaskId(2))]);
+        draft.update_task(
+            TaskId(1),
+            &TaskChanges {
+                dependencies,
+                ..TaskChanges::default()
+            },
+        )
+    });
+    assert_eq!(
+        refusal,
+        Err(Refusal::Cycle(vec![TaskId(1), TaskId(2), TaskId(1)]))
+    );
+    let refusal = change(&mut plan, |draft| {
+        draft.add_tasks(vec![task("x", &[1]), task("y", &[0])], None)
+    });
+    assert_eq!(
+        refusal.unwrap_err().to_string(),
+        "the dependencies form a cycle: 3 → 4 → 3"
+    );
+}
+
+#[test]
+fn three_failures_in_a_row_ask_a_human_and_the_note_reaches_the_next_attempt() {
+    let mut plan = running(&[("a", &[])]);
+    for n in 1..=3 {
+        assert_eq!(plan.open_questions().count(), 0);
+        attempt(&mut plan, n, ReportStatus::Failed);
+    }
+    let asked = plan.open_questions().next().unwrap().clone();
+    assert_eq!(asked.about, About::Failures);
+    assert_eq!(asked.choices, [Choice::Retry, Choice::Skip, Choice::Abort]);
+    assert_eq!(
+        change(&mut plan, |draft| draft.issue(TaskId(1), issue(9))),
+        Err(Refusal::Asking(TaskId(1)))
+    );
+
+    change(&mut plan, |draft| {
+        draft.answer(&asked.id, Choice::Retry, "use the other door", "file")
+    })
+    .unwrap();
+    let note = plan.task(TaskId(1)).unwrap().note.clone().unwrap();
+    assert!(note.contains("use the other door"), "{note}");
+    let second = change(&mut plan, |draft| {
+        draft.answer(&asked.id, Choice::Skip, "", "terminal")
+    });
+    assert_eq!(
+        second.unwrap_err().to_string(),
+        "question `q3` is answered already: retry (by file)"
+    );
+    attempt(&mut plan, 4, ReportStatus::Failed);
+    assert_eq!(
+        plan.open_questions().count(),
+        0,
+        "a new row of attempts began"
+    );
+}
+
+#[test]
+fn a_late_report_counts_and_stops_its_successor() {
+    let mut plan = running(&[("a", &[])]);
+    change(&mut plan, |draft| {
+        draft.issue(TaskId(1), issue(1))?;
+        draft.claim(&command(1), None)?;
+        draft.time_out(&command(1), "silent", question(1))?;
+        draft.recalled(&command(1))?;
+        draft.issue(TaskId(1), issue(2))
+    })
+    .unwrap();
+    let taken = change(&mut plan, |draft| {
+        draft.report(&command(1), report(ReportStatus::Success, Time(2)))
+    });
+    assert_eq!(taken, Ok(Taken::Counts));
+    assert_eq!(plan.task(TaskId(1)).unwrap().failures, 0);
+    let successor = plan.attempt(&command(2)).unwrap();
+    assert_eq!(
+        (successor.state, successor.recall),
+        (AttemptState::Stopped, true)
+    );
+    let stale = change(&mut plan, |draft| {
+        draft.report(&command(2), report(ReportStatus::Failed, Time(3)))
+    });
+    assert_eq!(stale, Ok(Taken::Stale));
+    assert_eq!(
+        plan.attempt(&command(1)).unwrap().state,
+        AttemptState::Reported
+    );
+}
+
+#[test]
+fn the_same_report_again_changes_nothing() {
+    let mut plan = running(&[("a", &[])]);
+    attempt(&mut plan, 1, ReportStatus::Success);
+    let before = plan.clone();
+    let again = change(&mut plan, |draft| {
+        draft.report(&command(1), report(ReportStatus::Success, Time(9)))
+    });
+    let other = change(&mut plan, |draft| {
+        draft.report(&command(1), report(ReportStatus::Failed, Time(9)))
+    });
+    assert_eq!((again, other), (Ok(Taken::Known), Ok(Taken::Other)));
+    assert_eq!(plan, before);
+}
+
+#[test]
+fn success_is_never_thrown_away_by_the_judge_alone() {
+    let mut plan = running(&[("a", &[])]);
+    let verdict = Verdict {
+        decision: Decision::Abort,
+        reason: "the report says so".to_owned(),
+        feedback: String::new(),
+        result_summary: String::new(),
+        by: By::Model,
+        at: Time(1),
+    };
+    change(&mut plan, |draft| {
+        draft.issue(TaskId(1), issue(1))?;
+        draft.report(&command(1), report(ReportStatus::Success, Time(1)))?;
+        draft.judge(&command(1), &verdict, question(1))
+    })
+    .unwrap();
+    assert_eq!(plan.status(), &PlanStatus::Running);
+    let asked = plan.open_questions().next().unwrap();
+    assert_eq!(asked.about, About::Abort);
+    assert!(asked.choices.contains(&Choice::Retry));
+}
+
+#[test]
+fn unreadable_reports_are_asked_for_twice_and_then_count_as_a_failure() {
+    let mut plan = running(&[("a", &[])]);
+    change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+    for n in 1..=3 {
+        change(&mut plan, |draft| {
+            draft.reject(&command(n), "no status", &n.to_string(), question(n))
+        })
+        .unwrap();
+        let task = plan.task(TaskId(1)).unwrap();
+        assert_eq!(task.failures, u32::from(n == 3));
+        if n < 3 {
+            let repair = Issue {
+                kind: Kind::Repair,
+                ..issue(n + 1)
+            };
+            change(&mut plan, |draft| draft.issue(TaskId(1), repair)).unwrap();
+        }
+    }
+    assert_eq!(plan.task(TaskId(1)).unwrap().attempts, 1);
+}
+
+#[test]
+fn silence_is_counted_from_the_last_sign_and_confirmed_by_a_scan() {
+    let mut plan = running(&[("a", &[])]);
+    change_at(&mut plan, Time(0), |draft| {
+        draft.issue(TaskId(1), issue(1))?;
+        draft.claim(&command(1), None)
+    })
+    .unwrap();
+    let minute = |n: u64| Time(0).plus(Duration::from_secs(60 * n));
+    let mut world = World {
+        now: minute(9),
+        ..World::default()
+    };
+    assert_eq!(due(&plan, &world).look_again, Some(minute(10)));
+    world.now = minute(11);
+    assert!(
+        due(&plan, &world).rescan,
+        "a time-out needs a look that began after it was due"
+    );
+    world.scan_began = Some(minute(10));
+    assert!(matches!(due(&plan, &world).steps[..], [Step::TimeOut(..)]));
+    world.signs.insert(command(1), minute(5));
+    assert_eq!(due(&plan, &world).look_again, Some(minute(15)));
+    world.started = minute(8);
+    assert_eq!(
+        due(&plan, &world).look_again,
+        Some(minute(18)),
+        "a daemon that was down blames nobody"
+    );
+}
+
+#[test]
+fn a_command_nobody_takes_is_no_failure_but_a_question_that_closes_itself() {
+    let mut plan = running(&[("a", &[])]);
+    change_at(&mut plan, Time(0), |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+    let late = Time(0).plus(Duration::from_secs(601));
+    let world = World {
+        now: late,
+        scan_began: Some(late),
+        ..World::default()
+    };
+    let steps = due(&plan, &world).steps;
+    let [Step::AskHuman(about, task, reason)] = &steps[..] else {
+        panic!("{steps:?}");
+    };
+    change_at(&mut plan, late, |draft| {
+        draft.ask(question(1), *about, *task, reason)
+    })
+    .unwrap();
+    assert_eq!(plan.task(TaskId(1)).unwrap().failures, 0);
+    change_at(&mut plan, late, |draft| draft.claim(&command(1), None)).unwrap();
+    assert_eq!(plan.open_questions().count(), 0);
+}
+
+#[test]
+fn other_ready_tasks_go_on_while_a_human_is_asked() {
+    let mut plan = running(&[("a", &[]), ("b", &[])]);
+    for n in 1..=3 {
+        attempt(&mut plan, n, ReportStatus::Failed);
+    }
+    assert_eq!(
+        due(&plan, &World::default()).steps,
+        [Step::Issue(TaskId(2))]
+    );
+}
+
+#[test]
+fn a_replan_edits_what_is_not_finished_or_nothing() {
+    let mut plan = running(&[("a", &[]), ("b", &[0]), ("c", &[1])]);
+    attempt(&mut plan, 1, ReportStatus::Success);
+    let before = plan.clone();
+    let edits = |skip: u32| {
+        vec![
+            Edit::Add(Box::new(NewTask {
+                dependencies: vec![TaskRef::Number(TaskId(1))],
+                ..task("b2", &[])
+            })),
+            Edit::Update(
+                TaskId(3),
+                Box::new(TaskChanges {
+                    dependencies: Some(vec![TaskRef::New(0)]),
+                    ..TaskChanges::default()
+                }),
+            ),
+            Edit::Skip(TaskId(skip), String::new()),
+        ]
+    };
+    change(&mut plan, |draft| draft.replan(&edits(2), "x")).expect_err("no replan is open");
+    assert_eq!(plan, before);
+    change(&mut plan, |draft| {
+        draft.issue(TaskId(2), issue(5))?;
+        draft.report(&command(5), report(ReportStatus::Failed, Time(1)))?;
+        let verdict = Verdict {
+            decision: Decision::Replan,
+            ..rules::judge(draft.plan().attempt(&command(5)).unwrap(), Time(1))
+        };
+        draft.judge(&command(5), &verdict, question(5))
+    })
+    .unwrap();
+    assert!(
+        due(&plan, &World::default())
+            .steps
+            .contains(&Step::Ask(Subject::Replan))
+    );
+    let open = plan.clone();
+    change(&mut plan, |draft| {
+        draft.replan(&edits(1), "finished tasks stay")
+    })
+    .expect_err("task 1 is finished");
+    assert_eq!(plan, open);
+    change(&mut plan, |draft| draft.replan(&edits(2), "another way")).unwrap();
+    let order: Vec<_> = plan
+        .tasks()
+        .map(|task| (task.number.0, task.status))
+        .collect();
+    use TaskStatus::{Completed, Pending, Skipped};
+    assert_eq!(
+        order,
+        [(1, Completed), (2, Skipped), (4, Pending), (3, Pending)]
+    );
+    assert_eq!(ready(&plan), [4]);
+}
+
+#[test]
+fn many_tasks_fit_into_one_gap() {
+    let mut plan = running(&[("first", &[]), ("last", &[])]);
+    for n in 0..200 {
+        change(&mut plan, |draft| {
+            draft.add_tasks(vec![task(&format!("t{n}"), &[])], Some(TaskId(1)))
+        })
+        .unwrap();
+    }
+    let names: Vec<_> = plan.tasks().map(|task| task.name.clone()).collect();
+    assert_eq!(
+        (names[0].as_str(), names[1].as_str(), names[201].as_str()),
+        ("first", "t199", "last")
+    );
+}
+
+/// One random thing that somebody does to a plan.
+#[derive(Clone, Debug)]
+enum Op {
+    Add(Vec<Vec<u32>>, u32),
+    Depend(u32, Vec<u32>),
+    Remove(u32),
+    Skip(u32),
+    Issue(u32),
+    Repair(u32),
+    Claim(u32),
+    Report(u32, ReportStatus),
+    Reject(u32),
+    Decide(u32, Decision),
+    TimeOut(u32),
+    Withdrawn(u32),
+    Answer(u32, usize),
+    Replan(u32),
+    FailAsk,
+    Pause,
+    Resume,
+    Abandon,
+    Reset,
+    Decisions,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let id = || 1..8u32;
+    let status = prop_oneof![
+        Just(ReportStatus::Success),
+        Just(ReportStatus::Failed),
+        Just(ReportStatus::PartialSuccess)
+    ];
+    let decision = prop_oneof![
+        Just(Decision::Next),
+        Just(Decision::Retry),
+        Just(Decision::Replan),
+        Just(Decision::Abort)
+    ];
+    prop_oneof![
+        2 => (prop::collection::vec(prop::collection::vec(id(), 0..3), 1..4), id()).prop_map(|(deps, after)| Op::Add(deps, after)),
+        2 => (id(), prop::collection::vec(id(), 0..3)).prop_map(|(task, deps)| Op::Depend(task, deps)),
+        1 => id().prop_map(Op::Remove),
+        1 => id().prop_map(Op::Skip),
+        8 => id().prop_map(Op::Issue),
+        2 => id().prop_map(Op::Repair),
+        4 => id().prop_map(Op::Claim),
+        8 => (id(), status).prop_map(|(task, status)| Op::Report(task, status)),
+        3 => id().prop_map(Op::Reject),
+        8 => (id(), decision).prop_map(|(task, decision)| Op::Decide(task, decision)),
+        2 => id().prop_map(Op::TimeOut),
+        2 => id().prop_map(Op::Withdrawn),
+        6 => (0..4u32, 0..8usize).prop_map(|(question, choice)| Op::Answer(question, choice)),
+        2 => id().prop_map(Op::Replan),
+        1 => Just(Op::FailAsk),
+        1 => Just(Op::Pause),
+        2 => Just(Op::Resume),
+        1 => prop::bool::weighted(0.1).prop_map(|end| if end { Op::Abandon } else { Op::Resume }),
+        1 => prop::bool::weighted(0.2).prop_map(|reset| if reset { Op::Reset } else { Op::Decisions }),
+        6 => Just(Op::Decisions),
+    ]
+}
+
+fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
+    let current = |draft: &Draft<'_>, task: u32| {
+        let task = draft
+            .plan()
+            .task(TaskId(task))
+            .ok_or(Refusal::UnknownTask(task.to_string()))?;
+        task.current
+            .clone()
+            .ok_or_else(|| Refusal::UnknownTask(task.key.clone()))
+    };
+    match op {
+        Op::Add(deps, after) => {
+            let tasks = deps.iter().enumerate().map(|(index, deps)| NewTask {
+                name: format!("task {n}.{index}"),
+                dependencies: deps
+                    .iter()
+                    .map(|dep| {
+                        if dep % 2 == 0 {
+                            TaskRef::Number(TaskId(*dep))
+                        } else {
+                            TaskRef::New((*dep / 2) as usize)
+                        }
+                    })
+                    .collect(),
+                ..NewTask::default()
+            });
+            let after = Some(TaskId(*after)).filter(|id| draft.plan().task(*id).is_some());
+            draft.add_tasks(tasks.collect(), after).map(drop)
+        }
+        Op::Depend(task, deps) => {
+            let dependencies = Some(
+                deps.iter()
+                    .map(|dep| TaskRef::Number(TaskId(*dep)))
+                    .collect(),
+            );
+            draft.update_task(
+                TaskId(*task),
+                &TaskChanges {
+                    dependencies,
+                    ..TaskChanges::default()
+                },
+            )
+        }
+        Op::Remove(task) => draft.remove_task(TaskId(*task)),
+        Op::Skip(task) => draft.skip_task(TaskId(*task), "left out"),
+        Op::Issue(task) => draft.issue(TaskId(*task), issue(n)),
+        Op::Repair(task) => draft.issue(
+            TaskId(*task),
+            Issue {
+                kind: Kind::Repair,
+                ..issue(n)
+            },
+        ),
+        Op::Claim(task) => draft.claim(&current(draft, *task)?, None).map(drop),
+        Op::Report(task, status) => draft
+            .report(&current(draft, *task)?, report(*status, draft.now()))
+            .map(drop),
+        Op::Reject(task) => draft
+            .reject(
+                &current(draft, *task)?,
+                "no status",
+                &n.to_string(),
+                question(n),
+            )
+            .map(drop),
+        Op::Decide(task, decision) => {
+            let id = current(draft, *task)?;
+            let attempt = draft
+                .plan()
+                .attempt(&id)
+                .ok_or(Refusal::UnknownCommand(id.clone()))?;
+            let verdict = Verdict {
+                decision: *decision,
+                ..rules::judge(attempt, draft.now())
+            };
+            draft.judge(&id, &verdict, question(n))
+        }
+        Op::TimeOut(task) => draft.time_out(&current(draft, *task)?, "silent", question(n)),
+        Op::Withdrawn(task) => draft.withdrawn(&current(draft, *task)?),
+        Op::Answer(index, choice) => {
+            let open = draft.plan().open_questions().nth(*index as usize).cloned();
+            let open = open.ok_or(Refusal::NoNote)?;
+            draft.answer(&open.id, Choice::ALL[*choice], "a note", "test")
+        }
+        Op::Replan(task) => {
+            let edits = [
+                Edit::Skip(TaskId(*task), "other way".to_owned()),
+                Edit::Add(Box::new(super::tests::task("new", &[]))),
+            ];
+            draft.replan(&edits, "another way")
+        }
+        Op::FailAsk => {
+            let subject = Subject::Replan;
+            let id = draft.begin_ask(&subject)?;
+            draft.failed_ask(&id, "unreachable", question(n))
+        }
+        Op::Pause => draft.pause("a break"),
+        Op::Resume => draft.resume(),
+        Op::Abandon => draft.abandon("enough"),
+        Op::Reset => {
+            draft.reset()?;
+            draft.start(Policy::default(), "/work").map(drop)
+        }
+        Op::Decisions => {
+            for step in due(
+                draft.plan(),
+                &World {
+                    now: draft.now(),
+                    ..World::default()
+                },
+            )
+            .steps
+            {
+                match step {
+                    Step::Issue(task) => draft.issue(task, issue(n * 100 + task.0))?,
+                    Step::AskHuman(about, task, reason) => {
+                        draft.ask(question(n * 100), about, task, &reason)?;
+                    }
+                    Step::JudgeByRules(id) => {
+                        let verdict = rules::judge(draft.plan().attempt(&id).unwrap(), draft.now());
+                        draft.judge(&id, &verdict, question(n * 100 + 1))?;
+                    }
+                    Step::Withdraw(id) => draft.recalled(&id)?,
+                    Step::Settle => draft.settle("over")?,
+                    _ => {}
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// What must hold in every plan that can be reached.
+fn check_invariants(plan: &Plan) -> Result<(), TestCaseError> {
+    let tasks: BTreeMap<TaskId, &Task> = plan.tasks().map(|task| (task.number, task)).collect();
+    let next = |id: TaskId| {
+        tasks
+            .get(&id)
+            .map(|task| task.dependencies.clone())
+            .unwrap_or_default()
+    };
+    prop_assert_eq!(find_cycle(tasks.keys().copied(), next), None);
+
+    let again = Plan::from_rows(plan.rows()).unwrap();
+    prop_assert_eq!(&again, plan, "the indexes are those of the rows");
+    let ready: Vec<TaskId> = tasks
+        .values()
+        .filter(|task| task.status == TaskStatus::Pending && plan.unmet(task).is_empty())
+        .map(|task| task.number)
+        .collect();
+    let mut indexed: Vec<TaskId> = plan.ready().map(|task| task.number).collect();
+    indexed.sort();
+    prop_assert_eq!(indexed, ready);
+
+    for task in tasks.values() {
+        let open = plan
+            .attempts_of(task.number)
+            .filter(|attempt| attempt.state.open())
+            .count();
+        prop_assert!(open <= 1, "task {} has {} open attempts", task.number, open);
+        prop_assert!(open == 0 || !task.status.settled());
+        let max = plan.head().policy.max_attempts;
+        let asked = plan
+            .open_questions()
+            .any(|question| question.task == Some(task.number));
+        let waits = task.failures >= max
+            && task.status == TaskStatus::InProgress
+            && !plan.status().settled();
+        prop_assert!(
+            !waits || asked || open > 0,
+            "task {} failed {} times and nobody is asked",
+            task.number,
+            task.failures
+        );
+    }
+
+    let due = due(plan, &World::default());
+    let alive = !due.steps.is_empty() || due.look_again.is_some() || due.rescan;
+    let rests = plan.status().settled()
+        || matches!(plan.status(), PlanStatus::Idle | PlanStatus::Paused(_));
+    prop_assert!(
+        rests || alive || plan.open_questions().next().is_some(),
+        "nothing is due and nobody is asked"
+    );
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_reachable_plan_holds_its_promises(ops in prop::collection::vec(op(), 1..60)) {
+        let mut plan = running(&[("a", &[]), ("b", &[0]), ("c", &[])]);
+        for (n, op) in (1..).zip(&ops) {
+            let before = plan.clone();
+            let done = change_at(&mut plan, Time(i64::from(n)), |draft| apply(draft, op, n));
+            if done.is_err() {
+                prop_assert_eq!(&plan, &before, "a refused operation changes nothing");
+            }
+            if !matches!(op, Op::Reset) {
+                for task in before.tasks().filter(|task| task.status.satisfies()) {
+                    prop_assert_eq!(plan.task(task.number).map(|task| task.status), Some(task.status));
+                }
+                if before.status().settled() {
+                    prop_assert_eq!(plan.status(), before.status());
+                }
+            }
+            check_invariants(&plan)?;
+        }
+    }
+}

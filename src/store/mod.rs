@@ -1,0 +1,284 @@
+//! The one place where plans live. One task owns the connection and the plans in memory; everybody else holds a [`Store`]
+//! and hands it closures. One committed change is one transaction, flushed before it is answered; what several callers
+//! want at once is committed together. Several processes may use one database: each brings its plan up to date within
+//! the transaction, so no update is lost and there is no conflict to retry.
+
+mod owner;
+mod sql;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::plan::{CommandId, Delta, Draft, Head, Plan, PlanId, Refusal, Time};
+use owner::{Job, Owner};
+
+/// Closures that may wait for the owner: enough that nobody who works normally ever waits to hand one in.
+const QUEUE: usize = 256;
+
+/// Why the store did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("failed to open the plan store `{place}`: {reason}")]
+    Open { place: String, reason: String },
+    #[error("there is no plan `{0}`")]
+    UnknownPlan(PlanId),
+    #[error("the plan id `{0}` is taken")]
+    PlanTaken(PlanId),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error("plan `{plan}` is damaged in the store: {reason}")]
+    Damaged { plan: PlanId, reason: String },
+    #[error("the plan store failed: {0}")]
+    Database(String),
+    #[error("the plan store is closed")]
+    Closed,
+}
+
+/// One committed change of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Counts the changes of the plan from 1.
+    pub seq: i64,
+    pub at: Time,
+    /// Who changed it: `daemon`, `command line`, a tool's name.
+    pub by: String,
+    pub why: String,
+    pub delta: Delta,
+}
+
+/// A plan in the list of plans.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    pub seq: i64,
+    pub head: Head,
+}
+
+/// A handle on the store; clones share it.
+#[derive(Clone, Debug)]
+pub struct Store {
+    jobs: mpsc::Sender<Job>,
+    moved: watch::Receiver<u64>,
+}
+
+impl Store {
+    /// Opens the SQLite file at `path`, made with mode 0600 if it does not exist.
+    ///
+    /// # Errors
+    /// The file cannot be made or read, or a newer version wrote it.
+    pub async fn open(
+        path: &Path,
+        now: impl Fn() -> Time + Send + 'static,
+    ) -> Result<Self, StoreError> {
+        let unusable = |error: std::io::Error| StoreError::Open {
+            place: path.display().to_string(),
+            reason: error.to_string(),
+        };
+        make_private(path).map_err(unusable)?;
+        Self::connect(&sql::file_url(path), &path.display().to_string(), now).await
+    }
+
+    /// Opens a store in memory, gone with its last handle.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub async fn in_memory(now: impl Fn() -> Time + Send + 'static) -> Result<Self, StoreError> {
+        Self::connect("sqlite::memory:", ":memory:", now).await
+    }
+
+    /// Opens the database behind a URL that sqlx understands.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub async fn open_url(
+        url: &str,
+        now: impl Fn() -> Time + Send + 'static,
+    ) -> Result<Self, StoreError> {
+        Self::connect(url, url.split('?').next().unwrap_or(url), now).await
+    }
+
+    async fn connect(
+        url: &str,
+        place: &str,
+        now: impl Fn() -> Time + Send + 'static,
+    ) -> Result<Self, StoreError> {
+        let (jobs, queue) = mpsc::channel(QUEUE);
+        let (announce, moved) = watch::channel(0);
+        let owner = Owner::open(url, Box::new(now), announce)
+            .await
+            .map_err(|error| StoreError::Open {
+                place: place.to_owned(),
+                reason: error.to_string(),
+            })?;
+        tokio::spawn(owner.run(queue));
+        Ok(Self { jobs, moved })
+    }
+
+    /// Changes a plan: all of the closure's operations or, if it refuses, none. Durable when it returns.
+    ///
+    /// # Errors
+    /// No such plan, a refusal, a failure of the database (nothing has changed then).
+    pub async fn change<T: Send + 'static>(
+        &self,
+        plan: &PlanId,
+        by: &str,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.submit(plan, None, by, why, change).await
+    }
+
+    /// Makes a plan and changes it in the same transaction.
+    ///
+    /// # Errors
+    /// The id is taken; else as [`Store::change`].
+    pub async fn create<T: Send + 'static>(
+        &self,
+        head: Head,
+        by: &str,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let plan = head.id.clone();
+        self.submit(&plan, Some(head), by, why, change).await
+    }
+
+    async fn submit<T: Send + 'static>(
+        &self,
+        plan: &PlanId,
+        head: Option<Head>,
+        by: &str,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let result = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&result);
+        let run = move |draft: &mut Draft<'_>| {
+            let value = change(draft)?;
+            if let Ok(mut slot) = slot.lock() {
+                *slot = Some(value);
+            }
+            Ok(())
+        };
+        let (done, answer) = oneshot::channel();
+        let job = Job::Change(owner::ChangeJob {
+            plan: plan.clone(),
+            head: head.map(Box::new),
+            by: by.to_owned(),
+            why: why.to_owned(),
+            run: Box::new(run),
+            done,
+        });
+        self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)??;
+        let value = result.lock().ok().and_then(|mut slot| slot.take());
+        value.ok_or(StoreError::Closed)
+    }
+
+    /// Reads a plan as it is committed now, with its seq.
+    ///
+    /// # Errors
+    /// No such plan, or a failure of the database.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        plan: &PlanId,
+        read: impl FnOnce(&Plan, i64) -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (done, answer) = oneshot::channel();
+        let job = Job::Read {
+            plan: plan.clone(),
+            run: Box::new(move |result| drop(done.send(result.map(|(plan, seq)| read(plan, seq))))),
+        };
+        self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Returns the changes of a plan after a seq, oldest first, at most `limit`.
+    ///
+    /// # Errors
+    /// A failure of the database, or an entry that cannot be read.
+    pub async fn since(
+        &self,
+        plan: &PlanId,
+        seq: i64,
+        limit: usize,
+    ) -> Result<Vec<Change>, StoreError> {
+        let (done, answer) = oneshot::channel();
+        let job = Job::Since {
+            plan: plan.clone(),
+            seq,
+            limit: i64::try_from(limit).unwrap_or(i64::MAX),
+            done,
+        };
+        self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Returns every plan, newest first.
+    ///
+    /// # Errors
+    /// A failure of the database, or a plan that cannot be read.
+    pub async fn plans(&self) -> Result<Vec<Listed>, StoreError> {
+        let (done, answer) = oneshot::channel();
+        self.jobs
+            .send(Job::Plans { done })
+            .await
+            .map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Returns the plan that a command belongs to.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn plan_of(&self, command: &CommandId) -> Result<Option<PlanId>, StoreError> {
+        let (done, answer) = oneshot::channel();
+        let job = Job::PlanOf {
+            command: command.clone(),
+            done,
+        };
+        self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Returns a plan as it was after the change `seq`, made again from the log.
+    ///
+    /// # Errors
+    /// The plan has no such change; else as [`Store::since`].
+    pub async fn at(&self, plan: &PlanId, seq: i64) -> Result<Plan, StoreError> {
+        let mut rows = std::collections::HashMap::new();
+        let mut last = 0;
+        while last < seq {
+            let page = self.since(plan, last, 1000).await?;
+            let Some(end) = page.last().map(|change| change.seq) else {
+                break;
+            };
+            for change in page.into_iter().filter(|change| change.seq <= seq) {
+                rows.extend(change.delta.rows.into_iter().map(|row| (row.key(), row)));
+            }
+            last = end;
+        }
+        let known = last >= seq && seq > 0;
+        known
+            .then(|| Plan::from_rows(rows.into_values()))
+            .flatten()
+            .ok_or_else(|| StoreError::UnknownPlan(plan.clone()))
+    }
+
+    /// Returns what moves with every change committed by this process; it only means "look again".
+    pub fn moved(&self) -> watch::Receiver<u64> {
+        self.moved.clone()
+    }
+}
+
+/// Makes the file for its owner only; SQLite gives its `-wal` and `-shm` the same mode.
+fn make_private(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+        .map(drop)
+}

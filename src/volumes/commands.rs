@@ -1,0 +1,287 @@
+//! A command's file: published, found again, taken back.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::Path;
+
+use super::files::{VolumesError, create, move_aside, move_new, read_capped};
+use super::layout::{Folder, Volumes};
+use super::scan::REPORT_CAP;
+use crate::plan::CommandId;
+use crate::wire::report::command_of;
+use crate::wire::text::safe_name;
+
+/// Where a command was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// Nobody has taken it.
+    Pending,
+    /// An agent has taken it.
+    Processed,
+    /// It was taken back.
+    Withdrawn,
+    /// A report for it is there.
+    Reported,
+    /// No trace: it was never published, or somebody removed it.
+    Nowhere,
+}
+
+/// Who was first when a command was taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withdrawal {
+    /// It is taken back; no agent will see it.
+    Withdrawn,
+    /// It was gone already: an agent has it.
+    Taken,
+}
+
+impl Volumes {
+    /// Puts a command where agents look for it, whole and in one step. The same text under the same id may be
+    /// published again; it does not matter whether the file is there already.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when another text is there under this id, `InvalidInput` when the id cannot be a file name,
+    /// otherwise what the file system says.
+    pub fn publish(&self, id: &CommandId, text: &str) -> Result<(), VolumesError> {
+        let name = file_name(id.as_str())?;
+        let path = self.command(Folder::CommandsPending, id);
+        let published = create(&self.temp("commands", &name), &path, text.as_bytes(), 0o666);
+        match published {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let same = read_capped(&path, text.len() as u64)
+                    .is_ok_and(|there| there == text.as_bytes());
+                if same { Ok(()) } else { Err(error) }
+            }
+            published => published,
+        }
+    }
+
+    /// Finds a command. The folders are looked at in the order in which its files move, so that one which moves
+    /// meanwhile is not missed.
+    ///
+    /// # Errors
+    /// When a folder cannot be looked into.
+    pub fn whereabouts(&self, id: &CommandId) -> Result<Whereabouts, VolumesError> {
+        file_name(id.as_str())?;
+        for (folder, found) in [
+            (Folder::CommandsPending, Whereabouts::Pending),
+            (Folder::CommandsProcessed, Whereabouts::Processed),
+            (Folder::CommandsWithdrawn, Whereabouts::Withdrawn),
+        ] {
+            if there(&self.command(folder, id))? {
+                return Ok(found);
+            }
+        }
+        Ok(if self.reported(id)? {
+            Whereabouts::Reported
+        } else {
+            Whereabouts::Nowhere
+        })
+    }
+
+    /// Tells whether a report for a command has arrived, filed or not.
+    ///
+    /// # Errors
+    /// When a folder cannot be looked into.
+    pub fn reported(&self, id: &CommandId) -> Result<bool, VolumesError> {
+        let pending = self.path(Folder::ReportsPending);
+        let listing =
+            fs::read_dir(&pending).map_err(|error| VolumesError::new("list", &pending, error))?;
+        let arrived = listing
+            .flatten()
+            .filter_map(|entry| command_of(entry.file_name().to_str()?))
+            .any(|found| found == *id);
+        if arrived {
+            return Ok(true);
+        }
+        // Filed under the name it came with; the two that the protocol names are looked for, so that the cost does
+        // not grow with what is filed.
+        let short = id.as_str().strip_prefix("task-").unwrap_or(id.as_str());
+        for folder in [
+            Folder::ReportsProcessed,
+            Folder::ReportsStale,
+            Folder::ReportsRejected,
+        ] {
+            for stem in [id.as_str(), short] {
+                if there(&self.path(folder).join(format!("report-{stem}.md")))? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes a command back. One rename decides the race with an agent that takes it.
+    ///
+    /// # Errors
+    /// What the file system says; the command is where it was then.
+    pub fn withdraw(&self, id: &CommandId) -> Result<Withdrawal, VolumesError> {
+        file_name(id.as_str())?;
+        let withdrawn = self.path(Folder::CommandsWithdrawn);
+        match move_aside(&self.command(Folder::CommandsPending, id), &withdrawn) {
+            Ok(_) => Ok(Withdrawal::Withdrawn),
+            // A crash may have come between the rename and the note of it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(if there(&self.command(Folder::CommandsWithdrawn, id))? {
+                    Withdrawal::Withdrawn
+                } else {
+                    Withdrawal::Taken
+                })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes a command for an agent. One rename decides the race with other agents and with the daemon.
+    ///
+    /// # Errors
+    /// `NotFound` when somebody was faster, otherwise what the file system says.
+    pub fn claim(&self, id: &CommandId) -> Result<(), VolumesError> {
+        let pending = self.command(Folder::CommandsPending, id);
+        move_new(&pending, &self.command(Folder::CommandsProcessed, id))
+            .map_err(|error| VolumesError::new("take", &pending, error))
+    }
+
+    /// Asks whoever works on a command to stop. A mark that is there already is fine.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn cancel(&self, id: &CommandId) -> Result<(), VolumesError> {
+        file_name(id.as_str())?;
+        let path = self.cancel_mark(id);
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&path)
+            .map(drop)
+            .map_err(|error| VolumesError::new("write", &path, error))
+    }
+
+    /// Reads a command that was taken.
+    ///
+    /// # Errors
+    /// When it is not there, is no plain file, or is larger than any command.
+    pub fn read_claimed(&self, id: &CommandId) -> Result<String, VolumesError> {
+        let path = self.command(Folder::CommandsProcessed, id);
+        let bytes = read_capped(&path, REPORT_CAP)
+            .map_err(|error| VolumesError::new("read", &path, error))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// Returns the file name of an id, or refuses one that could point anywhere else.
+pub(super) fn file_name(id: &str) -> Result<String, VolumesError> {
+    if safe_name(id) {
+        return Ok(format!("{id}.md"));
+    }
+    let reason = io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "an id has at most 64 letters, digits, `-` and `_`",
+    );
+    Err(VolumesError::new("use the id", Path::new(id), reason))
+}
+
+fn there(path: &Path) -> Result<bool, VolumesError> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(VolumesError::new("look at", path, error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn volumes() -> (tempfile::TempDir, Volumes) {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(root.path()).unwrap();
+        (root, volumes)
+    }
+
+    fn id() -> CommandId {
+        CommandId::new("task-0190a0b0-0000-7000-8000-000000000001")
+    }
+
+    #[test]
+    fn publishing_is_idempotent_and_never_overwrites() {
+        let (_root, volumes) = volumes();
+        volumes.publish(&id(), "text").unwrap();
+        volumes.publish(&id(), "text").unwrap();
+        let error = volumes.publish(&id(), "other").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        let path = volumes.command(Folder::CommandsPending, &id());
+        assert_eq!(fs::read_to_string(path).unwrap(), "text");
+    }
+
+    #[test]
+    fn ids_that_point_elsewhere_make_no_file() {
+        let (root, volumes) = volumes();
+        let long = "a".repeat(300);
+        for hostile in ["../x", "/etc/x", "a/b", "", ".x", "a\0b", "ä", "x\n", &long] {
+            let id = CommandId::new(hostile);
+            assert!(volumes.publish(&id, "x").is_err(), "{hostile:?}");
+            assert!(volumes.withdraw(&id).is_err(), "{hostile:?}");
+            assert!(volumes.cancel(&id).is_err(), "{hostile:?}");
+            assert!(volumes.whereabouts(&id).is_err(), "{hostile:?}");
+        }
+        assert!(!root.path().join("commands/x.md").exists());
+        assert!(!root.path().join("x.md").exists());
+    }
+
+    #[test]
+    fn a_command_is_found_wherever_it_went() {
+        let (_root, volumes) = volumes();
+        let found = |expected| assert_eq!(volumes.whereabouts(&id()).unwrap(), expected);
+        found(Whereabouts::Nowhere);
+        volumes.publish(&id(), "text").unwrap();
+        found(Whereabouts::Pending);
+        let pending = volumes.command(Folder::CommandsPending, &id());
+        let processed = volumes.command(Folder::CommandsProcessed, &id());
+        fs::rename(&pending, &processed).unwrap();
+        found(Whereabouts::Processed);
+        assert_eq!(volumes.withdraw(&id()).unwrap(), Withdrawal::Taken);
+        fs::rename(&processed, &pending).unwrap();
+        assert_eq!(volumes.withdraw(&id()).unwrap(), Withdrawal::Withdrawn);
+        assert_eq!(volumes.withdraw(&id()).unwrap(), Withdrawal::Withdrawn);
+        found(Whereabouts::Withdrawn);
+        fs::remove_file(volumes.command(Folder::CommandsWithdrawn, &id())).unwrap();
+        let short = "report-0190a0b0-0000-7000-8000-000000000001.md";
+        for folder in [
+            Folder::ReportsPending,
+            Folder::ReportsProcessed,
+            Folder::ReportsStale,
+            Folder::ReportsRejected,
+        ] {
+            for name in [format!("report-{}.md", id()), short.to_owned()] {
+                let path = volumes.path(folder).join(name);
+                fs::write(&path, "").unwrap();
+                found(Whereabouts::Reported);
+                fs::remove_file(&path).unwrap();
+            }
+        }
+        found(Whereabouts::Nowhere);
+    }
+
+    #[test]
+    fn withdrawing_and_claiming_have_one_winner() {
+        let (_root, volumes) = volumes();
+        for round in 0..200 {
+            let id = CommandId::new(format!("task-{round}"));
+            volumes.publish(&id, "text").unwrap();
+            let claimed = std::thread::scope(|scope| {
+                let claim = scope.spawn(|| volumes.claim(&id).is_ok());
+                let withdrawn = volumes.withdraw(&id).unwrap() == Withdrawal::Withdrawn;
+                let claimed = claim.join().unwrap();
+                assert_ne!(claimed, withdrawn, "round {round}");
+                claimed
+            });
+            let folder = if claimed {
+                Folder::CommandsProcessed
+            } else {
+                Folder::CommandsWithdrawn
+            };
+            assert!(volumes.command(folder, &id).exists());
+        }
+    }
+}

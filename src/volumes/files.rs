@@ -1,0 +1,244 @@
+//! How single files are written, moved and read: whole or not at all, never over another one, and nothing from a
+//! stranger is opened that is not a plain file.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+/// Something that could not be done with a file of the volumes.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} `{}`", path.display())]
+pub struct VolumesError {
+    action: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl VolumesError {
+    pub(crate) fn new(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self {
+            action,
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// Returns what kind of fault it was, such as a full disk.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.source.kind()
+    }
+}
+
+/// What keeps a file from being read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    #[error("it is a directory")]
+    Directory,
+    #[error("it is a symbolic link, and links are not followed")]
+    Symlink,
+    #[error("it is a named pipe")]
+    Fifo,
+    #[error("it is a socket")]
+    Socket,
+    #[error("it is a device")]
+    Device,
+    #[error("it has other hard links")]
+    HardLink,
+    #[error("it has {0} bytes; at most 1 MiB is read")]
+    TooLarge(u64),
+    #[error("its name is not `report-<command id>.md`")]
+    NotAReport,
+    #[error("it cannot be read: {0}")]
+    Refused(String),
+}
+
+/// Returns why a file of this kind is not read, if so.
+pub(super) fn foreign(metadata: &Metadata) -> Option<Unreadable> {
+    let kind = metadata.file_type();
+    if kind.is_dir() {
+        Some(Unreadable::Directory)
+    } else if kind.is_symlink() {
+        Some(Unreadable::Symlink)
+    } else if kind.is_fifo() {
+        Some(Unreadable::Fifo)
+    } else if kind.is_socket() {
+        Some(Unreadable::Socket)
+    } else if !kind.is_file() {
+        Some(Unreadable::Device)
+    } else if metadata.nlink() > 1 {
+        Some(Unreadable::HardLink)
+    } else {
+        None
+    }
+}
+
+/// Opens a file for reading without following a link and without waiting for the other end of a pipe.
+/// The caller looks at the metadata of what was opened before it reads.
+pub(super) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
+    let metadata = file.metadata()?;
+    Ok((file, metadata))
+}
+
+/// Reads a plain file of at most `cap` bytes; anything else is an error that says what it is.
+pub(super) fn read_capped(path: &Path, cap: u64) -> io::Result<Vec<u8>> {
+    let (file, metadata) = open_regular(path)?;
+    if let Some(reason) = foreign(&metadata) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    }
+    let mut bytes = Vec::new();
+    file.take(cap + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > cap {
+        let reason = Unreadable::TooLarge(metadata.len());
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+    }
+    Ok(bytes)
+}
+
+/// Makes or replaces a file of our own in one step: written whole at `temp`, which is on the same file system, then
+/// renamed. A temporary name that a crash left behind is used again.
+pub(super) fn replace(
+    temp: &Path,
+    path: &Path,
+    text: &[u8],
+    mode: u32,
+) -> Result<(), VolumesError> {
+    write_temp(temp, text, mode)?;
+    fs::rename(temp, path).map_err(|error| VolumesError::new("write", path, error))
+}
+
+/// Makes a file in one step that is not there yet; fails with `AlreadyExists` otherwise, and leaves that one alone.
+pub(super) fn create(temp: &Path, path: &Path, text: &[u8], mode: u32) -> Result<(), VolumesError> {
+    write_temp(temp, text, mode)?;
+    let moved = move_new(temp, path).map_err(|error| VolumesError::new("write", path, error));
+    if moved.is_err() {
+        // The text is still the caller's; a leftover would only be in the way of nobody.
+        fs::remove_file(temp).ok();
+    }
+    moved
+}
+
+fn write_temp(temp: &Path, text: &[u8], mode: u32) -> Result<(), VolumesError> {
+    let written = remove_if_there(temp).and_then(|()| {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(temp)?;
+        file.write_all(text)
+    });
+    written.map_err(|error| VolumesError::new("write", temp, error))
+}
+
+/// Removes a file of our own; that it is gone already is fine.
+pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Renames, but never over something: fails with `AlreadyExists` instead. Who comes second fails with `NotFound`.
+pub(super) fn move_new(from: &Path, to: &Path) -> io::Result<()> {
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Some network and foreign file systems do not know the flag.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            fs::hard_link(from, to)?;
+            fs::remove_file(from)
+        }
+        moved => Ok(moved?),
+    }
+}
+
+/// Moves something into a folder under its own name, or with `-2`, `-3` … before the extension where that is taken.
+/// Returns where it went.
+pub(super) fn move_aside(from: &Path, folder: &Path) -> Result<PathBuf, VolumesError> {
+    let name = from.file_name().unwrap_or(OsStr::new("unnamed"));
+    for count in 1_u32.. {
+        let to = folder.join(numbered(name, count));
+        match move_new(from, &to) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(VolumesError::new("move", from, error)),
+            Ok(()) => return Ok(to),
+        }
+    }
+    unreachable!("a folder has fewer files than there are numbers")
+}
+
+fn numbered(name: &OsStr, count: u32) -> OsString {
+    if count == 1 {
+        return name.to_owned();
+    }
+    let path = Path::new(name);
+    let mut numbered = path.file_stem().unwrap_or(name).to_owned();
+    numbered.push(format!("-{count}"));
+    if let Some(extension) = path.extension() {
+        numbered.push(".");
+        numbered.push(extension);
+    }
+    numbered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moving_aside_never_overwrites() {
+        let root = tempfile::tempdir().unwrap();
+        let filed = root.path().join("filed");
+        fs::create_dir(&filed).unwrap();
+        for text in ["one", "two", "three"] {
+            let from = root.path().join("report-a.md");
+            fs::write(&from, text).unwrap();
+            move_aside(&from, &filed).unwrap();
+        }
+        for (name, text) in [
+            ("report-a.md", "one"),
+            ("report-a-2.md", "two"),
+            ("report-a-3.md", "three"),
+        ] {
+            assert_eq!(fs::read_to_string(filed.join(name)).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_file_is_made_once_and_whole() {
+        let root = tempfile::tempdir().unwrap();
+        let (temp, path) = (root.path().join("temp"), root.path().join("file"));
+        // A crash left half of it behind.
+        fs::write(&temp, "hal").unwrap();
+        create(&temp, &path, b"whole", 0o644).unwrap();
+        let again = create(&temp, &path, b"other", 0o644).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+        assert!(!temp.exists());
+    }
+
+    #[test]
+    fn only_plain_files_of_bounded_size_are_read() {
+        let root = tempfile::tempdir().unwrap();
+        let plain = root.path().join("plain");
+        fs::write(&plain, "12345").unwrap();
+        assert_eq!(read_capped(&plain, 5).unwrap(), b"12345");
+        assert_eq!(
+            read_capped(&plain, 4).unwrap_err().kind(),
+            io::ErrorKind::FileTooLarge
+        );
+        let link = root.path().join("link");
+        std::os::unix::fs::symlink(&plain, &link).unwrap();
+        assert!(read_capped(&link, 5).is_err());
+        fs::hard_link(&plain, root.path().join("second")).unwrap();
+        assert!(read_capped(&plain, 5).is_err());
+        assert!(read_capped(root.path(), 5).is_err());
+    }
+}

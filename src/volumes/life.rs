@@ -1,0 +1,121 @@
+//! The sign of life that an agent keeps in `active/<command id>.json` while it works on a command.
+
+use serde::{Deserialize, Serialize};
+
+use super::files::{VolumesError, read_capped, remove_if_there, replace};
+use super::layout::Volumes;
+use crate::plan::{CommandId, Time};
+use crate::wire::text::{parse_time, time_text};
+
+/// The most that is read of a sign of life.
+const LIFE_CAP: u64 = 16 * 1024;
+
+/// What an agent says while it works. Everything may be left out: that the file is written again is sign enough.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Life {
+    /// The agent's process; leader of its own process group where a worker started it.
+    pub pid: Option<u32>,
+    pub session: Option<String>,
+    pub started_at: Option<Time>,
+    pub last_output_at: Option<Time>,
+    /// The agent may not go on before (a usage limit).
+    pub blocked_until: Option<Time>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Fields {
+    pid: Option<u32>,
+    session_id: Option<String>,
+    started_at: Option<String>,
+    last_output_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocked_until: Option<String>,
+}
+
+impl Life {
+    /// Reads what an agent wrote; what cannot be read is left out.
+    pub(super) fn parse(bytes: &[u8]) -> Self {
+        let fields: Fields = serde_json::from_slice(bytes).unwrap_or_default();
+        let time = |text: Option<String>| text.as_deref().and_then(parse_time);
+        Self {
+            pid: fields.pid,
+            session: fields.session_id,
+            started_at: time(fields.started_at),
+            last_output_at: time(fields.last_output_at),
+            blocked_until: time(fields.blocked_until),
+        }
+    }
+
+    fn render(&self) -> Vec<u8> {
+        serde_json::to_vec(&Fields {
+            pid: self.pid,
+            session_id: self.session.clone(),
+            started_at: self.started_at.map(time_text),
+            last_output_at: self.last_output_at.map(time_text),
+            blocked_until: self.blocked_until.map(time_text),
+        })
+        .expect("texts and numbers only")
+    }
+}
+
+impl Volumes {
+    /// Writes the sign of life of a command, in one step.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn live(&self, id: &CommandId, life: &Life) -> Result<(), VolumesError> {
+        let temp = self.temp("active", &format!("{id}.json"));
+        replace(&temp, &self.life(id), &life.render(), 0o666)
+    }
+
+    /// Reads the sign of life of a command; what is not there or cannot be read is left out.
+    pub fn read_life(&self, id: &CommandId) -> Life {
+        Life::parse(&read_capped(&self.life(id), LIFE_CAP).unwrap_or_default())
+    }
+
+    /// Removes the sign of life of a command that is done, and the mark to stop it.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn rest(&self, id: &CommandId) -> Result<(), VolumesError> {
+        for path in [self.life(id), self.cancel_mark(id)] {
+            remove_if_there(&path).map_err(|error| VolumesError::new("remove", &path, error))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sign_of_life_survives_its_file() {
+        let life = Life {
+            pid: Some(42),
+            session: Some("s-1".into()),
+            started_at: Some(Time(1_795_255_200_000_000)),
+            last_output_at: None,
+            blocked_until: None,
+        };
+        let text = life.render();
+        insta::assert_snapshot!(String::from_utf8_lossy(&text), @r#"{"pid":42,"session_id":"s-1","started_at":"2026-11-21T10:00:00Z","last_output_at":null}"#);
+        assert_eq!(Life::parse(&text), life);
+    }
+
+    #[test]
+    fn what_an_agent_writes_wrongly_is_left_out() {
+        for text in [
+            "",
+            "[]",
+            "7",
+            r#"{"pid": "many"}"#,
+            "{",
+            "\0\0",
+            r#"{"started_at": "noon"}"#,
+        ] {
+            assert_eq!(Life::parse(text.as_bytes()), Life::default(), "{text}");
+        }
+    }
+}

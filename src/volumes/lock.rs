@@ -1,0 +1,211 @@
+//! One daemon a folder: a lock that the kernel lets go when its holder dies, and a note of who holds it.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::files::{VolumesError, read_capped, remove_if_there, replace};
+use super::layout::Volumes;
+
+/// Whoever looks whether a daemon runs holds the lock for an instant; a start in that instant tries again.
+const TRIES: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(15);
+/// Far more than the note ever has.
+const NOTE_CAP: u64 = 16 * 1024;
+
+/// What other commands may know of a running daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DaemonInfo {
+    pub pid: u32,
+    /// RFC 3339.
+    #[serde(default)]
+    pub started_at: String,
+    #[serde(default)]
+    pub version: String,
+    /// The plan it carries out, once it has one.
+    #[serde(default)]
+    pub plan: Option<String>,
+    #[serde(default)]
+    pub root: PathBuf,
+}
+
+/// Why the lock could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another daemon has it; the pid is unknown in the instant in which it starts.
+    #[error("another daemon holds the folder{}", pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default())]
+    Held { pid: Option<u32> },
+    #[error(transparent)]
+    Volumes(#[from] VolumesError),
+}
+
+/// Held as long as the daemon lives.
+#[derive(Debug)]
+pub struct DaemonLock {
+    volumes: Volumes,
+    _file: File,
+}
+
+impl Volumes {
+    /// Takes the daemon's lock without waiting.
+    ///
+    /// # Errors
+    /// `Held` with the pid when another daemon has it; otherwise what is wrong with the lock file.
+    pub fn lock(&self) -> Result<DaemonLock, LockError> {
+        let path = self.lock_path();
+        let failed = |error| VolumesError::new("lock", &path, error);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(failed)?;
+        for attempt in 1.. {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::Error(error)) => return Err(failed(error).into()),
+                Err(TryLockError::WouldBlock) if attempt < TRIES => std::thread::sleep(PAUSE),
+                Err(TryLockError::WouldBlock) => return Err(LockError::Held { pid: pid(&file) }),
+            }
+        }
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "{}", std::process::id()))
+            .and_then(|()| self.sweep())
+            .map_err(failed)?;
+        Ok(DaemonLock {
+            volumes: self.clone(),
+            _file: file,
+        })
+    }
+
+    /// Returns who carries out plans here, if anybody does: the lock decides, never the note alone.
+    pub fn running(&self) -> Option<DaemonInfo> {
+        let file = File::open(self.lock_path()).ok()?;
+        let Err(TryLockError::WouldBlock) = file.try_lock_shared() else {
+            return None;
+        };
+        let pid = pid(&file)?;
+        let note = read_capped(&self.note_path(), NOTE_CAP).ok();
+        note.and_then(|note| serde_json::from_slice::<DaemonInfo>(&note).ok())
+            .filter(|info| info.pid == pid)
+            .or_else(|| {
+                Some(DaemonInfo {
+                    pid,
+                    started_at: String::new(),
+                    version: String::new(),
+                    plan: None,
+                    root: self.root().to_owned(),
+                })
+            })
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.root().join("daemon.lock")
+    }
+
+    fn note_path(&self) -> PathBuf {
+        self.root().join("daemon.json")
+    }
+}
+
+impl DaemonLock {
+    /// Tells other commands what this daemon does; may be said again when it changes.
+    ///
+    /// # Errors
+    /// When the note cannot be written.
+    pub fn announce(&self, info: &DaemonInfo) -> Result<(), VolumesError> {
+        let text = serde_json::to_vec(info).expect("texts and numbers only");
+        let temp = self.volumes.root().join(".daemon.json");
+        replace(&temp, &self.volumes.note_path(), &text, 0o600)
+    }
+}
+
+impl Drop for DaemonLock {
+    fn drop(&mut self) {
+        if let Err(error) = remove_if_there(&self.volumes.note_path()) {
+            tracing::debug!(%error, "the note of the daemon stays behind");
+        }
+    }
+}
+
+fn pid(mut file: &File) -> Option<u32> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn info(volumes: &Volumes) -> DaemonInfo {
+        DaemonInfo {
+            pid: std::process::id(),
+            started_at: "2026-01-01T00:00:00Z".into(),
+            version: "1.2.3".into(),
+            plan: Some("abcdefgh".into()),
+            root: volumes.root().to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_second_daemon_learns_who_was_first() {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(root.path()).unwrap();
+        assert_eq!(volumes.running(), None);
+        let lock = volumes.lock().unwrap();
+        lock.announce(&info(&volumes)).unwrap();
+        let LockError::Held { pid } = volumes.lock().unwrap_err() else {
+            panic!("the lock is held");
+        };
+        assert_eq!(pid, Some(std::process::id()));
+        assert_eq!(volumes.running(), Some(info(&volumes)));
+        for name in ["daemon.lock", "daemon.json"] {
+            let mode = fs::metadata(root.path().join(name))
+                .unwrap()
+                .permissions()
+                .mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
+        drop(lock);
+        assert_eq!(volumes.running(), None);
+        drop(volumes.lock().unwrap());
+    }
+
+    #[test]
+    fn a_note_of_a_dead_daemon_is_not_believed() {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(root.path()).unwrap();
+        let note = serde_json::to_string(&DaemonInfo {
+            pid: 1,
+            ..info(&volumes)
+        })
+        .unwrap();
+        fs::write(root.path().join("daemon.json"), note).unwrap();
+        assert_eq!(volumes.running(), None);
+        let _lock = volumes.lock().unwrap();
+        let found = volumes.running().unwrap();
+        assert_eq!((found.pid, found.plan), (std::process::id(), None));
+    }
+
+    #[test]
+    fn taking_the_lock_sweeps_what_a_killed_daemon_left() {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(root.path()).unwrap();
+        let half = volumes.temp("commands", "task-a.md");
+        fs::write(&half, "half").unwrap();
+        let _lock = volumes.lock().unwrap();
+        assert!(!half.exists());
+    }
+}

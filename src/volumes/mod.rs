@@ -1,0 +1,27 @@
+//! The folders through which the daemon, the agents and people exchange files: where everything is, how a file is put
+//! there whole, how a command is taken back, what has arrived. Nothing that somebody else wrote is ever deleted or
+//! overwritten, and nothing in here decides what a file means: that is for `wire` and the plan.
+
+mod commands;
+mod files;
+mod filing;
+mod layout;
+mod life;
+mod lock;
+mod mission;
+mod questions;
+mod scan;
+mod settle;
+mod watch;
+
+pub use commands::{Whereabouts, Withdrawal};
+pub use files::Unreadable;
+pub use files::VolumesError;
+pub use filing::Filing;
+pub use layout::{Folder, Volumes};
+pub use life::Life;
+pub use lock::{DaemonInfo, DaemonLock, LockError};
+pub use mission::write_mission;
+pub use scan::{Arrived, Scan, Scanner, Sign};
+pub use settle::Hints;
+pub use watch::Watch;

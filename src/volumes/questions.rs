@@ -1,0 +1,29 @@
+//! Which questions lie open in their folder.
+
+use std::fs;
+use std::io;
+
+use super::files::VolumesError;
+use super::layout::{Folder, Volumes};
+use crate::plan::QuestionId;
+use crate::wire::text::safe_name;
+
+impl Volumes {
+    /// Returns the ids of the questions in `questions/pending`.
+    ///
+    /// # Errors
+    /// When the folder cannot be listed.
+    pub fn questions(&self) -> Result<Vec<QuestionId>, VolumesError> {
+        let folder = self.path(Folder::QuestionsPending);
+        let failed = |error: io::Error| VolumesError::new("list", &folder, error);
+        let mut ids = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            let id = name
+                .to_str()
+                .and_then(|name| name.strip_prefix("question-")?.strip_suffix(".md"));
+            ids.extend(id.filter(|id| safe_name(id)).map(QuestionId::new));
+        }
+        Ok(ids)
+    }
+}

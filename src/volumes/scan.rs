@@ -1,0 +1,726 @@
+//! What has arrived: the folder listing is the truth, events only say when to look. One look costs as much as there
+//! are files in `reports/pending` and open commands, however many have been filed.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use sha2::{Digest, Sha256};
+
+use super::files::{Unreadable, VolumesError, foreign, open_regular};
+use super::layout::{Folder, Volumes};
+use super::life::Life;
+use super::settle::{Hints, Look, settled};
+use crate::plan::{CommandId, QuestionId};
+
+/// The most that is read of a report, a command or a question.
+pub(super) const REPORT_CAP: u64 = 1024 * 1024;
+/// One look hands over at most that many reports and stops after that many bytes, so that a flood of files holds up
+/// neither the loop nor the memory.
+const MOST_REPORTS: usize = 256;
+const MOST_BYTES: usize = 8 * 1024 * 1024;
+/// Names that are none of ours (`~`, `.swp`, half-written) get that long to go away.
+const STRANGER: Duration = Duration::from_secs(60);
+
+/// A person's file that has not changed for so long is looked at.
+const QUESTION_QUIET: Duration = Duration::from_millis(300);
+/// Keeps an empty folder in a git repository.
+const KEEPER: &str = ".gitkeep";
+
+/// What one look found.
+#[derive(Debug, Default)]
+pub struct Scan {
+    /// Reports not handed over before, by name.
+    pub reports: Vec<Arrived>,
+    /// The open commands that somebody works on.
+    pub signs: BTreeMap<CommandId, Sign>,
+    /// Open questions whose file is new or has changed, with its text.
+    pub questions: Vec<(QuestionId, String)>,
+    /// Something is there that is not finished yet: look again within some hundred milliseconds.
+    pub waiting: bool,
+    /// More is there than one look takes: look again at once.
+    pub more: bool,
+}
+
+/// A file that has arrived in `reports/pending`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// The file's name, as [`Volumes::file_report`] wants it.
+    pub name: String,
+    /// SHA-256 of the content in hexadecimal; empty if it is not read.
+    pub hash: String,
+    pub content: Result<Vec<u8>, Unreadable>,
+}
+
+/// That somebody works on a command. Two signs of one command that differ mean that the agent was alive in between;
+/// the moments in it are by the agent's clock and are not compared with ours.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sign {
+    /// The command was moved to `processed`.
+    pub claimed: bool,
+    /// When the sign of life was last written, by the file system's clock.
+    pub beat: Option<SystemTime>,
+    /// What the agent says there.
+    pub life: Life,
+}
+
+/// Tells one state of a file from another without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    size: u64,
+    written: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            inode: metadata.ino(),
+            size: metadata.size(),
+            written: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Seen {
+    stamp: Stamp,
+    /// Since when it has had this stamp.
+    since: Instant,
+    /// Handed over in this state.
+    handed: bool,
+}
+
+/// Looks into the folders and remembers what it has handed over.
+#[derive(Debug)]
+pub struct Scanner {
+    volumes: Volumes,
+    hints: Hints,
+    reports: HashMap<String, Seen>,
+    /// Names of the last listing that have not been looked at.
+    listed: VecDeque<String>,
+    signs: HashMap<CommandId, (Stamp, Sign)>,
+    questions: HashMap<QuestionId, Seen>,
+}
+
+impl Scanner {
+    /// Makes a scanner that has seen nothing yet; `hints` are those of the [`super::Watch`], or empty ones.
+    pub fn new(volumes: &Volumes, hints: Hints) -> Self {
+        Self {
+            volumes: volumes.clone(),
+            hints,
+            reports: HashMap::new(),
+            listed: VecDeque::new(),
+            signs: HashMap::new(),
+            questions: HashMap::new(),
+        }
+    }
+
+    /// Looks at everything once. A missing folder is an empty one: the watch makes it again.
+    ///
+    /// # Errors
+    /// When the folder of reports cannot be listed.
+    pub fn scan(
+        &mut self,
+        open: &[CommandId],
+        questions: &[QuestionId],
+    ) -> Result<Scan, VolumesError> {
+        let mut scan = Scan::default();
+        self.look_for_reports(&mut scan)?;
+        self.signs.retain(|id, _| open.contains(id));
+        for id in open {
+            if let Some(sign) = self.sign(id) {
+                scan.signs.insert(id.clone(), sign);
+            }
+        }
+        self.questions.retain(|id, _| questions.contains(id));
+        for id in questions {
+            self.look_at_question(id, &mut scan);
+        }
+        Ok(scan)
+    }
+
+    /// Makes the next look hand a report over again, whose effect could not be kept.
+    pub fn forget(&mut self, name: &str) {
+        self.reports.remove(name);
+    }
+
+    fn look_for_reports(&mut self, scan: &mut Scan) -> Result<(), VolumesError> {
+        if self.listed.is_empty() {
+            self.list()?;
+        }
+        let mut bytes = 0;
+        while scan.reports.len() < MOST_REPORTS && bytes < MOST_BYTES {
+            let Some(name) = self.listed.pop_front() else {
+                break;
+            };
+            match self.look_at_report(&name) {
+                Found::Nothing => {}
+                Found::Unfinished => scan.waiting = true,
+                Found::Report(report) => {
+                    bytes += report.content.as_ref().map_or(0, Vec::len);
+                    scan.reports.push(report);
+                }
+            }
+        }
+        scan.more = !self.listed.is_empty();
+        Ok(())
+    }
+
+    fn list(&mut self) -> Result<(), VolumesError> {
+        let begun = Instant::now();
+        let folder = self.volumes.path(Folder::ReportsPending);
+        let failed = |error| VolumesError::new("list", &folder, error);
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            entries => Some(entries.map_err(failed)?),
+        };
+        let mut names = Vec::new();
+        for entry in entries.into_iter().flatten() {
+            // A name that is no text can be no report.
+            if let Ok(name) = OsString::into_string(entry.map_err(failed)?.file_name()) {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        let listed = |name: &str| {
+            names
+                .binary_search_by(|other| other.as_str().cmp(name))
+                .is_ok()
+        };
+        self.reports.retain(|name, _| listed(name));
+        self.hints.keep(listed, begun);
+        self.listed = names.into();
+        Ok(())
+    }
+
+    fn look_at_report(&mut self, name: &str) -> Found {
+        let path = self.volumes.path(Folder::ReportsPending).join(name);
+        if name == KEEPER {
+            return Found::Nothing;
+        }
+        // Gone since it was listed: not there, then.
+        let Ok(metadata) = fs::symlink_metadata(&path) else {
+            return Found::Nothing;
+        };
+        let now = Instant::now();
+        let seen = look(&mut self.reports, name, Stamp::of(&metadata), now);
+        if seen.handed {
+            return Found::Nothing;
+        }
+        let unchanged = now.duration_since(seen.since);
+        if !named_like_a_report(name) {
+            if unchanged < STRANGER {
+                return Found::Nothing;
+            }
+            seen.handed = true;
+            return Found::refused(name, Unreadable::NotAReport);
+        }
+        match foreign(&metadata) {
+            None | Some(Unreadable::HardLink) => {}
+            Some(reason) => {
+                seen.handed = true;
+                return Found::refused(name, reason);
+            }
+        }
+        let heard = self.hints.get(name);
+        if !settled(Look {
+            heard: heard.map(|(phase, at)| (phase, now.saturating_duration_since(at))),
+            unchanged,
+            age: age(&metadata),
+            empty: metadata.size() == 0,
+            linked: metadata.nlink() > 1,
+        }) {
+            return Found::Unfinished;
+        }
+        match read(&path, seen.stamp) {
+            Reading::Vanished => Found::Nothing,
+            Reading::Changed => Found::Unfinished,
+            Reading::Refused(reason) => {
+                seen.handed = true;
+                Found::refused(name, reason)
+            }
+            Reading::Whole(bytes) => {
+                seen.handed = true;
+                Found::Report(Arrived {
+                    name: name.to_owned(),
+                    hash: hash(&bytes),
+                    content: Ok(bytes),
+                })
+            }
+        }
+    }
+
+    fn sign(&mut self, id: &CommandId) -> Option<Sign> {
+        let claimed =
+            fs::symlink_metadata(self.volumes.command(Folder::CommandsProcessed, id)).is_ok();
+        let path = self.volumes.life(id);
+        let Some(metadata) = fs::symlink_metadata(&path).ok().filter(Metadata::is_file) else {
+            return claimed.then(|| Sign {
+                claimed,
+                ..Sign::default()
+            });
+        };
+        let stamp = Stamp::of(&metadata);
+        let known = self.signs.get(id).filter(|(known, _)| *known == stamp);
+        let life = match known {
+            Some((_, sign)) => sign.life.clone(),
+            None => self.volumes.read_life(id),
+        };
+        let sign = Sign {
+            claimed,
+            beat: metadata.modified().ok(),
+            life,
+        };
+        self.signs.insert(id.clone(), (stamp, sign.clone()));
+        Some(sign)
+    }
+
+    fn look_at_question(&mut self, id: &QuestionId, scan: &mut Scan) {
+        let path = self.volumes.question(id);
+        let Ok(metadata) = fs::symlink_metadata(&path) else {
+            return;
+        };
+        let now = Instant::now();
+        let seen = look(&mut self.questions, id, Stamp::of(&metadata), now);
+        if seen.handed {
+            return;
+        }
+        // An editor may save in place: half an answer is no answer.
+        let still = now
+            .duration_since(seen.since)
+            .max(age(&metadata).unwrap_or_default());
+        if still < QUESTION_QUIET {
+            scan.waiting = true;
+            return;
+        }
+        match read(&path, seen.stamp) {
+            Reading::Vanished => {}
+            Reading::Changed => scan.waiting = true,
+            Reading::Refused(reason) => {
+                seen.handed = true;
+                tracing::warn!(path = %path.display(), %reason, "the question's file is not read");
+            }
+            Reading::Whole(bytes) => {
+                seen.handed = true;
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                scan.questions.push((id.clone(), text));
+            }
+        }
+    }
+}
+
+enum Found {
+    Nothing,
+    Unfinished,
+    Report(Arrived),
+}
+
+impl Found {
+    fn refused(name: &str, reason: Unreadable) -> Self {
+        Self::Report(Arrived {
+            name: name.to_owned(),
+            hash: String::new(),
+            content: Err(reason),
+        })
+    }
+}
+
+enum Reading {
+    Whole(Vec<u8>),
+    Refused(Unreadable),
+    /// Somebody removed it since it was looked at.
+    Vanished,
+    /// Somebody wrote to it since it was looked at.
+    Changed,
+}
+
+/// Reads a file that was looked at, from one opening only: what is read is what was judged fit to be read.
+fn read(path: &Path, expected: Stamp) -> Reading {
+    let (mut file, metadata) = match open_regular(path) {
+        Ok(opened) => opened,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Reading::Vanished,
+        Err(error) => return Reading::Refused(Unreadable::Refused(error.to_string())),
+    };
+    if let Some(reason) = foreign(&metadata) {
+        return Reading::Refused(reason);
+    }
+    if metadata.size() > REPORT_CAP {
+        return Reading::Refused(Unreadable::TooLarge(metadata.size()));
+    }
+    let mut bytes = Vec::new();
+    if let Err(error) = (&mut file).take(REPORT_CAP + 1).read_to_end(&mut bytes) {
+        return Reading::Refused(Unreadable::Refused(error.to_string()));
+    }
+    let unchanged = file
+        .metadata()
+        .is_ok_and(|after| Stamp::of(&after) == expected && after.size() == bytes.len() as u64);
+    if unchanged {
+        Reading::Whole(bytes)
+    } else {
+        Reading::Changed
+    }
+}
+
+/// Returns what is remembered of a file, renewed if it has changed.
+fn look<'a, K, Q>(
+    seen: &'a mut HashMap<K, Seen>,
+    name: &Q,
+    stamp: Stamp,
+    now: Instant,
+) -> &'a mut Seen
+where
+    K: std::hash::Hash + Eq + std::borrow::Borrow<Q>,
+    Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
+{
+    let fresh = || Seen {
+        stamp,
+        since: now,
+        handed: false,
+    };
+    let seen = seen.entry(name.to_owned()).or_insert_with(fresh);
+    if seen.stamp != stamp {
+        *seen = fresh();
+    }
+    seen
+}
+
+fn named_like_a_report(name: &str) -> bool {
+    let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+    stem.split_at_checked("report-".len())
+        .is_some_and(|(prefix, id)| prefix.eq_ignore_ascii_case("report-") && !id.is_empty())
+        && extension.eq_ignore_ascii_case("md")
+}
+
+/// Returns how long ago a file was written; `None` if its time lies in the future.
+fn age(metadata: &Metadata) -> Option<Duration> {
+    let written = metadata.modified().ok()?;
+    SystemTime::now().duration_since(written).ok()
+}
+
+fn hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+impl Volumes {
+    /// Returns the path of a question that awaits its answer.
+    pub fn question(&self, id: &QuestionId) -> PathBuf {
+        self.path(Folder::QuestionsPending)
+            .join(format!("question-{id}.md"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::super::settle::Phase;
+    use super::*;
+
+    struct Given {
+        _root: tempfile::TempDir,
+        volumes: Volumes,
+        hints: Hints,
+        scanner: Scanner,
+    }
+
+    impl Given {
+        fn new() -> Self {
+            let root = tempfile::tempdir().unwrap();
+            let volumes = Volumes::open(root.path()).unwrap();
+            let hints = Hints::default();
+            Self {
+                scanner: Scanner::new(&volumes, hints.clone()),
+                volumes,
+                hints,
+                _root: root,
+            }
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.volumes.path(Folder::ReportsPending).join(name)
+        }
+
+        /// Puts a report there that was written long ago.
+        fn arrive(&self, name: &str, text: &str) {
+            self.write(name, text);
+            self.hints.note(name, Phase::RenamedIn, Instant::now());
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            fs::write(self.path(name), text).unwrap();
+        }
+
+        fn scan(&mut self) -> Scan {
+            self.scanner.scan(&[], &[]).unwrap()
+        }
+
+        fn texts(&mut self) -> Vec<(String, String)> {
+            let text = |report: Arrived| {
+                let content = match report.content {
+                    Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+                    Err(reason) => reason.to_string(),
+                };
+                (report.name, content)
+            };
+            self.scan().reports.into_iter().map(text).collect()
+        }
+    }
+
+    fn pair(name: &str, text: &str) -> (String, String) {
+        (name.to_owned(), text.to_owned())
+    }
+
+    #[test]
+    fn a_report_is_handed_over_once_per_content() {
+        let mut given = Given::new();
+        given.arrive("report-task-a.md", "one");
+        assert_eq!(given.texts(), [pair("report-task-a.md", "one")]);
+        assert_eq!(given.texts(), []);
+        given.arrive("report-task-a.md", "other");
+        assert_eq!(given.texts(), [pair("report-task-a.md", "other")]);
+        given.scanner.forget("report-task-a.md");
+        assert_eq!(given.texts(), [pair("report-task-a.md", "other")]);
+    }
+
+    #[test]
+    fn the_hash_is_that_of_the_bytes() {
+        let mut given = Given::new();
+        given.arrive("report-task-a.md", "abc");
+        let scan = given.scan();
+        insta::assert_snapshot!(scan.reports[0].hash, @"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+
+    #[test]
+    fn what_is_being_written_is_waited_for() {
+        let mut given = Given::new();
+        let name = "report-task-a.md";
+        given.write(name, "ha");
+        given.hints.note(name, Phase::Writing, Instant::now());
+        let scan = given.scan();
+        assert!(scan.reports.is_empty() && scan.waiting);
+        given.write(name, "half");
+        let earlier = Instant::now() - Duration::from_secs(1);
+        given.hints.note(name, Phase::Closed, earlier);
+        assert_eq!(given.texts(), [pair(name, "half")]);
+        assert!(!given.scan().waiting);
+    }
+
+    #[test]
+    fn without_events_an_old_file_is_finished_and_a_fresh_one_is_not() {
+        let mut given = Given::new();
+        given.write("report-task-new.md", "new");
+        given.write("report-task-old.md", "old");
+        let old = SystemTime::now() - Duration::from_secs(10);
+        let file = fs::File::options()
+            .append(true)
+            .open(given.path("report-task-old.md"))
+            .unwrap();
+        file.set_modified(old).unwrap();
+        let scan = given.scan();
+        assert_eq!(scan.reports.len(), 1);
+        assert_eq!(scan.reports[0].name, "report-task-old.md");
+        assert!(scan.waiting);
+    }
+
+    #[test]
+    fn what_is_no_plain_file_is_named_and_never_opened() {
+        let mut given = Given::new();
+        let secret = given.volumes.root().join("secret");
+        fs::write(&secret, "secret").unwrap();
+        fs::create_dir(given.path("report-directory.md")).unwrap();
+        symlink(&secret, given.path("report-link.md")).unwrap();
+        symlink("/nowhere", given.path("report-dangling.md")).unwrap();
+        let _socket = UnixListener::bind(given.path("report-socket.md")).unwrap();
+        mknodat(
+            CWD,
+            given.path("report-pipe.md"),
+            FileType::Fifo,
+            Mode::RUSR | Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        let mut found = given.texts();
+        found.sort();
+        assert_eq!(
+            found,
+            [
+                pair(
+                    "report-dangling.md",
+                    "it is a symbolic link, and links are not followed"
+                ),
+                pair("report-directory.md", "it is a directory"),
+                pair(
+                    "report-link.md",
+                    "it is a symbolic link, and links are not followed"
+                ),
+                pair("report-pipe.md", "it is a named pipe"),
+                pair("report-socket.md", "it is a socket"),
+            ]
+        );
+        assert_eq!(given.texts(), []);
+        for (name, _) in found {
+            given
+                .volumes
+                .file_report(&name, super::super::Filing::Rejected("reason"))
+                .unwrap();
+            let filed = given.volumes.path(Folder::ReportsRejected).join(&name);
+            assert!(fs::symlink_metadata(&filed).is_ok(), "{name}");
+            let reason = filed.with_file_name(format!("{name}.reason.md"));
+            assert_eq!(fs::read_to_string(reason).unwrap(), "reason");
+        }
+        assert_eq!(fs::read_to_string(&secret).unwrap(), "secret");
+    }
+
+    #[test]
+    fn hard_links_and_huge_files_are_refused() {
+        let mut given = Given::new();
+        let old = SystemTime::now() - Duration::from_secs(10);
+        let secret = given.volumes.root().join("secret");
+        fs::write(&secret, "secret").unwrap();
+        fs::File::options()
+            .append(true)
+            .open(&secret)
+            .unwrap()
+            .set_modified(old)
+            .unwrap();
+        fs::hard_link(&secret, given.path("report-hard.md")).unwrap();
+        let huge = fs::File::create(given.path("report-huge.md")).unwrap();
+        huge.set_len(1 << 30).unwrap();
+        huge.set_modified(old).unwrap();
+        assert_eq!(
+            given.texts(),
+            [
+                pair("report-hard.md", "it has other hard links"),
+                pair(
+                    "report-huge.md",
+                    "it has 1073741824 bytes; at most 1 MiB is read"
+                ),
+            ]
+        );
+    }
+
+    #[test]
+    fn strangers_are_left_alone() {
+        let mut given = Given::new();
+        for name in [
+            ".report-task-a.md.swp",
+            "report-task-a.md~",
+            "report-task-a.tmp",
+            "notes.md",
+            "4913",
+            "report-.md",
+            KEEPER,
+        ] {
+            given.arrive(name, "text");
+        }
+        let scan = given.scan();
+        assert!(scan.reports.is_empty() && !scan.waiting, "{scan:?}");
+        assert_eq!(given.scanner.reports.len(), 6);
+    }
+
+    #[test]
+    fn a_flood_comes_in_bounded_portions() {
+        let mut given = Given::new();
+        for number in 0..1_000 {
+            given.arrive(&format!("report-task-{number:04}.md"), "text");
+        }
+        let mut names = Vec::new();
+        loop {
+            let scan = given.scan();
+            assert!(scan.reports.len() <= MOST_REPORTS);
+            names.extend(scan.reports.into_iter().map(|report| report.name));
+            if !scan.more {
+                break;
+            }
+        }
+        assert_eq!(names.len(), 1_000);
+        assert!(names.is_sorted());
+        assert_eq!(given.texts(), []);
+    }
+
+    #[test]
+    fn large_reports_come_in_portions_too() {
+        let mut given = Given::new();
+        let text = "x".repeat(1 << 20);
+        for number in 0..20 {
+            given.arrive(&format!("report-task-{number:02}.md"), &text);
+        }
+        let scan = given.scan();
+        assert_eq!((scan.reports.len(), scan.more), (8, true));
+    }
+
+    #[test]
+    fn signs_tell_who_works_on_what() {
+        let mut given = Given::new();
+        let [taken, live, idle] = ["task-a", "task-b", "task-c"].map(CommandId::new);
+        fs::write(given.volumes.command(Folder::CommandsProcessed, &taken), "").unwrap();
+        let life = Life {
+            session: Some("s".into()),
+            ..Life::default()
+        };
+        given.volumes.live(&live, &life).unwrap();
+        let open = [taken.clone(), live.clone(), idle];
+        let signs = given.scanner.scan(&open, &[]).unwrap().signs;
+        assert_eq!(signs.keys().collect::<Vec<_>>(), [&taken, &live]);
+        assert!(signs[&taken].claimed && signs[&taken].beat.is_none());
+        assert!(!signs[&live].claimed && signs[&live].life == life);
+        let same = given.scanner.scan(&open, &[]).unwrap().signs;
+        assert_eq!(same, signs);
+        let file = fs::File::options()
+            .append(true)
+            .open(given.volumes.life(&live))
+            .unwrap();
+        file.set_modified(SystemTime::now() + Duration::from_secs(1))
+            .unwrap();
+        let later = given.scanner.scan(&open, &[]).unwrap().signs;
+        assert_ne!(later[&live], signs[&live]);
+    }
+
+    #[test]
+    fn an_answer_is_handed_over_when_its_file_changes() {
+        let mut given = Given::new();
+        let id = QuestionId::new("q1");
+        let open = [id.clone()];
+        let old = SystemTime::now() - Duration::from_secs(10);
+        let age = |given: &Given, seconds| {
+            let path = given.volumes.question(&id);
+            let file = fs::File::options().append(true).open(path).unwrap();
+            file.set_modified(old + Duration::from_secs(seconds))
+                .unwrap();
+        };
+        given.volumes.write_question(&id, "answer:").unwrap();
+        given.volumes.write_question(&id, "never over it").unwrap();
+        age(&given, 0);
+        let scan = given.scanner.scan(&[], &open).unwrap();
+        assert_eq!(scan.questions, [(id.clone(), "answer:".to_owned())]);
+        assert!(given.scanner.scan(&[], &open).unwrap().questions.is_empty());
+        fs::write(given.volumes.question(&id), "answer: retry").unwrap();
+        assert!(given.scanner.scan(&[], &open).unwrap().waiting);
+        age(&given, 1);
+        let scan = given.scanner.scan(&[], &open).unwrap();
+        assert_eq!(scan.questions, [(id.clone(), "answer: retry".to_owned())]);
+        given.volumes.complain(&id, "which one?").unwrap();
+        given.volumes.file_question(&id).unwrap();
+        given.volumes.file_question(&id).unwrap();
+        let filed = given.volumes.path(Folder::QuestionsAnswered);
+        assert_eq!(fs::read_dir(filed).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_missing_folder_is_an_empty_one() {
+        let mut given = Given::new();
+        fs::remove_dir(given.volumes.path(Folder::ReportsPending)).unwrap();
+        assert_eq!(given.texts(), []);
+    }
+}

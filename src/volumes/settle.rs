@@ -1,0 +1,210 @@
+//! When a file that somebody else writes is finished. File events help where there are any; where they are missing
+//! or lost, time decides.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// After a writer has closed it: editors and `truncate` then `write` open it again within that time.
+const AFTER_CLOSE: Duration = Duration::from_millis(300);
+/// Without any event: long enough for a writer that pauses, short enough for a person who waits.
+const UNSEEN: Duration = Duration::from_secs(2);
+/// An empty file is hardly ever meant; `> report` comes long before the text.
+const EMPTY: Duration = Duration::from_secs(5);
+/// Opened for writing and never closed: the event of closing may have been lost.
+const NEVER_CLOSED: Duration = Duration::from_secs(60);
+/// As many names as the kernel's queue of events has places; those beyond wait out [`UNSEEN`].
+const MOST_NAMES: usize = 16_384;
+
+/// The kernel marks a loss once and may lose more behind the mark: so long nobody waits for an event of closing.
+const LOSS: Duration = Duration::from_secs(10);
+
+/// What an event said about a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It got its name by a rename: whoever does that has finished.
+    RenamedIn,
+    /// Somebody writes it in place.
+    Writing,
+    /// Whoever wrote it has closed it.
+    Closed,
+}
+
+/// What the watcher heard about files that have not been read yet; shared by the watcher and the scanner.
+#[derive(Clone, Debug, Default)]
+pub struct Hints(Arc<Mutex<Heard>>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    files: HashMap<String, (Phase, Instant)>,
+    /// When events were last known to be lost.
+    lost: Option<Instant>,
+}
+
+impl Hints {
+    pub(super) fn note(&self, name: &str, phase: Phase, at: Instant) {
+        let mut heard = self.heard();
+        let loss = |lost| at.saturating_duration_since(lost) < LOSS;
+        if phase == Phase::Writing && heard.lost.is_some_and(loss) {
+            heard.files.remove(name);
+        } else if heard.files.len() < MOST_NAMES || heard.files.contains_key(name) {
+            heard.files.insert(name.to_owned(), (phase, at));
+        }
+    }
+
+    pub(super) fn forget(&self, name: &str) {
+        self.heard().files.remove(name);
+    }
+
+    /// Events were lost: nothing heard so far can be relied on.
+    pub(super) fn lose(&self, at: Instant) {
+        let mut heard = self.heard();
+        heard.files.clear();
+        heard.lost = Some(at);
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<(Phase, Instant)> {
+        self.heard().files.get(name).copied()
+    }
+
+    /// Drops what is known of files that a listing begun at that moment does not have.
+    pub(super) fn keep(&self, listed: impl Fn(&str) -> bool, begun: Instant) {
+        self.heard()
+            .files
+            .retain(|name, (_, at)| *at >= begun || listed(name));
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        // A panic elsewhere leaves at worst a hint too few.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is known of a file when it is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    /// What was heard, and how long ago.
+    pub heard: Option<(Phase, Duration)>,
+    /// How long the scanner has seen it with the same size and time of writing.
+    pub unchanged: Duration,
+    /// How long ago it was written by the wall clock, if that makes sense.
+    pub age: Option<Duration>,
+    pub empty: bool,
+    /// Has more than one name: perhaps only until its writer removes the temporary one.
+    pub linked: bool,
+}
+
+/// Tells whether a file can be taken as finished.
+pub(super) fn settled(look: Look) -> bool {
+    let still = |least| look.unchanged >= least;
+    let old = |least| still(least) || look.age.is_some_and(|age| age >= least);
+    match look.heard {
+        Some((Phase::Writing, _)) => still(NEVER_CLOSED),
+        _ if look.linked => old(UNSEEN),
+        Some((Phase::RenamedIn, _)) => true,
+        _ if look.empty => old(EMPTY),
+        Some((Phase::Closed, ago)) => ago >= AFTER_CLOSE,
+        None => old(UNSEEN),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_finished_when_its_writer_says_so_or_time_has_passed() {
+        let ms = Duration::from_millis;
+        let look = |heard, unchanged, age| Look {
+            heard,
+            unchanged: ms(unchanged),
+            age,
+            empty: false,
+            linked: false,
+        };
+        for (what, look, finished) in [
+            (
+                "renamed in",
+                look(Some((Phase::RenamedIn, ms(0))), 0, None),
+                true,
+            ),
+            (
+                "just closed",
+                look(Some((Phase::Closed, ms(299))), 0, None),
+                false,
+            ),
+            (
+                "closed",
+                look(Some((Phase::Closed, ms(300))), 0, None),
+                true,
+            ),
+            (
+                "being written, however slowly",
+                look(Some((Phase::Writing, ms(9_000))), 9_000, Some(ms(9_000))),
+                false,
+            ),
+            (
+                "closing was not heard",
+                look(Some((Phase::Writing, ms(60_000))), 60_000, None),
+                true,
+            ),
+            (
+                "nothing heard, fresh",
+                look(None, 0, Some(ms(1_999))),
+                false,
+            ),
+            ("nothing heard, old", look(None, 0, Some(ms(2_000))), true),
+            ("clock behind", look(None, 1_999, None), false),
+            ("clock behind, unchanged", look(None, 2_000, None), true),
+            (
+                "empty and closed",
+                Look {
+                    empty: true,
+                    ..look(Some((Phase::Closed, ms(4_000))), 4_000, None)
+                },
+                false,
+            ),
+            (
+                "empty for long",
+                Look {
+                    empty: true,
+                    ..look(Some((Phase::Closed, ms(5_000))), 5_000, None)
+                },
+                true,
+            ),
+            (
+                "two names for a moment",
+                Look {
+                    linked: true,
+                    ..look(Some((Phase::RenamedIn, ms(0))), 0, Some(ms(0)))
+                },
+                false,
+            ),
+        ] {
+            assert_eq!(settled(look), finished, "{what}");
+        }
+    }
+
+    #[test]
+    fn hints_are_bounded_and_can_be_lost() {
+        let hints = Hints::default();
+        let now = Instant::now();
+        for number in 0..MOST_NAMES + 10 {
+            hints.note(&format!("report-{number}.md"), Phase::Writing, now);
+        }
+        assert_eq!(hints.heard().files.len(), MOST_NAMES);
+        hints.note("report-0.md", Phase::Closed, now);
+        assert_eq!(hints.get("report-0.md"), Some((Phase::Closed, now)));
+        hints.keep(|_| false, now);
+        assert_eq!(hints.heard().files.len(), MOST_NAMES);
+        hints.keep(|name| name == "report-0.md", Instant::now());
+        assert_eq!(hints.heard().files.len(), 1);
+        hints.lose(now);
+        assert_eq!(hints.get("report-0.md"), None);
+        hints.note("report-0.md", Phase::Writing, now);
+        assert_eq!(hints.get("report-0.md"), None);
+        hints.note("report-0.md", Phase::Closed, now);
+        hints.note("report-1.md", Phase::Writing, now + LOSS);
+        assert_eq!(hints.heard().files.len(), 2);
+    }
+}

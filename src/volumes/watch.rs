@@ -1,0 +1,459 @@
+//! Wakes whoever waits when something happens in the folders. An event only means "look again": none is relied on,
+//! and where there are none the regular looks go on alone.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use notify::event::{AccessKind, AccessMode, Event, EventKind, ModifyKind, RenameMode};
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::sync::Notify;
+
+use super::layout::{Folder, Volumes};
+use super::settle::{Hints, Phase};
+
+/// Folders in which something happens that the daemon waits for.
+const DAEMON: [Folder; 5] = [
+    Folder::ReportsPending,
+    Folder::CommandsProcessed,
+    Folder::CommandsPending,
+    Folder::QuestionsPending,
+    Folder::Active,
+];
+/// Folders in which something happens that a worker waits for.
+const WORKER: [Folder; 1] = [Folder::CommandsPending];
+
+/// Watched folders that were removed. Their number alone does not tell: a new folder often gets the inode of the old.
+type Gone = Arc<Mutex<HashSet<PathBuf>>>;
+
+/// Watches the folders as long as it lives.
+#[derive(Debug)]
+pub struct Watch {
+    volumes: Volumes,
+    watcher: Option<RecommendedWatcher>,
+    watched: Vec<Watched>,
+    hints: Hints,
+    gone: Gone,
+    wake: Arc<Notify>,
+    /// The fault has been logged; it is logged again only after things were well in between.
+    faulty: bool,
+}
+
+#[derive(Debug)]
+struct Watched {
+    path: PathBuf,
+    /// The inode that is watched, if any.
+    inode: Option<u64>,
+}
+
+impl Watch {
+    /// Watches everything that a daemon waits for, the root with the store's journal included. Without watches it
+    /// says so once in the log, and the regular looks are all there is.
+    pub fn start(volumes: &Volumes, wake: Arc<Notify>) -> Self {
+        Self::of(volumes, &DAEMON, true, wake)
+    }
+
+    /// Watches what a worker waits for.
+    pub fn for_worker(volumes: &Volumes, wake: Arc<Notify>) -> Self {
+        Self::of(volumes, &WORKER, false, wake)
+    }
+
+    fn of(volumes: &Volumes, folders: &[Folder], root: bool, wake: Arc<Notify>) -> Self {
+        let hints = Hints::default();
+        let gone = Gone::default();
+        let root = root.then(|| volumes.root().to_owned());
+        let folders = folders.iter().map(|folder| volumes.path(*folder));
+        let paths: Vec<_> = root.into_iter().chain(folders).collect();
+        let hear = Hear {
+            reports: volumes.path(Folder::ReportsPending),
+            root: volumes.root().to_owned(),
+            folders: paths.clone(),
+            hints: hints.clone(),
+            gone: Arc::clone(&gone),
+            wake: Arc::clone(&wake),
+        };
+        let watcher = notify::recommended_watcher(move |event| hear.hear(event));
+        let mut watch = Self {
+            volumes: volumes.clone(),
+            watched: paths
+                .into_iter()
+                .map(|path| Watched { path, inode: None })
+                .collect(),
+            hints,
+            gone,
+            wake,
+            faulty: false,
+            watcher: None,
+        };
+        match watcher {
+            Ok(watcher) => watch.watcher = Some(watcher),
+            Err(error) => watch.complain(&error),
+        }
+        watch.check();
+        watch
+    }
+
+    /// Returns what is heard about files in `reports/pending`, for the [`super::Scanner`].
+    pub fn hints(&self) -> Hints {
+        self.hints.clone()
+    }
+
+    /// Tells whether every folder is watched; otherwise only regular looks find what happens.
+    pub fn complete(&self) -> bool {
+        self.watched.iter().all(|watched| watched.inode.is_some())
+    }
+
+    /// Makes folders again that are gone and watches those again that are new. To be called every few seconds: a
+    /// folder that was removed or moved away sends no further event.
+    pub fn check(&mut self) {
+        match self.volumes.make_missing() {
+            Ok(made) => {
+                for folder in made {
+                    tracing::warn!(folder = %folder.display(), "made again: it was gone");
+                }
+            }
+            Err(error) => self.complain(&error),
+        }
+        let mut well = self.watcher.is_some();
+        for index in 0..self.watched.len() {
+            well &= self.check_one(index);
+        }
+        if well {
+            self.faulty = false;
+        }
+    }
+
+    fn check_one(&mut self, index: usize) -> bool {
+        let Watched { path, inode } = &self.watched[index];
+        let (path, before) = (path.clone(), *inode);
+        let now = fs::metadata(&path).ok().map(|metadata| metadata.ino());
+        let removed = locked(&self.gone).remove(&path);
+        if now.is_some() && now == before && !removed {
+            return true;
+        }
+        self.watched[index].inode = None;
+        let Some(watcher) = &mut self.watcher else {
+            return false;
+        };
+        if before.is_some() {
+            // Fails when the kernel has dropped it with the folder: that is what is wanted.
+            watcher.unwatch(&path).ok();
+            self.hints.lose(Instant::now());
+        }
+        match watcher.watch(&path, RecursiveMode::NonRecursive) {
+            Ok(()) => {
+                self.watched[index].inode = now;
+                // Whatever came before the watch sent no event.
+                self.wake.notify_one();
+                true
+            }
+            Err(error) => {
+                self.complain(&error);
+                false
+            }
+        }
+    }
+
+    fn complain(&mut self, error: &dyn std::error::Error) {
+        if !self.faulty {
+            self.faulty = true;
+            tracing::warn!(
+                %error,
+                "not every folder can be watched: changes are found by looking every few seconds"
+            );
+        }
+    }
+}
+
+/// What the watcher's thread does with an event. It never waits: the kernel's queue would overflow meanwhile.
+struct Hear {
+    reports: PathBuf,
+    root: PathBuf,
+    folders: Vec<PathBuf>,
+    hints: Hints,
+    gone: Gone,
+    wake: Arc<Notify>,
+}
+
+impl Hear {
+    fn hear(&self, event: notify::Result<Event>) {
+        let Ok(event) = event else {
+            self.hints.lose(Instant::now());
+            return self.wake.notify_one();
+        };
+        // Has no path, so it comes before everything that looks at paths.
+        if event.need_rescan() {
+            self.hints.lose(Instant::now());
+            return self.wake.notify_one();
+        }
+        if only_read(event.kind) {
+            return;
+        }
+        self.note(&event);
+        if let EventKind::Remove(_) = event.kind {
+            let gone = event
+                .paths
+                .iter()
+                .filter(|path| self.folders.contains(path));
+            locked(&self.gone).extend(gone.cloned());
+        }
+        if event.paths.iter().any(|path| self.matters(path)) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// The root holds logs and locks too; only the store's journal and the folders themselves matter there.
+    fn matters(&self, path: &Path) -> bool {
+        path.parent() != Some(&self.root)
+            || path.extension().is_none()
+            || path.to_string_lossy().ends_with("-wal")
+    }
+
+    fn note(&self, event: &Event) {
+        let now = Instant::now();
+        let phase = match event.kind {
+            EventKind::Modify(ModifyKind::Name(RenameMode::To)) => Some(Phase::RenamedIn),
+            EventKind::Modify(ModifyKind::Data(_)) => Some(Phase::Writing),
+            EventKind::Access(AccessKind::Close(AccessMode::Write)) => Some(Phase::Closed),
+            EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => None,
+            // A hard link is created and never closed, so that creation alone says nothing.
+            _ => return,
+        };
+        for path in &event.paths {
+            if path.parent() != Some(&self.reports) {
+                continue;
+            }
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+                continue;
+            };
+            match phase {
+                Some(phase) => self.hints.note(name, phase, now),
+                None => self.hints.forget(name),
+            }
+        }
+    }
+}
+
+fn locked(gone: &Gone) -> MutexGuard<'_, HashSet<PathBuf>> {
+    gone.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Our own looking must not wake us.
+fn only_read(kind: EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::Access(
+            AccessKind::Open(_) | AccessKind::Read | AccessKind::Close(AccessMode::Read)
+        )
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::Scanner;
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    struct Given {
+        _root: tempfile::TempDir,
+        volumes: Volumes,
+        wake: Arc<Notify>,
+        watch: Watch,
+    }
+
+    impl Given {
+        fn new() -> Self {
+            let root = tempfile::tempdir().unwrap();
+            let volumes = Volumes::open(root.path()).unwrap();
+            let wake = Arc::new(Notify::new());
+            let watch = Watch::start(&volumes, Arc::clone(&wake));
+            Self {
+                _root: root,
+                volumes,
+                wake,
+                watch,
+            }
+        }
+
+        async fn woken(&self) {
+            let woken = tokio::time::timeout(LONG, self.wake.notified()).await;
+            woken.expect("nothing woke the waiting one");
+        }
+
+        /// Waits, woken by events only, until the condition holds.
+        async fn until(&self, mut holds: impl FnMut() -> bool) {
+            while !holds() {
+                self.woken().await;
+            }
+        }
+
+        fn report(&self) -> PathBuf {
+            self.volumes
+                .path(Folder::ReportsPending)
+                .join("report-task-a.md")
+        }
+
+        /// Renames a report into place, as an agent should.
+        fn rename_in(&self) {
+            let temp = self.volumes.temp("reports", "x");
+            fs::write(&temp, "text").unwrap();
+            fs::rename(&temp, self.report()).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_report_renamed_in_is_read_at_once() {
+        let given = Given::new();
+        assert!(given.watch.complete());
+        let mut scanner = Scanner::new(&given.volumes, given.watch.hints());
+        given.rename_in();
+        given
+            .until(|| scanner.scan(&[], &[]).unwrap().reports.len() == 1)
+            .await;
+    }
+
+    #[tokio::test]
+    async fn a_report_written_in_place_is_known_to_be_written_and_closed() {
+        use std::io::Write;
+
+        let given = Given::new();
+        let hints = given.watch.hints();
+        let phase = || hints.get("report-task-a.md").map(|(phase, _)| phase);
+        let mut file = fs::File::create(given.report()).unwrap();
+        file.write_all(b"half").unwrap();
+        given.until(|| phase() == Some(Phase::Writing)).await;
+        drop(file);
+        given.until(|| phase() == Some(Phase::Closed)).await;
+        fs::remove_file(given.report()).unwrap();
+        given.until(|| phase().is_none()).await;
+    }
+
+    #[tokio::test]
+    async fn a_folder_made_again_is_watched_again() {
+        let mut given = Given::new();
+        let folder = given.volumes.path(Folder::ReportsPending);
+        for round in 0..3 {
+            fs::remove_dir_all(&folder).unwrap();
+            // One round by the check itself, the others by somebody else.
+            if round > 0 {
+                fs::create_dir(&folder).unwrap();
+            }
+            given.watch.check();
+            assert!(given.watch.complete() && folder.is_dir());
+            let hints = given.watch.hints();
+            while hints.get("report-task-a.md").is_none() {
+                given.rename_in();
+                given.woken().await;
+                given.watch.check();
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_report_written_slowly_in_place_is_read_once_and_whole() {
+        use std::io::Write;
+
+        let given = Given::new();
+        let mut scanner = Scanner::new(&given.volumes, given.watch.hints());
+        let mut file = fs::File::create(given.report()).unwrap();
+        for _ in 0..200 {
+            file.write_all(b"x").unwrap();
+            assert!(scanner.scan(&[], &[]).unwrap().reports.is_empty());
+        }
+        drop(file);
+        let mut found = Vec::new();
+        let end = Instant::now() + LONG;
+        while found.is_empty() && Instant::now() < end {
+            found = scanner.scan(&[], &[]).unwrap().reports;
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(found[0].content.as_ref().unwrap().len(), 200);
+        assert!(scanner.scan(&[], &[]).unwrap().reports.is_empty());
+    }
+
+    #[tokio::test]
+    async fn of_a_flood_that_may_overflow_the_events_nothing_is_missed() {
+        let given = Given::new();
+        let mut scanner = Scanner::new(&given.volumes, given.watch.hints());
+        let folder = given.volumes.path(Folder::ReportsPending);
+        for number in 0..6_000 {
+            fs::write(folder.join(format!("report-task-{number:04}.md")), "x").unwrap();
+        }
+        let mut found = 0;
+        let end = Instant::now() + LONG;
+        while found < 6_000 && Instant::now() < end {
+            let scan = scanner.scan(&[], &[]).unwrap();
+            found += scan.reports.len();
+            if !scan.more {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+        assert_eq!(found, 6_000);
+    }
+
+    #[tokio::test]
+    async fn the_stores_journal_and_every_folder_wake() {
+        let given = Given::new();
+        given.wake.notified().await;
+        for path in [
+            given.volumes.root().join("plan-agent.db-wal"),
+            given
+                .volumes
+                .path(Folder::CommandsProcessed)
+                .join("task-a.md"),
+            given
+                .volumes
+                .path(Folder::QuestionsPending)
+                .join("question-a.md"),
+            given.volumes.path(Folder::Active).join("task-a.json"),
+        ] {
+            fs::write(&path, "text").unwrap();
+            given.woken().await;
+        }
+    }
+
+    #[test]
+    fn what_only_reads_wakes_nobody() {
+        for kind in [
+            AccessKind::Open(AccessMode::Any),
+            AccessKind::Close(AccessMode::Read),
+            AccessKind::Read,
+        ] {
+            assert!(only_read(EventKind::Access(kind)));
+        }
+        assert!(!only_read(EventKind::Access(AccessKind::Close(
+            AccessMode::Write
+        ))));
+    }
+
+    #[tokio::test]
+    async fn lost_events_and_errors_wake_and_void_what_was_heard() {
+        use notify::event::Flag;
+
+        let wake = Arc::new(Notify::new());
+        let hints = Hints::default();
+        let hear = Hear {
+            reports: "/v/reports/pending".into(),
+            root: "/v".into(),
+            folders: vec![],
+            hints: hints.clone(),
+            gone: Gone::default(),
+            wake: Arc::clone(&wake),
+        };
+        for event in [
+            Ok(Event::new(EventKind::Other).set_flag(Flag::Rescan)),
+            Err(notify::Error::generic("broken")),
+        ] {
+            hints.note("report-task-a.md", Phase::Writing, Instant::now());
+            hear.hear(event);
+            wake.notified().await;
+            assert_eq!(hints.get("report-task-a.md"), None);
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! The one place that takes a file with front matter apart: mends what is evidently meant (BOM, CRLF, a fence around
+//! the whole file), guards the header, and only then lets gray_matter split and serde_yaml read it.
+
+mod guard;
+
+use std::collections::HashMap;
+
+use gray_matter::engine::Engine;
+use gray_matter::{Matter, ParsedEntity, Pod};
+use serde::de::DeserializeOwned;
+
+use self::guard::Objection;
+use super::Problem;
+
+/// A file taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Front {
+    /// The YAML between the `---` lines, with the keys of its own level in lower case; empty without front matter.
+    header: String,
+    /// Line of the file on which the header begins.
+    header_line: usize,
+    /// What follows the front matter, with `\n` line ends and without leading blank lines.
+    pub body: String,
+    /// Line of the file on which the body begins.
+    pub body_line: usize,
+}
+
+/// One field of a header, read as text without YAML.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Line of the file.
+    pub line: usize,
+    /// In lower case, without quotes.
+    pub key: String,
+    /// What follows the colon, with the lines that belong to it.
+    pub text: String,
+}
+
+impl Field {
+    /// Returns the value if it is one line: without quotes around it and without a comment after it.
+    pub fn scalar(&self) -> Option<&str> {
+        let text = self.text.trim();
+        if text.contains('\n') {
+            return None;
+        }
+        let Some(quote) = text.chars().next().filter(|c| matches!(c, '"' | '\'')) else {
+            return Some(without_comment(text));
+        };
+        let (inner, rest) = text[1..].split_once(quote)?;
+        let rest = rest.trim_start();
+        (rest.is_empty() || rest.starts_with('#')).then_some(inner)
+    }
+}
+
+/// Takes a file apart that must have front matter.
+///
+/// # Errors
+/// No front matter, no closing `---`, or an empty header.
+pub fn split(text: &str) -> Result<Front, Problem> {
+    let front = split_any(text)?;
+    if front.header.is_empty() {
+        let line = front.header_line;
+        return Err(Problem::on_line(line, "no front matter").with_hint(
+            "begin the file with a line `---`, then fields such as `key: value`, then another line `---`",
+        ));
+    }
+    Ok(front)
+}
+
+/// Takes a file apart that may have front matter; without one all of it is body.
+///
+/// # Errors
+/// An opening `---` without a closing one.
+pub fn split_any(text: &str) -> Result<Front, Problem> {
+    let (text, skipped) = mend(text);
+    if !text.starts_with("---\n") && text != "---" {
+        return Ok(Front {
+            header: String::new(),
+            header_line: skipped + 1,
+            body: text,
+            body_line: skipped + 1,
+        });
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    let Some(closing) = lines.iter().skip(1).position(|line| delimits(line)) else {
+        return Err(no_closing(&lines, skipped));
+    };
+    let parsed: ParsedEntity = Matter::<Splitter>::new()
+        .parse(&text)
+        .map_err(|error| Problem::new(error.to_string()))?;
+    let blank = lines[1..]
+        .iter()
+        .take(closing)
+        .take_while(|line| line.trim().is_empty())
+        .count();
+    let behind = lines.len() + 1 - parsed.content.split('\n').count();
+    let after_closing = closing + 3;
+    Ok(Front {
+        header: lower_case_keys(&parsed.matter),
+        header_line: skipped + 2 + blank,
+        body: parsed.content,
+        body_line: skipped + behind.max(after_closing),
+    })
+}
+
+/// Reads a YAML document that a person wrote for us.
+///
+/// # Errors
+/// Anchors, deep nesting, or YAML that does not fit the type.
+pub fn document<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+    parse_yaml(text.trim_start_matches('\u{feff}'), 1)
+}
+
+impl Front {
+    /// Reads the header into a type. Unknown keys are for the type to refuse or to ignore.
+    ///
+    /// # Errors
+    /// A header that the guards refuse, a key written twice, or YAML that does not fit the type.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        match guard::objection(&self.header, self.header_line) {
+            Some(Objection::Hostile(problem) | Objection::Emphasis(problem)) => {
+                return Err(problem);
+            }
+            None => {}
+        }
+        self.refuse_duplicates()?;
+        serde_yaml::from_str(&self.header).map_err(|error| yaml_problem(&error, self.header_line))
+    }
+
+    /// Reads the header of a file that a person wrote for us, which may hold long text; otherwise as `parse`.
+    ///
+    /// # Errors
+    /// As `parse`.
+    pub fn parse_long<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        self.refuse_duplicates()?;
+        parse_yaml(&self.header, self.header_line)
+    }
+
+    /// Returns the keys of the header's own level with their lines.
+    pub fn keys(&self) -> impl Iterator<Item = (usize, &str)> {
+        (self.header_line..)
+            .zip(self.header.lines())
+            .filter_map(|(line, text)| Some((line, key_and_value(text)?.0)))
+    }
+
+    /// Reads the header's own level line by line, without YAML, for headers in which one field spoils the YAML of all.
+    ///
+    /// # Errors
+    /// A header that the guards refuse, or a line that belongs to no field.
+    pub fn fields(&self) -> Result<Vec<Field>, Problem> {
+        if let Some(Objection::Hostile(problem)) = guard::objection(&self.header, self.header_line)
+        {
+            return Err(problem);
+        }
+        let mut fields: Vec<Field> = Vec::new();
+        for (line, text) in (self.header_line..).zip(self.header.lines()) {
+            if let Some((key, value)) = key_and_value(text) {
+                fields.push(Field {
+                    line,
+                    key: key.to_owned(),
+                    text: value.trim().to_owned(),
+                });
+                continue;
+            }
+            let continues = text.starts_with([' ', '\t', '-']);
+            match fields.last_mut() {
+                _ if text.trim().is_empty() || text.starts_with('#') => {}
+                Some(field) if continues => {
+                    field.text.push('\n');
+                    field.text.push_str(text.trim_end());
+                }
+                _ => return Err(Problem::on_line(line, "a line that is no `key: value`")),
+            }
+        }
+        Ok(fields)
+    }
+
+    /// Returns the line on which a key stands, or the first line of the header.
+    pub fn line_of(&self, key: &str) -> usize {
+        self.keys()
+            .find(|(_, found)| *found == key)
+            .map_or(self.header_line, |(line, _)| line)
+    }
+
+    fn refuse_duplicates(&self) -> Result<(), Problem> {
+        let mut seen = HashMap::new();
+        for (line, key) in self.keys() {
+            if let Some(first) = seen.insert(key, line) {
+                let message = format!("`{key}` is written twice, first on line {first}");
+                return Err(Problem::on_line(line, message).with_hint("keep one of them"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Joins a header made by the YAML serializer and a body into a file.
+pub(crate) fn join<T: serde::Serialize>(header: &T, body: &str) -> String {
+    let header = serde_yaml::to_string(header)
+        .expect("a struct of texts, numbers and lists can be written as YAML");
+    format!("---\n{header}---\n\n{}\n", body.trim())
+}
+
+fn parse_yaml<T: DeserializeOwned>(text: &str, first_line: usize) -> Result<T, Problem> {
+    match guard::document_objection(text, first_line) {
+        Some(problem) => Err(problem),
+        None => serde_yaml::from_str(text).map_err(|error| yaml_problem(&error, first_line)),
+    }
+}
+
+/// Tells an error of the YAML parser in lines of the file; its own text counts them from inside the header.
+fn yaml_problem(error: &serde_yaml::Error, first_line: usize) -> Problem {
+    let text = error.to_string();
+    let message = text.split(" at line ").next().unwrap_or(&text);
+    let problem = match error.location() {
+        Some(place) => Problem::at(
+            first_line + place.line().saturating_sub(1),
+            place.column(),
+            message,
+        ),
+        None => Problem::on_line(first_line, message),
+    };
+    let misfit = [
+        "invalid type",
+        "invalid value",
+        "missing field",
+        "unknown variant",
+    ];
+    if misfit.into_iter().any(|words| message.contains(words)) {
+        return problem;
+    }
+    problem.with_hint("put text with `: `, quotes or brackets in it in double quotes")
+}
+
+/// Lets gray_matter split and parse nothing: its own YAML parser has no bounds.
+struct Splitter;
+
+impl Engine for Splitter {
+    fn parse(_: &str) -> gray_matter::Result<Pod> {
+        Ok(Pod::Null)
+    }
+}
+
+/// Returns the text as it was evidently meant, and how many lines of the file were left out before it.
+fn mend(text: &str) -> (String, usize) {
+    let text = text.trim_start_matches('\u{feff}');
+    let mut lines: Vec<&str> = text.lines().collect();
+    let blank = |line: &&str| line.trim().is_empty();
+    let mut skipped = lines.iter().take_while(|line| blank(line)).count();
+    if let Some(fence) = lines.get(skipped).and_then(|line| opening_fence(line)) {
+        let inside = lines[skipped + 1..].iter().take_while(|line| blank(line));
+        let start = skipped + 1 + inside.count();
+        if lines.get(start).is_some_and(|line| line.trim() == "---") {
+            skipped = start;
+            let last = lines.iter().rposition(|line| !blank(line)).unwrap_or(0);
+            if last > start && lines[last].trim() == fence {
+                lines.truncate(last);
+            }
+        }
+    }
+    lines.drain(..skipped);
+    if lines.first().is_some_and(|line| line.trim() == "---") {
+        lines[0] = "---";
+        dedent_header(&mut lines[1..]);
+    }
+    (lines.join("\n"), skipped)
+}
+
+/// Takes the indentation of the first field from all lines of the header.
+fn dedent_header(lines: &mut [&str]) {
+    let width = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let first = lines.iter().find(|line| !line.trim().is_empty());
+    let indent = first.map_or(0, |line| width(line));
+    if indent == 0 {
+        return;
+    }
+    let closing = lines.iter().position(|line| line.trim() == "---");
+    for line in lines.iter_mut().take(closing.map_or(0, |at| at + 1)) {
+        *line = &line[width(line).min(indent)..];
+    }
+}
+
+/// Returns the fence of a line such as ```` ```markdown ````.
+fn opening_fence(line: &str) -> Option<&str> {
+    let line = line.trim();
+    let info = line.trim_start_matches('`');
+    let fence = &line[..line.len() - info.len()];
+    let known = ["", "markdown", "md", "yaml", "text"];
+    (fence.len() >= 3 && known.contains(&info.trim().to_ascii_lowercase().as_str()))
+        .then_some(fence)
+}
+
+fn delimits(line: &str) -> bool {
+    line.trim_end() == "---"
+}
+
+/// Says after which line the closing `---` belongs: behind the last line that looks like a field.
+fn no_closing(lines: &[&str], skipped: usize) -> Problem {
+    let fields = lines[1..]
+        .iter()
+        .take_while(|line| {
+            key_and_value(line).is_some() || (line.starts_with(' ') && !line.trim().is_empty())
+        })
+        .count();
+    let line = skipped + 1 + fields;
+    Problem::on_line(line, "the front matter has no closing `---`")
+        .with_hint(format!("put a line `---` after line {line}"))
+}
+
+/// Splits a line of the header's own level.
+fn key_and_value(line: &str) -> Option<(&str, &str)> {
+    if line.starts_with([' ', '\t', '#']) || line.starts_with("- ") {
+        return None;
+    }
+    let end = line
+        .match_indices(':')
+        .map(|(at, _)| at)
+        .find(|at| line[at + 1..].starts_with([' ', '\t']) || line.len() == at + 1)?;
+    let key = line[..end].trim();
+    let unquoted = ['"', '\''].into_iter().find_map(|quote| {
+        key.strip_prefix(quote)
+            .and_then(|key| key.strip_suffix(quote))
+    });
+    let key = unquoted.unwrap_or(key);
+    (!key.is_empty()).then_some((key, &line[end + 1..]))
+}
+
+/// Writes keys in lower case; lengths and so columns stay as they are.
+fn lower_case_keys(header: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in header.lines() {
+        let Some((_, value)) = key_and_value(line) else {
+            lines.push(line.to_owned());
+            continue;
+        };
+        let key = &line[..line.len() - value.len()];
+        lines.push(format!("{}{value}", key.to_ascii_lowercase()));
+    }
+    lines.join("\n")
+}
+
+fn without_comment(text: &str) -> &str {
+    if text.starts_with('#') {
+        return "";
+    }
+    text.find(" #").map_or(text, |at| &text[..at]).trim_end()
+}
+
+#[cfg(test)]
+mod tests;

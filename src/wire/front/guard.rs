@@ -1,0 +1,298 @@
+//! Refuses a header that could cost a YAML parser its time or memory, or that means more than its reader sees, before
+//! any parser is given it. Looks at lines and characters only; where it cannot tell text from YAML it refuses.
+
+use crate::wire::Problem;
+
+/// Bytes of a header that are read at most.
+pub(super) const MAX_HEADER: usize = 8 * 1024;
+/// Opening brackets and braces in a whole header; parsers take quadratic time over deep nesting.
+const MAX_OPENERS: usize = 64;
+/// Columns of indentation, which bound the depth of block nesting.
+const MAX_INDENT: usize = 64;
+/// The same for a document, where continued text may be indented far.
+const MAX_DOCUMENT_INDENT: usize = 256;
+/// `- - -` and `? ? ?` in one line: each is a level.
+const MAX_MARKERS: usize = 8;
+
+/// What speaks against giving a header to a YAML parser.
+#[derive(Debug)]
+pub(super) enum Objection {
+    /// Not to be read in any way.
+    Hostile(Problem),
+    /// A plain `*text*` in place of a value, which YAML takes for an alias of nothing: readable line by line.
+    Emphasis(Problem),
+}
+
+/// Looks for the first objection to the header; its first line has the number `first_line` in the file.
+pub(super) fn objection(header: &str, first_line: usize) -> Option<Objection> {
+    if header.len() > MAX_HEADER {
+        let message = format!(
+            "the front matter has {} bytes, more than {MAX_HEADER}",
+            header.len()
+        );
+        return Some(Objection::Hostile(
+            Problem::on_line(first_line, message).with_hint("move long text into the body"),
+        ));
+    }
+    if header.matches(['[', '{']).count() > MAX_OPENERS {
+        return Some(Objection::Hostile(Problem::on_line(
+            first_line,
+            "the front matter is nested too deeply",
+        )));
+    }
+    let lines = || (first_line..).zip(header.lines());
+    let first = lines().find(|(_, line)| significant(line));
+    if let Some((number, line)) = first
+        && (line.starts_with('[') || line.strip_prefix('-').is_some_and(ends_word))
+    {
+        return Some(Objection::Hostile(Problem::on_line(
+            number,
+            "the front matter is a list, not fields such as `key: value`",
+        )));
+    }
+    if let Some(problem) = lines().find_map(|(number, line)| harmful_line(line, number)) {
+        return Some(Objection::Hostile(problem));
+    }
+    indicators(header, first_line)
+}
+
+/// Looks for the first objection to a document that a person wrote for us, such as a plan file: long text and brackets
+/// are its own; only what makes a parser explode is refused.
+pub(super) fn document_objection(text: &str, first_line: usize) -> Option<Problem> {
+    let mut depth = 0_usize;
+    let mut literal_indent = None;
+    for (number, line) in (first_line..).zip(text.lines()) {
+        for byte in line.bytes() {
+            match byte {
+                b'[' | b'{' => depth += 1,
+                b']' | b'}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        if depth > MAX_OPENERS {
+            return Some(Problem::on_line(number, "nested too deeply"));
+        }
+        if in_literal(&mut literal_indent, line) {
+            continue;
+        }
+        if levels(line) > MAX_OPENERS || line.len() - line.trim_start().len() > MAX_DOCUMENT_INDENT
+        {
+            return Some(Problem::on_line(number, "nested too deeply"));
+        }
+        let anchor = value_starts(line, true).into_iter().find(|at| {
+            let value = line[*at..].strip_prefix('&');
+            value.is_some_and(|name| name.starts_with(|c: char| !c.is_whitespace()))
+        });
+        if let Some(at) = anchor {
+            let problem = Problem::at(number, column(line, at), "a YAML anchor");
+            return Some(problem.with_hint("put the text in double quotes"));
+        }
+    }
+    None
+}
+
+/// Tells whether the line is text of a block that began with `|` or `>` above it; remembers such a beginning.
+fn in_literal(outer: &mut Option<usize>, line: &str) -> bool {
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    if let Some(outer) = *outer
+        && (line.trim().is_empty() || indent > outer)
+    {
+        return true;
+    }
+    *outer = opens_literal(line).then_some(indent);
+    false
+}
+
+fn significant(line: &str) -> bool {
+    let text = line.trim_start();
+    !text.is_empty() && !text.starts_with('#')
+}
+
+fn harmful_line(line: &str, number: usize) -> Option<Problem> {
+    if let Some(at) = line.chars().position(forbidden) {
+        return Some(
+            Problem::at(number, at + 1, "a control character in the front matter")
+                .with_hint("write plain text"),
+        );
+    }
+    let indent = line.len() - line.trim_start().len();
+    if indent > MAX_INDENT || levels(line) > MAX_MARKERS {
+        return Some(Problem::on_line(
+            number,
+            "the front matter is nested too deeply",
+        ));
+    }
+    if line.starts_with('%') {
+        return Some(Problem::at(
+            number,
+            1,
+            "a YAML directive in the front matter",
+        ));
+    }
+    if let Some(at) = surrogate_escape(line) {
+        let problem = Problem::at(number, column(line, at), "a surrogate in an escape");
+        return Some(problem.with_hint("write the character itself"));
+    }
+    merge_key(line).map(|at| Problem::at(number, column(line, at), "a YAML merge key `<<`"))
+}
+
+/// Counts the words of a line that may each open a level.
+fn levels(line: &str) -> usize {
+    line.split([' ', '\t'])
+        .filter(|word| matches!(*word, "-" | "?"))
+        .count()
+}
+
+fn forbidden(c: char) -> bool {
+    (c.is_control() && c != '\t')
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
+}
+
+/// Finds `\uD800` to `\uDFFF`.
+fn surrogate_escape(line: &str) -> Option<usize> {
+    line.match_indices("\\u").map(|(at, _)| at).find(|at| {
+        let digits = &line.as_bytes()[at + 2..];
+        matches!(
+            digits,
+            [b'd' | b'D', b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F', ..]
+        )
+    })
+}
+
+fn merge_key(line: &str) -> Option<usize> {
+    line.match_indices("<<").map(|(at, _)| at).find(|at| {
+        let rest = line[at + 2..].trim_start_matches(['"', '\'']).trim_start();
+        rest.starts_with(':')
+    })
+}
+
+/// Looks for anchors, aliases and tags wherever a YAML value may begin.
+fn indicators(header: &str, first_line: usize) -> Option<Objection> {
+    let plain = plain_lines_only(header);
+    let mut emphasis = None;
+    let mut literal_indent = None;
+    for (number, line) in (first_line..).zip(header.lines()) {
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        if plain && in_literal(&mut literal_indent, line) {
+            continue;
+        }
+        for at in value_starts(line, plain) {
+            let what = match (line.as_bytes().get(at), line.as_bytes().get(at + 1)) {
+                (Some(b'&'), Some(next)) if !next.is_ascii_whitespace() => "anchor",
+                (Some(b'*'), Some(next)) if !next.is_ascii_whitespace() => "alias",
+                (Some(b'!'), _) => "tag",
+                _ => continue,
+            };
+            let problem = Problem::at(
+                number,
+                column(line, at),
+                format!("a YAML {what} in the front matter"),
+            )
+            .with_hint("put the text in double quotes");
+            if what == "alias" && plain && indent == 0 && !line.starts_with(['-', '?', '*']) {
+                emphasis.get_or_insert(problem);
+            } else {
+                return Some(Objection::Hostile(problem));
+            }
+        }
+    }
+    emphasis.map(Objection::Emphasis)
+}
+
+/// Tells whether each line can be understood by itself: nothing bracketed, no quoted key, no quote that stays open.
+fn plain_lines_only(header: &str) -> bool {
+    header.lines().filter(|line| significant(line)).all(|line| {
+        let text = after_markers(line);
+        let value = first_value(line);
+        let plain = |text: &str| !text.starts_with(['[', '{', '"', '\'']) || quoted(text);
+        plain(text) && plain(value)
+    })
+}
+
+/// Returns what follows the markers and the key of a line.
+fn first_value(line: &str) -> &str {
+    let text = after_markers(line);
+    let colon = text
+        .match_indices(':')
+        .map(|(at, _)| at)
+        .find(|at| ends_word(&text[at + 1..]));
+    colon.map_or(text, |at| &text[at + 1..]).trim()
+}
+
+fn after_markers(line: &str) -> &str {
+    let mut text = line.trim_start();
+    while let Some(rest) = text.strip_prefix(['-', '?'])
+        && ends_word(rest)
+    {
+        text = rest.trim_start();
+    }
+    text
+}
+
+/// Tells whether a marker in front of this text stands by itself.
+fn ends_word(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with([' ', '\t'])
+}
+
+/// Tells whether the value is one quoted text, with nothing but a comment behind it.
+fn quoted(value: &str) -> bool {
+    behind_quotes(value).is_some_and(|rest| {
+        let rest = rest.trim_start();
+        rest.is_empty() || rest.starts_with('#')
+    })
+}
+
+/// Returns what follows the closing quote of a value that begins with a quote.
+fn behind_quotes(value: &str) -> Option<&str> {
+    let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let mut chars = value[1..].chars();
+    while let Some(c) = chars.next() {
+        if c == '\\' && quote == '"' {
+            chars.next();
+        } else if c == quote {
+            let rest = chars.as_str();
+            match rest.strip_prefix('\'') {
+                Some(behind) if quote == '\'' => chars = behind.chars(),
+                _ => return Some(rest),
+            }
+        }
+    }
+    None
+}
+
+/// Tells whether the line ends in `|` or `>` (with modifiers), after which indented lines are text.
+fn opens_literal(line: &str) -> bool {
+    let value = first_value(line);
+    let mut chars = value.chars();
+    matches!(chars.next(), Some('|' | '>')) && chars.all(|c| "+-0123456789".contains(c))
+}
+
+/// Returns the byte positions at which a YAML value may begin in the line.
+fn value_starts(line: &str, plain: bool) -> Vec<usize> {
+    if !significant(line) {
+        return Vec::new();
+    }
+    let mut starts = vec![line.len() - after_markers(line).len()];
+    if plain && quoted(first_value(line)) {
+        return starts;
+    }
+    let comment = if plain { line.find(" #") } else { None };
+    let bytes = &line.as_bytes()[..comment.unwrap_or(line.len())];
+    for (at, byte) in bytes.iter().enumerate() {
+        let opens = match byte {
+            b':' => !plain || bytes.get(at + 1).is_none_or(u8::is_ascii_whitespace),
+            b'[' | b'{' | b',' => !plain,
+            b'-' | b'?' => !plain && bytes.get(at + 1).is_some_and(u8::is_ascii_whitespace),
+            _ => false,
+        };
+        if opens {
+            let rest = &line[at + 1..];
+            starts.push(line.len() - rest.trim_start().len());
+        }
+    }
+    starts
+}
+
+fn column(line: &str, byte: usize) -> usize {
+    line[..byte].chars().count() + 1
+}

@@ -1,0 +1,255 @@
+//! As much Markdown as the files need: lines that know whether they are inside a code fence, and headings with the
+//! text below them, word for word.
+
+/// Follows code fences from line to line.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fences {
+    open: Option<(char, usize)>,
+}
+
+impl Fences {
+    /// Takes the next line and tells whether it is code: inside a fence, or the fence itself.
+    pub(crate) fn is_code(&mut self, line: &str) -> bool {
+        let Some((mark, length, rest)) = fence(line) else {
+            return self.open.is_some();
+        };
+        match self.open {
+            None if mark == '`' && rest.contains('`') => false,
+            None => {
+                self.open = Some((mark, length));
+                true
+            }
+            Some((open, least)) => {
+                if mark == open && length >= least && rest.trim().is_empty() {
+                    self.open = None;
+                }
+                true
+            }
+        }
+    }
+}
+
+impl Fences {
+    /// Returns the line that ends the open fence, if one is open.
+    pub(crate) fn closing(&self) -> Option<String> {
+        let (mark, length) = self.open?;
+        Some(mark.to_string().repeat(length))
+    }
+}
+
+/// A heading and what stands below it up to the next heading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Section<'a> {
+    /// 1 to 6; 0 for what stands before the first heading.
+    pub(crate) level: usize,
+    pub(crate) title: &'a str,
+    /// The heading's line and the lines below it.
+    pub(crate) whole: &'a str,
+    /// The lines below the heading.
+    pub(crate) text: &'a str,
+    /// Line of the heading, counted from 0.
+    pub(crate) line: usize,
+}
+
+/// Cuts a text at its headings; headings inside code fences are text.
+pub(crate) fn sections(text: &str) -> Vec<Section<'_>> {
+    let mut sections = Vec::new();
+    let mut open = Section {
+        level: 0,
+        title: "",
+        whole: "",
+        text: "",
+        line: 0,
+    };
+    let mut fences = Fences::default();
+    let (mut start, mut below, mut at) = (0, 0, 0);
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        let heading = if fences.is_code(line) {
+            None
+        } else {
+            heading(line)
+        };
+        let end = at + line.len();
+        if let Some((level, title)) = heading {
+            sections.push(Section {
+                whole: &text[start..at],
+                text: &text[below..at],
+                ..open
+            });
+            open = Section {
+                level,
+                title,
+                whole: "",
+                text: "",
+                line: number,
+            };
+            (start, below) = (at, end);
+        }
+        at = end;
+    }
+    sections.push(Section {
+        whole: &text[start..],
+        text: &text[below..],
+        ..open
+    });
+    sections
+}
+
+/// Returns level and title of a line that is a heading.
+pub(crate) fn heading(line: &str) -> Option<(usize, &str)> {
+    let text = line.trim_start_matches(' ');
+    if line.len() - text.len() > 3 {
+        return None;
+    }
+    let title = text.trim_start_matches('#');
+    let level = text.len() - title.len();
+    if !(1..=6).contains(&level) || !(title.starts_with([' ', '\t']) || title.trim().is_empty()) {
+        return None;
+    }
+    Some((level, without_closing(title.trim())))
+}
+
+/// Cuts the optional `##` at the end of a heading, which stands apart: `C#` keeps its own.
+fn without_closing(title: &str) -> &str {
+    let text = title.trim_end_matches('#');
+    if text.is_empty() || text.ends_with([' ', '\t']) {
+        text.trim_end()
+    } else {
+        title
+    }
+}
+
+/// Bytes of a heading that may still be one of the known ones.
+const LONGEST_TITLE: usize = 120;
+
+/// What the known headings of a text hold, and the rest of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parts<const N: usize> {
+    pub(crate) known: [String; N],
+    pub(crate) other: String,
+}
+
+/// Sorts a text under the headings it is expected to have; a deeper heading stays with the part it stands in, what
+/// stands under any other heading is kept as it is. A text with none of the headings is wholly the first part.
+pub(crate) fn parts<const N: usize>(text: &str, words: [&[&str]; N]) -> Parts<N> {
+    let words = words.map(|words| words.iter().map(|word| letters(word)).collect::<Vec<_>>());
+    let mut known: [String; N] = std::array::from_fn(|_| String::new());
+    let mut other = String::new();
+    let mut current: Option<(usize, usize)> = None;
+    let mut found = false;
+    for section in sections(text) {
+        if let Some(part) = named(section.title, &words) {
+            found = true;
+            current = Some((part, section.level));
+            append(&mut known[part], section.text);
+            continue;
+        }
+        current = current.filter(|(_, level)| section.level > *level);
+        let place = current.map_or(&mut other, |(part, _)| &mut known[part]);
+        append(place, section.whole);
+    }
+    if !found && N > 0 {
+        known[0] = std::mem::take(&mut other);
+    }
+    for part in known.iter_mut().chain([&mut other]) {
+        *part = part.trim().to_owned();
+    }
+    Parts { known, other }
+}
+
+/// Returns the part that a heading names, in any of its languages or several at once: `Core results / 核心成果`,
+/// `1. Core results:`, `核心成果 (core results)`.
+fn named(title: &str, words: &[Vec<String>]) -> Option<usize> {
+    if title.len() > LONGEST_TITLE {
+        return None;
+    }
+    title
+        .split(['/', '|', '(', ')', '（', '）', '·'])
+        .map(letters)
+        .filter(|name| !name.is_empty())
+        .find_map(|name| words.iter().position(|words| words.contains(&name)))
+}
+
+fn append(part: &mut String, text: &str) {
+    if !part.is_empty() && !part.ends_with('\n') {
+        part.push('\n');
+    }
+    part.push_str(text);
+}
+
+fn letters(text: &str) -> String {
+    text.trim_start_matches(|c: char| !c.is_alphabetic())
+        .chars()
+        .filter(|c| c.is_alphanumeric())
+        .flat_map(char::to_lowercase)
+        .collect()
+}
+
+fn fence(line: &str) -> Option<(char, usize, &str)> {
+    let text = line.trim_start_matches(' ');
+    if line.len() - text.len() > 3 {
+        return None;
+    }
+    let mark = text.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+    let rest = text.trim_start_matches(mark);
+    let length = text.len() - rest.len();
+    (length >= 3).then_some((mark, length, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_at_headings_outside_of_fences() {
+        let text = "intro\n# One\na\n```sh\n# not\n```\n## Two ##\n~~~\n## no\n```\n~~~\nb\n####### no\n#no\n";
+        let found: Vec<_> = sections(text)
+            .into_iter()
+            .map(|section| (section.level, section.title, section.text, section.line))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (0, "", "intro\n", 0),
+                (1, "One", "a\n```sh\n# not\n```\n", 1),
+                (2, "Two", "~~~\n## no\n```\n~~~\nb\n####### no\n#no\n", 6),
+            ]
+        );
+    }
+
+    #[test]
+    fn parts_keep_every_word() {
+        let words: [&[&str]; 2] = [&["One"], &["Two"]];
+        let parts = super::parts(
+            "t\n# Title\n## Two\n2\n### Sub\ns\n## Odd\no\n## One\n1",
+            words,
+        );
+        assert_eq!(parts.known, ["1", "2\n### Sub\ns"]);
+        assert_eq!(parts.other, "t\n# Title\n## Odd\no");
+        let parts = super::parts("# Title\ntext", words);
+        assert_eq!(parts.known, ["# Title\ntext", ""]);
+        assert_eq!(parts.other, "");
+    }
+
+    #[test]
+    fn headings_are_known_in_either_language() {
+        let words = [
+            vec!["other".to_owned()],
+            vec![letters("Core results"), letters("核心成果")],
+        ];
+        for title in [
+            "Core results",
+            "core-results:",
+            "核心成果",
+            "Core results / 核心成果",
+            "1. 核心成果（Core results）",
+            "**Core Results**",
+            "✅ Core results",
+        ] {
+            assert_eq!(named(title, &words), Some(1), "{title}");
+        }
+        for title in ["", "Core", "Core results of the others", "成果"] {
+            assert_eq!(named(title, &words), None, "{title}");
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! MISSION.md: a plan as a person follows it in the workspace. Bounded in size however large the plan is, and whatever
+//! a name or a result says, it stays text: it cannot become a heading, a fence, markup or a terminal's command.
+
+use std::fmt::Write as _;
+
+use super::text::{clip, one_line, printable_start, time_text};
+use crate::plan::{
+    Attempt, Decision, Plan, PlanStatus, Question, Task, TaskId, TaskStatus, Time, Verdict,
+};
+
+/// Bytes of the whole text at most; the parts below add up to less.
+pub const MAX_BYTES: usize = 64 * 1024;
+
+const MAX_GOAL: usize = 1500;
+const MAX_SUMMARY: usize = 5000;
+const MAX_NAME: usize = 120;
+const MAX_TEXT: usize = 400;
+/// Bytes of the list of questions, and of the list of tasks.
+const MAX_QUESTIONS: usize = 8 * 1024;
+const MAX_TASKS: usize = 22 * 1024;
+/// Tasks shown at most, and those of them before the first unsettled one.
+const WINDOW: usize = 60;
+const BEFORE: usize = 15;
+
+/// Returns the text of MISSION.md at a moment.
+pub fn render(plan: &Plan, now: Time) -> String {
+    let head = plan.head();
+    let mut text = format!("# {}\n\n", inline(&head.name, MAX_NAME));
+    text.push_str(&block(&head.goal, MAX_GOAL));
+    text.push_str(&state(plan, now));
+    let questions = plan.open_questions().map(question);
+    push_list(&mut text, "Open questions", questions, MAX_QUESTIONS);
+    let shown = window(plan);
+    let hidden = plan.counts().total() - shown.len();
+    let tasks = shown.into_iter().map(|shown| task(plan, shown));
+    push_tasks(&mut text, tasks, hidden);
+    if let Some(outcome) = &head.outcome {
+        text.push_str("## Summary\n\n");
+        text.push_str(&block(outcome, MAX_SUMMARY));
+    }
+    text
+}
+
+fn state(plan: &Plan, now: Time) -> String {
+    let counts = plan.counts();
+    let ready = plan.ready_count();
+    let mut text = format!(
+        "## State\n\n{} · {} of {} tasks settled · {}\n\n\
+         {} completed, {} failed, {} skipped, {} in progress, {ready} ready, {} blocked\n\n",
+        status(plan.status()),
+        counts.settled(),
+        counts.total(),
+        time_text(now),
+        counts.completed,
+        counts.failed,
+        counts.skipped,
+        counts.in_progress,
+        counts.pending.saturating_sub(ready),
+    );
+    if let Some(replan) = &plan.head().replan {
+        let why = inline(&replan.why, MAX_TEXT);
+        let of = replan
+            .task
+            .map_or(String::new(), |task| format!(" after task {task}"));
+        add(
+            &mut text,
+            format_args!("The rest of the plan is being changed{of}: {why}\n\n"),
+        );
+    }
+    text
+}
+
+fn status(status: &PlanStatus) -> String {
+    match status {
+        PlanStatus::Paused(why) if !why.is_empty() => format!("paused: {}", inline(why, MAX_TEXT)),
+        status => status.as_str().to_owned(),
+    }
+}
+
+fn question(question: &Question) -> String {
+    let about = question
+        .task
+        .map_or(String::new(), |task| format!(" (task {task})"));
+    let reason = inline(&question.reason, MAX_TEXT);
+    let mut text = format!("- {}{about}: {reason}\n", question.id);
+    for choice in &question.choices {
+        let command = format!("plan-agent answer {} {}", question.id, choice.as_str());
+        add(&mut text, format_args!("  - `{command}`\n"));
+    }
+    text
+}
+
+/// Returns the tasks worth showing, in the plan's order: all of a small plan, else those around the first one that is
+/// being worked on or waits, else the last ones.
+fn window(plan: &Plan) -> Vec<&Task> {
+    let middle = plan
+        .in_progress()
+        .next()
+        .or_else(|| plan.unsettled().next());
+    match middle {
+        _ if plan.counts().total() <= WINDOW => plan.tasks().collect(),
+        Some(middle) => {
+            let (before, after) = plan.tasks_around(middle);
+            let mut tasks: Vec<&Task> = before.take(BEFORE).collect();
+            tasks.reverse();
+            tasks.push(middle);
+            let room = WINDOW - tasks.len();
+            tasks.extend(after.take(room));
+            tasks
+        }
+        None => {
+            let mut tasks: Vec<&Task> = plan.tasks().rev().take(WINDOW).collect();
+            tasks.reverse();
+            tasks
+        }
+    }
+}
+
+fn task(plan: &Plan, task: &Task) -> String {
+    let mark = if task.status.satisfies() { 'x' } else { ' ' };
+    let name = inline(&task.name, MAX_NAME);
+    let mut text = format!(
+        "- [{mark}] {} · {name} — {}\n",
+        task.number,
+        standing(plan, task)
+    );
+    if let Some(result) = &task.result {
+        let word = match task.status {
+            TaskStatus::Skipped | TaskStatus::Failed => "Reason",
+            _ => "Result",
+        };
+        add(
+            &mut text,
+            format_args!("  {word}: {}\n", inline(result, MAX_TEXT)),
+        );
+    }
+    if !task.status.settled()
+        && let Some(verdict) = last_verdict(plan, task.number)
+    {
+        let reason = inline(&verdict.reason, MAX_TEXT);
+        let decision = decision(verdict.decision);
+        add(
+            &mut text,
+            format_args!("  Last result {decision}: {reason}\n"),
+        );
+    }
+    text
+}
+
+/// Says in which state a task is, and why it is not further.
+fn standing(plan: &Plan, task: &Task) -> String {
+    match task.status {
+        TaskStatus::Completed => match &task.evidence {
+            Some(evidence) if evidence.verified => "completed".to_owned(),
+            _ => "completed, unverified".to_owned(),
+        },
+        TaskStatus::Failed => format!("failed after {}", attempts(task.attempts)),
+        TaskStatus::Skipped => "skipped".to_owned(),
+        TaskStatus::InProgress => {
+            let current = task.current.as_ref().and_then(|id| plan.attempt(id));
+            format!("in progress, {}", stage(current, task.attempts))
+        }
+        TaskStatus::Pending => {
+            let unmet = plan.unmet(task);
+            if let Some(until) = task.not_before {
+                format!("waits until {}", time_text(until))
+            } else if plan.is_ready(task) {
+                "ready".to_owned()
+            } else if unmet.is_empty() {
+                "waits for the tasks before it".to_owned()
+            } else {
+                format!("waits for {}", numbers(&unmet))
+            }
+        }
+    }
+}
+
+fn stage(current: Option<&Attempt>, attempts: u32) -> String {
+    match current {
+        Some(attempt) if attempt.report.is_some() => {
+            format!("attempt {} is reported", attempt.number)
+        }
+        Some(attempt) if attempt.claimed.is_some() => {
+            format!("attempt {} is being worked on", attempt.number)
+        }
+        Some(attempt) => format!("attempt {} waits for an agent", attempt.number),
+        None => format!("attempt {attempts}"),
+    }
+}
+
+fn attempts(count: u32) -> String {
+    match count {
+        1 => "1 attempt".to_owned(),
+        count => format!("{count} attempts"),
+    }
+}
+
+fn numbers(tasks: &[TaskId]) -> String {
+    let shown: Vec<String> = tasks.iter().take(8).map(ToString::to_string).collect();
+    let more = if tasks.len() > shown.len() {
+        ", …"
+    } else {
+        ""
+    };
+    format!("{}{more}", shown.join(", "))
+}
+
+fn last_verdict(plan: &Plan, task: TaskId) -> Option<&Verdict> {
+    plan.attempts_of(task)
+        .rev()
+        .find_map(|attempt| attempt.verdict.as_ref())
+}
+
+fn decision(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Next => "accepted",
+        Decision::Retry => "to be tried again",
+        Decision::Replan => "calls for another plan",
+        Decision::Abort => "speaks for an end",
+    }
+}
+
+/// Adds the tasks while there is room, and how many are left out.
+fn push_tasks(text: &mut String, tasks: impl Iterator<Item = String>, hidden: usize) {
+    text.push_str("## Tasks\n\n");
+    let hidden = hidden + push_entries(text, tasks, MAX_TASKS);
+    if hidden > 0 {
+        add(text, format_args!("- … and {hidden} more tasks\n"));
+    }
+    text.push('\n');
+}
+
+fn push_list(text: &mut String, title: &str, entries: impl Iterator<Item = String>, max: usize) {
+    let mut list = String::new();
+    let hidden = push_entries(&mut list, entries, max);
+    if hidden > 0 {
+        add(&mut list, format_args!("- … and {hidden} more\n"));
+    }
+    if !list.is_empty() {
+        add(text, format_args!("## {title}\n\n{list}\n"));
+    }
+}
+
+/// Adds entries up to so many bytes and returns how many did not fit.
+fn push_entries(text: &mut String, entries: impl Iterator<Item = String>, max: usize) -> usize {
+    let end = text.len() + max;
+    let mut hidden = 0;
+    for entry in entries {
+        if hidden == 0 && text.len() + entry.len() <= end {
+            text.push_str(&entry);
+        } else {
+            hidden += 1;
+        }
+    }
+    hidden
+}
+
+/// Returns a stranger's text on one line, as text and nothing else.
+fn inline(text: &str, max: usize) -> String {
+    let line = escape(&one_line(text, max)).replace("![", "!\\[");
+    if line.matches('`').count() % 2 == 1 || line.contains("```") {
+        return line.replace('`', "\\`");
+    }
+    line
+}
+
+/// Returns a stranger's text as a quotation, out of which no heading, fence or markup reaches.
+fn block(text: &str, max: usize) -> String {
+    let text = escape(&clip(printable_start(text, max).trim(), max));
+    let mut quoted = String::with_capacity(text.len() + 64);
+    for line in text.lines() {
+        add(
+            &mut quoted,
+            format_args!("{}\n", format!("> {line}").trim_end()),
+        );
+    }
+    quoted.push('\n');
+    quoted
+}
+
+fn escape(text: &str) -> String {
+    text.replace('<', "\\<")
+}
+
+fn add(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    text.write_fmt(arguments)
+        .expect("a String takes every text");
+}
+
+#[cfg(test)]
+mod tests;

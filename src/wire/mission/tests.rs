@@ -1,0 +1,231 @@
+use super::*;
+use crate::plan::{
+    About, AttemptState, By, Choice, CommandId, Evidence, Head, Kind, QuestionId, Replan, Row,
+};
+use crate::wire::sample::{NOW, head, plan, task};
+
+fn evidence(verified: bool) -> Option<Evidence> {
+    Some(Evidence {
+        verified,
+        facts: Vec::new(),
+    })
+}
+
+fn attempt(task: u32, number: u32, verdict: Option<Verdict>) -> Attempt {
+    Attempt {
+        id: CommandId::new(format!("task-{task}-{number}")),
+        task: TaskId(task),
+        number,
+        kind: Kind::New,
+        session: None,
+        text: String::new(),
+        issued: NOW,
+        claimed: Some(NOW),
+        waiting_since: Time(0),
+        recall: false,
+        rejections: 0,
+        rejected: None,
+        report: None,
+        checks: None,
+        verdict,
+        state: AttemptState::Open,
+    }
+}
+
+fn question(id: &str, reason: &str) -> Question {
+    Question {
+        id: QuestionId::new(id),
+        about: About::Failures,
+        task: Some(TaskId(4)),
+        ask: None,
+        reason: reason.to_owned(),
+        choices: vec![Choice::Retry, Choice::Skip],
+        asked: NOW,
+        answer: None,
+        closed: None,
+    }
+}
+
+#[test]
+fn shows_the_state_the_reasons_and_the_questions() {
+    let mut tasks = [
+        task(1, "Count", TaskStatus::Completed),
+        task(2, "Test", TaskStatus::Completed),
+        task(3, "Paint", TaskStatus::Skipped),
+        task(4, "Ship", TaskStatus::InProgress),
+        task(5, "Tell", TaskStatus::Pending),
+        task(6, "Sing", TaskStatus::Pending),
+        task(7, "Dance", TaskStatus::Failed),
+    ];
+    tasks[0].evidence = evidence(true);
+    tasks[0].result = Some("count.py counts".to_owned());
+    tasks[1].evidence = evidence(false);
+    tasks[2].result = Some("not wanted".to_owned());
+    tasks[3].attempts = 2;
+    tasks[3].current = Some(CommandId::new("task-4-2"));
+    tasks[4].dependencies = vec![TaskId(4), TaskId(7)];
+    tasks[6].attempts = 1;
+    tasks[6].result = Some("no floor".to_owned());
+    let mut plan = plan(
+        Head {
+            goal: "Count the words\n\n# of a file".to_owned(),
+            replan: Some(Replan {
+                task: Some(TaskId(7)),
+                why: "there is no floor".to_owned(),
+            }),
+            outcome: Some("All well.\n```\nopen".to_owned()),
+            ..head()
+        },
+        tasks,
+    );
+    let verdict = Verdict {
+        decision: Decision::Retry,
+        reason: "the build broke".to_owned(),
+        feedback: String::new(),
+        result_summary: String::new(),
+        by: By::Model,
+        at: NOW,
+    };
+    plan.put(Row::Attempt(Box::new(attempt(4, 1, Some(verdict)))));
+    plan.put(Row::Attempt(Box::new(attempt(4, 2, None))));
+    plan.put(Row::Question(question(
+        "q-1",
+        "Ship failed three times.\nWhat now?",
+    )));
+    insta::assert_snapshot!(render(&plan, NOW), @r"
+    # Word counter
+
+    > Count the words
+    >
+    > # of a file
+
+    ## State
+
+    running · 4 of 7 tasks settled · 2026-11-21T10:00:00Z
+
+    2 completed, 1 failed, 1 skipped, 1 in progress, 1 ready, 1 blocked
+
+    The rest of the plan is being changed after task 7: there is no floor
+
+    ## Open questions
+
+    - q-1 (task 4): Ship failed three times. What now?
+      - `plan-agent answer q-1 retry`
+      - `plan-agent answer q-1 skip`
+
+    ## Tasks
+
+    - [x] 1 · Count — completed
+      Result: count.py counts
+    - [x] 2 · Test — completed, unverified
+    - [x] 3 · Paint — skipped
+      Reason: not wanted
+    - [ ] 4 · Ship — in progress, attempt 2 is being worked on
+      Last result to be tried again: the build broke
+    - [ ] 5 · Tell — waits for 4, 7
+    - [ ] 6 · Sing — ready
+    - [ ] 7 · Dance — failed after 1 attempt
+      Reason: no floor
+
+    ## Summary
+
+    > All well.
+    > ```
+    > open
+    ");
+}
+
+#[test]
+fn a_strangers_text_stays_text() {
+    let mut odd = task(
+        1,
+        "# Title\n## Tasks\n- [x] 9 · done `code ``` <script>alert(1)</script> \u{1b}[31m\u{202e}",
+        TaskStatus::Completed,
+    );
+    odd.result = Some("a `b` ![x](http://example.org)\n\n## Summary\n\nAll done".to_owned());
+    let plan = plan(
+        Head {
+            name: "</h1>\n# Other".to_owned(),
+            goal: "# Goal\n```\n<b>\n---\n- [ ] x".to_owned(),
+            status: PlanStatus::Paused("<i>\n## Summary".to_owned()),
+            ..head()
+        },
+        [odd],
+    );
+    insta::assert_snapshot!(render(&plan, NOW), @r"
+    # \</h1> # Other
+
+    > # Goal
+    > ```
+    > \<b>
+    > ---
+    > - [ ] x
+
+    ## State
+
+    paused: \<i> ## Summary · 1 of 1 tasks settled · 2026-11-21T10:00:00Z
+
+    1 completed, 0 failed, 0 skipped, 0 in progress, 0 ready, 0 blocked
+
+    ## Tasks
+
+    - [x] 1 · # Title ## Tasks - [x] 9 · done \`code \`\`\` \<script>alert(1)\</script> — completed, unverified
+      Result: a `b` !\[x](http://example.org) ## Summary All done
+    ");
+}
+
+#[test]
+fn a_large_plan_shows_what_is_around_the_work() {
+    let tasks = (1..=10_000).map(|number| {
+        let status = match number {
+            ..=5000 => TaskStatus::Completed,
+            5001 => TaskStatus::InProgress,
+            _ => TaskStatus::Pending,
+        };
+        task(number, &format!("Task {number}"), status)
+    });
+    let text = render(&plan(head(), tasks), NOW);
+    assert!(text.contains("5000 of 10000 tasks settled"));
+    for shown in [
+        "4986 ·",
+        "5000 ·",
+        "5001 ·",
+        "5045 ·",
+        "and 9940 more tasks",
+    ] {
+        assert!(text.contains(shown), "{shown}\n{text}");
+    }
+    assert!(!text.contains("5046 ·"));
+}
+
+#[test]
+fn no_plan_makes_it_larger_than_its_bound() {
+    for filler in ["🎉", "<", "`", "核\n", "!["] {
+        let long = filler.repeat(100_000);
+        let tasks = (1..=500).map(|number| {
+            let mut task = task(number, &long, TaskStatus::Completed);
+            task.result = Some(long.clone());
+            task
+        });
+        let mut plan = plan(
+            Head {
+                name: long.clone(),
+                goal: long.clone(),
+                status: PlanStatus::Paused(long.clone()),
+                outcome: Some(long.clone()),
+                replan: Some(Replan {
+                    task: None,
+                    why: long.clone(),
+                }),
+                ..head()
+            },
+            tasks,
+        );
+        for number in 0..100 {
+            plan.put(Row::Question(question(&format!("q-{number}"), &long)));
+        }
+        let text = render(&plan, NOW);
+        assert!(text.len() <= MAX_BYTES, "{filler}: {}", text.len());
+        assert!(text.contains("## Summary"));
+    }
+}

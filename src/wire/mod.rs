@@ -1,0 +1,16 @@
+//! What is written into files and read from them: text ⇄ types. Pure: no file, clock, network or task in here.
+//! Whatever is read was written by a stranger: it is bounded, never guessed at, and never makes a reader panic.
+
+pub mod command;
+pub mod front;
+mod markdown;
+pub mod mission;
+pub mod plan_file;
+pub mod problem;
+pub mod question;
+pub mod report;
+#[cfg(test)]
+pub(crate) mod sample;
+pub mod text;
+
+pub use problem::Problem;

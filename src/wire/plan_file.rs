@@ -1,0 +1,311 @@
+//! Plan files, which a person writes or edits: Markdown with a `## ` heading a task, a plain `- [ ]` checklist, or
+//! `structure_data` as YAML or JSON. All problems of a file are told at once.
+
+mod markdown_tasks;
+mod render;
+mod structure;
+
+use std::collections::HashMap;
+
+use super::Problem;
+use super::problem::Problems;
+use super::text::quote;
+use crate::plan::{NewTask, Order, TaskRef};
+
+pub use render::render;
+
+/// Bytes of a plan file that are read at most.
+pub const MAX_BYTES: usize = 1024 * 1024;
+
+/// What a plan file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanFile {
+    /// The plan's title; the file's name if it has none.
+    pub name: String,
+    /// What is to be achieved; the name if the file does not say.
+    pub goal: String,
+    pub description: String,
+    pub expected_outcome: String,
+    /// What holds for every task.
+    pub constraints: String,
+    /// `None` where the file leaves it to whoever carries the plan out.
+    pub order: Option<Order>,
+    /// In the order of the file; dependencies are [`TaskRef::New`].
+    pub tasks: Vec<NewTask>,
+}
+
+/// Reads a plan file; `.json`, `.yaml` and `.yml` hold `structure_data`, everything else is Markdown.
+///
+/// # Errors
+/// All problems of the file, with line and column.
+pub fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
+    if text.len() > MAX_BYTES {
+        let message = format!("the file has {} bytes, more than {MAX_BYTES}", text.len());
+        return Err(vec![Problem::new(message)]);
+    }
+    let mut problems = Problems::default();
+    let (mut plan, drafts) = match Format::of(file_name, text) {
+        Format::Json => structure::read_json(text, &mut problems),
+        Format::Yaml => structure::read_yaml(text, &mut problems),
+        Format::Markdown => markdown_tasks::read(text, &mut problems),
+    }
+    .map_err(|problem| vec![problem])?;
+    if drafts.is_empty() {
+        problems.add(Problem::at(1, 1, "the plan has no tasks").with_hint(
+            "write each task under a heading `## Its name`, or as a line `- [ ] Its name`",
+        ));
+    }
+    plan.tasks = resolve(drafts, &mut problems);
+    name_after(&mut plan, file_name);
+    match problems.in_order() {
+        found if found.is_empty() => Ok(plan),
+        found => Err(found),
+    }
+}
+
+enum Format {
+    Markdown,
+    Yaml,
+    Json,
+}
+
+impl Format {
+    fn of(file_name: &str, text: &str) -> Self {
+        let extension = file_name.rsplit_once('.').map_or("", |(_, end)| end);
+        match extension.to_ascii_lowercase().as_str() {
+            "json" => Self::Json,
+            "yaml" | "yml" => Self::Yaml,
+            _ if text
+                .trim_start_matches('\u{feff}')
+                .trim_start()
+                .starts_with('{') =>
+            {
+                Self::Json
+            }
+            _ => Self::Markdown,
+        }
+    }
+}
+
+/// A task whose references to others are still words.
+#[derive(Debug, Default)]
+struct Draft {
+    task: NewTask,
+    line: Option<usize>,
+    after: Vec<Reference>,
+}
+
+impl Draft {
+    /// Returns the word by which other tasks may refer to this one.
+    fn word(&self) -> String {
+        let key = self.task.key.clone();
+        key.unwrap_or_else(|| self.task.name.to_lowercase())
+    }
+}
+
+/// A word that points at another task, and where it stands.
+#[derive(Debug)]
+struct Reference {
+    word: String,
+    line: Option<usize>,
+    column: Option<usize>,
+}
+
+impl Reference {
+    fn problem(&self, message: String) -> Problem {
+        Problem {
+            line: self.line,
+            column: self.column,
+            ..Problem::new(message)
+        }
+    }
+}
+
+/// What the references of a file may mean: the tasks' own ids where they have them, else numbers and names.
+struct Names<'a> {
+    drafts: &'a [Draft],
+    by_word: HashMap<String, Vec<usize>>,
+    keyed: bool,
+}
+
+impl<'a> Names<'a> {
+    fn of(drafts: &'a [Draft]) -> Self {
+        let mut by_word: HashMap<String, Vec<usize>> = HashMap::new();
+        for (at, draft) in drafts.iter().enumerate() {
+            by_word.entry(draft.word()).or_default().push(at);
+        }
+        Self {
+            drafts,
+            by_word,
+            keyed: drafts.iter().any(|draft| draft.task.key.is_some()),
+        }
+    }
+
+    /// Returns the place of the task that a reference means.
+    fn find(&self, reference: &Reference) -> Result<usize, Problem> {
+        if self.keyed {
+            let places = self.by_word.get(&reference.word);
+            return places
+                .and_then(|places| places.first().copied())
+                .ok_or_else(|| self.unknown(reference));
+        }
+        if let Ok(number) = reference.word.parse::<usize>() {
+            let known = (1..=self.drafts.len()).contains(&number);
+            return known
+                .then(|| number - 1)
+                .ok_or_else(|| self.unknown(reference));
+        }
+        match self
+            .by_word
+            .get(&reference.word.to_lowercase())
+            .map(Vec::as_slice)
+        {
+            Some([at]) => Ok(*at),
+            Some(_) => Err(reference
+                .problem(format!(
+                    "several tasks are named {}",
+                    quote(&reference.word)
+                ))
+                .with_hint("use the number of the task")),
+            None => Err(self.unknown(reference)),
+        }
+    }
+
+    fn unknown(&self, reference: &Reference) -> Problem {
+        let problem = reference.problem(format!("there is no task {}", quote(&reference.word)));
+        let words = self.drafts.iter().map(|draft| {
+            let key = draft.task.key.as_deref();
+            key.unwrap_or(&draft.task.name)
+        });
+        let count = self.drafts.len();
+        match nearest(&reference.word, words) {
+            Some(word) => problem.with_hint(format!("did you mean {}?", quote(word))),
+            None if self.keyed => problem.with_hint("name the `task_id` of another task"),
+            None => problem.with_hint(format!("tasks are numbered from 1 to {count}")),
+        }
+    }
+}
+
+/// Turns the words that point at other tasks into references.
+fn resolve(drafts: Vec<Draft>, problems: &mut Problems) -> Vec<NewTask> {
+    let names = Names::of(&drafts);
+    let mut edges: Vec<Vec<usize>> = Vec::with_capacity(drafts.len());
+    for (at, draft) in drafts.iter().enumerate() {
+        let mut targets = Vec::new();
+        for reference in &draft.after {
+            match names.find(reference) {
+                Ok(target) if target == at => problems
+                    .add(reference.problem(format!("task `{}` waits for itself", reference.word))),
+                Ok(target) if targets.contains(&target) => {}
+                Ok(target) => targets.push(target),
+                Err(problem) => problems.add(problem),
+            }
+        }
+        edges.push(targets);
+    }
+    if let Some(cycle) = cycle(&edges) {
+        let numbers: Vec<String> = cycle.iter().map(|at| (at + 1).to_string()).collect();
+        let message = format!("tasks wait for each other: {}", numbers.join(" → "));
+        let first = drafts[cycle[0]].after.first();
+        problems.add(match first {
+            Some(reference) => reference.problem(message),
+            None => Problem::new(message),
+        });
+    }
+    drafts
+        .into_iter()
+        .zip(edges)
+        .map(|(draft, targets)| NewTask {
+            dependencies: targets.into_iter().map(TaskRef::New).collect(),
+            ..draft.task
+        })
+        .collect()
+}
+
+/// Finds a task that waits for itself through others: each element waits for the next, the last is the first.
+fn cycle(edges: &[Vec<usize>]) -> Option<Vec<usize>> {
+    let mut done = vec![false; edges.len()];
+    let mut on_path = vec![false; edges.len()];
+    for start in 0..edges.len() {
+        // A path of (task, next edge to follow) instead of recursion: a chain may have thousands of tasks.
+        let mut path = vec![(start, 0)];
+        on_path[start] = !done[start];
+        while let Some((at, next)) = path.last_mut() {
+            let (at, target) = (*at, edges[*at].get(*next).copied());
+            *next += 1;
+            match target {
+                _ if done[at] => {
+                    path.pop();
+                }
+                None => {
+                    done[at] = true;
+                    on_path[at] = false;
+                    path.pop();
+                }
+                Some(target) if on_path[target] => {
+                    let tasks = path.iter().map(|(at, _)| *at);
+                    let around = tasks.skip_while(|at| *at != target);
+                    return Some(around.chain([target]).collect());
+                }
+                Some(target) if done[target] => {}
+                Some(target) => {
+                    on_path[target] = true;
+                    path.push((target, 0));
+                }
+            }
+        }
+    }
+    None
+}
+
+fn name_after(plan: &mut PlanFile, file_name: &str) {
+    if plan.name.is_empty() {
+        let first = plan.goal.lines().next().unwrap_or_default();
+        let file = file_name.rsplit(['/', '\\']).next().unwrap_or_default();
+        let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+        let name = if first.is_empty() { stem } else { first };
+        plan.name = super::text::one_line(name, 120);
+    }
+    if plan.goal.is_empty() {
+        plan.goal.clone_from(&plan.name);
+    }
+}
+
+/// Returns the word that was probably meant, looking at so many that a large file is not searched for long.
+fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > 64 {
+        return None;
+    }
+    let word = word.to_lowercase();
+    known
+        .take(100)
+        .filter(|known| known.len() <= 64)
+        .map(|known| {
+            (
+                strsim::damerau_levenshtein(&word, &known.to_lowercase()),
+                known,
+            )
+        })
+        .filter(|(distance, known)| {
+            let length = known.chars().count();
+            *distance < length && *distance <= (length / 4).max(1)
+        })
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
+/// Reads the word for an order.
+fn order(word: &str) -> Result<Order, String> {
+    match word.trim().to_lowercase().as_str() {
+        "dependencies" => Ok(Order::Dependencies),
+        "sequential" => Ok(Order::Sequential),
+        "free" => Ok(Order::Free),
+        other => Err(format!(
+            "`order` is {}, not dependencies, sequential or free",
+            quote(other)
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,479 @@
+//! Plan files in Markdown: front matter, then a `## ` heading a task with attribute lines, or a checklist.
+
+use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+use super::{Draft, PlanFile, Reference, nearest, order};
+use crate::plan::{NewTask, Order, Origin};
+use crate::wire::markdown::{Fences, heading};
+use crate::wire::problem::Problems;
+use crate::wire::text::quote;
+use crate::wire::{Problem, front};
+
+/// The front matter of a plan file.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Header {
+    pub(super) name: String,
+    pub(super) goal: String,
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "text_or_list"
+    )]
+    pub(super) description: String,
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "text_or_list"
+    )]
+    pub(super) expected_outcome: String,
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "text_or_list"
+    )]
+    pub(super) constraints: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) order: Option<String>,
+}
+
+const FIELDS: [&str; 6] = [
+    "name",
+    "goal",
+    "description",
+    "expected_outcome",
+    "constraints",
+    "order",
+];
+
+/// The attributes of a task, as they are written in a list below its heading.
+pub(super) const ATTRIBUTES: [&str; 8] = [
+    "after",
+    "assignee",
+    "expected",
+    "constraints",
+    "checks",
+    "optional",
+    "step",
+    "done",
+];
+
+/// Reads a plan file; tasks that are not quite right are still returned, with their problems noted.
+pub(super) fn read(text: &str, problems: &mut Problems) -> Result<(PlanFile, Vec<Draft>), Problem> {
+    let front = front::split_any(text)?;
+    for (line, key) in front.keys().filter(|(_, key)| !FIELDS.contains(key)) {
+        let problem = Problem::at(line, 1, format!("unknown field {}", quote(key)));
+        problems.add(problem.with_hint(suggestion(key, &FIELDS)));
+    }
+    let header: Header = if front.keys().next().is_some() {
+        front.parse_long()?
+    } else {
+        Header::default()
+    };
+    let mut plan = PlanFile {
+        name: header.name.trim().to_owned(),
+        goal: header.goal.trim().to_owned(),
+        description: header.description.trim().to_owned(),
+        expected_outcome: header.expected_outcome.trim().to_owned(),
+        constraints: header.constraints.trim().to_owned(),
+        ..PlanFile::default()
+    };
+    if let Some(word) = &header.order {
+        match order(word) {
+            Ok(order) => plan.order = Some(order),
+            Err(message) => problems.add(Problem::at(front.line_of("order"), 1, message)),
+        }
+    }
+    let drafts = Reader::new(&mut plan, problems).read(&front.body, front.body_line);
+    Ok((plan, drafts))
+}
+
+/// Splits a line such as `- after: 1, 2` that is an attribute if it stands in the right place. Returns the key, the value
+/// and the byte at which the value begins.
+pub(super) fn attribute(line: &str) -> Option<(&str, &str, usize)> {
+    let text = line
+        .strip_prefix("- ")
+        .or_else(|| line.strip_prefix("* "))?;
+    let (key, value) = text.split_once(':')?;
+    let word = key.chars().all(|c| c.is_alphabetic() || "_- ".contains(c));
+    if !word || key.is_empty() || key.len() > 24 || !(value.is_empty() || value.starts_with(' ')) {
+        return None;
+    }
+    let at = line.len() - value.trim_start().len();
+    Some((key.trim(), value.trim(), at))
+}
+
+/// Tells whether a line of a description would be taken for something else, but for a backslash in front.
+pub(super) fn needs_escape(line: &str) -> bool {
+    let text = line.trim_start_matches('\\');
+    let is_task = heading(text).is_some_and(|(level, _)| level == 2);
+    is_task || attribute(text).is_some_and(|(key, ..)| known(key).is_some())
+}
+
+fn known(key: &str) -> Option<&'static str> {
+    let key = key.to_ascii_lowercase();
+    ATTRIBUTES.into_iter().find(|known| *known == key)
+}
+
+fn suggestion(word: &str, known: &[&'static str]) -> String {
+    match nearest(word, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known are {}", known.join(", ")),
+    }
+}
+
+/// Where the reader stands below a heading.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Nothing but blank lines so far.
+    Head,
+    /// In the list of attributes; what is indented belongs to the last of them.
+    Attributes,
+    Description,
+}
+
+/// An attribute as it is written.
+struct Attribute {
+    key: &'static str,
+    /// With the further lines that belong to it.
+    value: String,
+    line: usize,
+    /// Where the value begins.
+    column: usize,
+}
+
+/// Goes through the body line by line.
+struct Reader<'a> {
+    plan: &'a mut PlanFile,
+    problems: &'a mut Problems,
+    drafts: Vec<Draft>,
+    /// The attributes of the open task.
+    written: Vec<Attribute>,
+    description: Vec<String>,
+    place: Place,
+    checklist: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn new(plan: &'a mut PlanFile, problems: &'a mut Problems) -> Self {
+        Self {
+            plan,
+            problems,
+            drafts: Vec::new(),
+            written: Vec::new(),
+            description: Vec::new(),
+            place: Place::Head,
+            checklist: false,
+        }
+    }
+
+    fn read(mut self, body: &str, first_line: usize) -> Vec<Draft> {
+        self.checklist = !has_task_headings(body);
+        let mut fences = Fences::default();
+        for (number, line) in (first_line..).zip(body.lines()) {
+            if self.place == Place::Attributes && self.continues_attribute(line) {
+                continue;
+            }
+            if fences.is_code(line) {
+                self.describe(line);
+            } else if self.checklist {
+                self.checklist_line(line, number);
+            } else {
+                self.task_line(line, number);
+            }
+        }
+        self.close_task();
+        if self.checklist && self.plan.order.is_none() && !self.drafts.is_empty() {
+            self.plan.order = Some(Order::Sequential);
+        }
+        self.drafts
+    }
+
+    fn task_line(&mut self, line: &str, number: usize) {
+        match heading(line) {
+            Some((1, title)) if self.drafts.is_empty() => self.title(line, title),
+            Some((2, title)) => self.open_task(title, number),
+            _ if self.drafts.is_empty() => self.describe(line),
+            _ => self.line_of_task(line, number),
+        }
+    }
+
+    fn line_of_task(&mut self, line: &str, number: usize) {
+        let leading = self.place != Place::Description;
+        match attribute(line) {
+            Some((key, value, at)) => match known(key) {
+                Some(key) => {
+                    let column = line[..at].chars().count() + 1;
+                    self.write_attribute(key, value, number, column);
+                }
+                None if leading && self.looks_meant(key) => {
+                    let problem =
+                        Problem::at(number, 3, format!("unknown attribute {}", quote(key)));
+                    self.problems
+                        .add(problem.with_hint(suggestion(key, &ATTRIBUTES)));
+                    self.place = Place::Attributes;
+                }
+                None => self.describe(line),
+            },
+            None if line.trim().is_empty() && leading => {
+                if self.place == Place::Attributes {
+                    self.place = Place::Description;
+                }
+            }
+            None if line.starts_with('\\') && needs_escape(line) => self.describe(&line[1..]),
+            None => self.describe(line),
+        }
+    }
+
+    /// Tells whether an unknown attribute was meant as one: it stands in a list with known ones, or is nearly one.
+    fn looks_meant(&self, key: &str) -> bool {
+        self.place == Place::Attributes || nearest(key, ATTRIBUTES.into_iter()).is_some()
+    }
+
+    fn write_attribute(&mut self, key: &'static str, value: &str, line: usize, column: usize) {
+        if let Some(first) = self.written.iter().find(|other| other.key == key) {
+            let message = format!("`{key}` is written twice, first on line {}", first.line);
+            self.problems.add(Problem::at(line, 3, message));
+        } else {
+            self.written.push(Attribute {
+                key,
+                value: value.to_owned(),
+                line,
+                column,
+            });
+        }
+        if self.place == Place::Head {
+            self.place = Place::Attributes;
+        }
+    }
+
+    fn continues_attribute(&mut self, line: &str) -> bool {
+        let text = line.strip_prefix("  ").map(str::trim_end);
+        match (self.written.last_mut(), text) {
+            (Some(attribute), Some(text)) if !text.is_empty() => {
+                attribute.value.push('\n');
+                attribute.value.push_str(text);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn checklist_line(&mut self, line: &str, number: usize) {
+        match (heading(line), item(line)) {
+            (Some((1, title)), _) if self.drafts.is_empty() => self.title(line, title),
+            (_, Some((done, name))) => {
+                self.open_task(name, number);
+                if let Some(draft) = self.drafts.last_mut() {
+                    draft.task.done = done;
+                }
+            }
+            _ => self.describe(line.strip_prefix("  ").unwrap_or(line)),
+        }
+    }
+
+    fn title(&mut self, line: &str, title: &str) {
+        if self.plan.name.is_empty() {
+            self.plan.name = title.to_owned();
+        } else if self.plan.name != title {
+            self.describe(line);
+        }
+    }
+
+    fn describe(&mut self, line: &str) {
+        self.place = Place::Description;
+        self.description.push(line.to_owned());
+    }
+
+    fn open_task(&mut self, title: &str, line: usize) {
+        self.close_task();
+        let (number, name) = numbered(title);
+        let at = self.drafts.len() + 1;
+        if number.is_some_and(|number| number != at) && !self.checklist {
+            let message =
+                format!("this is task {at} of the file, but its heading has another number");
+            let hint = format!("number the tasks from 1 in the order of the file: `## {at}. …`");
+            self.problems
+                .add(Problem::at(line, 4, message).with_hint(hint));
+        }
+        if name.is_empty() {
+            self.problems
+                .add(Problem::at(line, 1, "a task without a name"));
+        }
+        self.drafts.push(Draft {
+            task: NewTask {
+                name: name.to_owned(),
+                origin: Origin::Person,
+                ..NewTask::default()
+            },
+            line: Some(line),
+            ..Draft::default()
+        });
+    }
+
+    /// Gives what was read to the task that is open, or to the plan before the first one.
+    fn close_task(&mut self) {
+        let lines = std::mem::take(&mut self.description).join("\n");
+        let description = lines.trim_matches('\n').trim_end();
+        self.place = Place::Head;
+        let Some(draft) = self.drafts.last_mut() else {
+            if self.plan.description.is_empty() {
+                self.plan.description = description.trim().to_owned();
+            } else if !description.trim().is_empty() {
+                self.plan.description.push_str("\n\n");
+                self.plan.description.push_str(description.trim());
+            }
+            return;
+        };
+        draft.task.description = description.to_owned();
+        for attribute in std::mem::take(&mut self.written) {
+            set(draft, &attribute, self.problems);
+        }
+    }
+}
+
+fn set(draft: &mut Draft, attribute: &Attribute, problems: &mut Problems) {
+    let value = attribute.value.trim();
+    let stated = || Some(value.to_owned()).filter(|text| !text.is_empty());
+    let task = &mut draft.task;
+    match attribute.key {
+        "after" => draft.after = references(attribute),
+        "assignee" => task.assignee = stated(),
+        "step" => task.step = stated(),
+        "expected" => value.clone_into(&mut task.expected_outcome),
+        "constraints" => value.clone_into(&mut task.constraints),
+        "checks" => {
+            let names = value.split([',', '\n']).map(str::trim);
+            task.checks = names
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+                .collect();
+        }
+        key => match flag(value) {
+            Some(flag) if key == "done" => task.done = flag,
+            Some(flag) => task.optional = flag,
+            None => {
+                let message = format!("`{key}` is {}, not true or false", quote(value));
+                problems.add(Problem::at(attribute.line, attribute.column, message));
+            }
+        },
+    }
+}
+
+fn references(attribute: &Attribute) -> Vec<Reference> {
+    let mut references = Vec::new();
+    for (line, text) in (attribute.line..).zip(attribute.value.split('\n')) {
+        // Further lines had their indentation of two taken off.
+        let mut column = if line == attribute.line {
+            attribute.column
+        } else {
+            3
+        };
+        for part in text.split(',') {
+            let word = part.trim();
+            let indent = part.chars().take_while(|c| c.is_whitespace()).count();
+            if !word.is_empty() && !word.eq_ignore_ascii_case("none") {
+                references.push(Reference {
+                    word: word.trim_start_matches('#').to_owned(),
+                    line: Some(line),
+                    column: Some(column + indent),
+                });
+            }
+            column += part.chars().count() + 1;
+        }
+    }
+    references
+}
+
+fn flag(value: &str) -> Option<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "yes" => Some(true),
+        "false" | "no" => Some(false),
+        _ => None,
+    }
+}
+
+fn has_task_headings(body: &str) -> bool {
+    let mut fences = Fences::default();
+    body.lines()
+        .filter(|line| !fences.is_code(line))
+        .any(|line| heading(line).is_some_and(|(level, _)| level == 2))
+}
+
+/// Reads `- [ ] text`, `* [x] text` or `1. [ ] text` at the start of a line.
+fn item(line: &str) -> Option<(bool, &str)> {
+    let text = line.strip_prefix(['-', '*', '+']).or_else(|| {
+        line.trim_start_matches(|c: char| c.is_ascii_digit())
+            .strip_prefix(['.', ')'])
+    })?;
+    let text = text.strip_prefix(' ')?.trim_start();
+    let done = match text.get(..3)? {
+        "[ ]" => false,
+        "[x]" | "[X]" => true,
+        _ => return None,
+    };
+    Some((done, text[3..].trim()))
+}
+
+/// Takes `1. `, `1) `, `Task 1: ` or `任务 1：` from the start of a heading.
+fn numbered(title: &str) -> (Option<usize>, &str) {
+    let word = ["Task ", "task ", "TASK ", "任务"]
+        .into_iter()
+        .find_map(|word| title.strip_prefix(word));
+    let text = word.unwrap_or(title).trim_start();
+    let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let digits = &text[..text.len() - rest.len()];
+    let Some(rest) = rest.strip_prefix(['.', ')', ':', '：', '、']) else {
+        return (None, title);
+    };
+    let apart = rest.is_empty() || rest.starts_with(' ') || word.is_some();
+    match digits.parse() {
+        Ok(number) if apart => (Some(number), rest.trim()),
+        _ => (None, title),
+    }
+}
+
+/// Reads a text, or a list of texts as the lines of a Markdown list.
+fn text_or_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    struct Text;
+
+    impl<'de> Visitor<'de> for Text {
+        type Value = String;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a text or a list of texts")
+        }
+
+        fn visit_str<E>(self, text: &str) -> Result<String, E> {
+            Ok(text.to_owned())
+        }
+
+        fn visit_u64<E>(self, number: u64) -> Result<String, E> {
+            Ok(number.to_string())
+        }
+
+        fn visit_i64<E>(self, number: i64) -> Result<String, E> {
+            Ok(number.to_string())
+        }
+
+        fn visit_f64<E>(self, number: f64) -> Result<String, E> {
+            Ok(number.to_string())
+        }
+
+        fn visit_bool<E>(self, flag: bool) -> Result<String, E> {
+            Ok(flag.to_string())
+        }
+
+        fn visit_unit<E>(self) -> Result<String, E> {
+            Ok(String::new())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<String, A::Error> {
+            let mut lines = Vec::new();
+            while let Some(text) = list.next_element::<String>()? {
+                lines.push(format!("- {text}"));
+            }
+            Ok(lines.join("\n"))
+        }
+    }
+
+    deserializer.deserialize_any(Text)
+}

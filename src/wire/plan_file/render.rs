@@ -1,0 +1,129 @@
+//! A plan as a plan file in Markdown, for a person to read, approve or edit.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use super::markdown_tasks::{Header, needs_escape};
+use crate::plan::{Order, Plan, Task, TaskId};
+use crate::wire::front;
+use crate::wire::markdown::Fences;
+use crate::wire::text::printable;
+
+/// Returns the plan file of a plan. Read again it has the same tasks with the same dependencies; tasks are numbered in the
+/// plan's order, and one that is completed or skipped counts as done.
+pub fn render(plan: &Plan) -> String {
+    let head = plan.head();
+    let header = Header {
+        name: line(&head.name),
+        goal: text(&head.goal),
+        description: text(&head.description),
+        expected_outcome: text(&head.expected_outcome),
+        constraints: text(&head.constraints),
+        order: Some(order(head.order).to_owned()),
+    };
+    let numbers: HashMap<TaskId, usize> = plan.tasks().map(|task| task.number).zip(1..).collect();
+    let mut body = String::new();
+    for (task, number) in plan.tasks().zip(1..) {
+        write_task(&mut body, number, task, &numbers);
+    }
+    front::join(&header, &body)
+}
+
+fn write_task(body: &mut String, number: usize, task: &Task, numbers: &HashMap<TaskId, usize>) {
+    let name = line(&task.name);
+    // A closing sequence keeps the `#` at the end of a name such as `C #`.
+    let closing = if name.ends_with('#') { " ##" } else { "" };
+    let mut text = format!("## {number}. {name}{closing}\n\n");
+    let start = text.len();
+    for (key, value) in attributes(task, numbers) {
+        writeln!(text, "- {key}: {value}").expect("a String takes every text");
+    }
+    let description = description(&task.description);
+    if text.len() == start && description.starts_with(['-', '*']) {
+        // Keeps a list at the start of the description from being read as attributes.
+        text.push_str("- optional: false\n");
+    }
+    if text.len() > start {
+        text.push('\n');
+    }
+    if !description.is_empty() {
+        text.push_str(&description);
+        text.push_str("\n\n");
+    }
+    body.push_str(&text);
+}
+
+fn attributes(task: &Task, numbers: &HashMap<TaskId, usize>) -> Vec<(&'static str, String)> {
+    let after: Vec<String> = task
+        .dependencies
+        .iter()
+        .filter_map(|id| numbers.get(id))
+        .map(ToString::to_string)
+        .collect();
+    let flag = |set: bool| if set { "true" } else { "" }.to_owned();
+    let all = [
+        ("after", after.join(", ")),
+        (
+            "assignee",
+            line(task.assignee.as_deref().unwrap_or_default()),
+        ),
+        ("step", line(task.step.as_deref().unwrap_or_default())),
+        ("expected", continued(&task.expected_outcome)),
+        ("constraints", continued(&task.constraints)),
+        ("checks", line(&task.checks.join(", "))),
+        ("optional", flag(task.optional)),
+        ("done", flag(task.status.satisfies())),
+    ];
+    all.into_iter()
+        .filter(|(_, value)| !value.is_empty())
+        .collect()
+}
+
+fn order(order: Order) -> &'static str {
+    match order {
+        Order::Free => "free",
+        Order::Dependencies => "dependencies",
+        Order::Sequential => "sequential",
+    }
+}
+
+fn text(text: &str) -> String {
+    printable(text).trim().to_owned()
+}
+
+fn line(text: &str) -> String {
+    printable(text)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Returns the text with its further lines indented, so that they stay with their attribute.
+fn continued(text: &str) -> String {
+    let text = printable(text);
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| !line.is_empty())
+        .collect();
+    lines.join("\n  ").trim_start().to_owned()
+}
+
+/// Returns the description with what would be read as a task or an attribute escaped, and no fence left open.
+fn description(text: &str) -> String {
+    let mut fences = Fences::default();
+    let text = printable(text);
+    let text = text.trim_matches('\n').trim_end();
+    let mut lines: Vec<String> = text
+        .lines()
+        .map(|line| {
+            if !fences.is_code(line) && needs_escape(line) {
+                format!("\\{line}")
+            } else {
+                line.to_owned()
+            }
+        })
+        .collect();
+    lines.extend(fences.closing());
+    lines.join("\n")
+}

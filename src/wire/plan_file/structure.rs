@@ -1,0 +1,162 @@
+//! Plan files that hold `structure_data`, the shape of a team's workflows, as YAML or JSON.
+
+use std::collections::HashSet;
+
+use serde::Deserialize;
+
+use super::{Draft, PlanFile, Reference, order};
+use crate::plan::{NewTask, Order, Origin};
+use crate::wire::problem::Problems;
+use crate::wire::text::quote;
+use crate::wire::{Problem, front};
+
+#[derive(Deserialize)]
+struct Structure {
+    name: String,
+    #[serde(default)]
+    goal: String,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    expected_outcome: String,
+    #[serde(default)]
+    constraints: String,
+    #[serde(default)]
+    order: Option<String>,
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    step_id: String,
+    #[serde(default)]
+    name: String,
+    tasks: Vec<Task>,
+}
+
+#[derive(Deserialize)]
+struct Task {
+    task_id: String,
+    name: String,
+    #[serde(default)]
+    assignee: Option<String>,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    expected_outcome: String,
+    #[serde(default)]
+    constraints: String,
+    #[serde(default)]
+    checks: Vec<String>,
+    #[serde(default)]
+    optional: bool,
+    #[serde(default)]
+    dependencies: Vec<String>,
+}
+
+pub(super) fn read_yaml(
+    text: &str,
+    problems: &mut Problems,
+) -> Result<(PlanFile, Vec<Draft>), Problem> {
+    Ok(convert(front::document(text)?, text, problems))
+}
+
+pub(super) fn read_json(
+    text: &str,
+    problems: &mut Problems,
+) -> Result<(PlanFile, Vec<Draft>), Problem> {
+    let structure = serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| {
+        let text = error.to_string();
+        let message = text.split(" at line ").next().unwrap_or(&text);
+        Problem::at(error.line(), error.column(), message)
+    })?;
+    Ok(convert(structure, text, problems))
+}
+
+fn convert(structure: Structure, text: &str, problems: &mut Problems) -> (PlanFile, Vec<Draft>) {
+    let mut plan = PlanFile {
+        name: structure.name,
+        goal: structure.goal,
+        description: structure.description,
+        expected_outcome: structure.expected_outcome,
+        constraints: structure.constraints,
+        ..PlanFile::default()
+    };
+    let steps = structure.steps.into_iter().flat_map(|step| {
+        let name = if step.name.is_empty() {
+            step.step_id
+        } else {
+            step.name
+        };
+        step.tasks.into_iter().map(move |task| (name.clone(), task))
+    });
+    let drafts: Vec<Draft> = steps.map(|(step, task)| draft(step, task)).collect();
+    let drafts = with_lines(drafts, text);
+    refuse_duplicates(&drafts, problems);
+    match structure.order.as_deref().map(order) {
+        Some(Ok(order)) => plan.order = Some(order),
+        Some(Err(message)) => problems.add(Problem::new(message)),
+        // Without a word on dependencies it is the steps that say what comes after what.
+        None if drafts.iter().all(|draft| draft.after.is_empty()) => {
+            plan.order = Some(Order::Sequential);
+        }
+        None => {}
+    }
+    (plan, drafts)
+}
+
+fn draft(step: String, task: Task) -> Draft {
+    let reference = |word| Reference {
+        word,
+        line: None,
+        column: None,
+    };
+    Draft {
+        task: NewTask {
+            key: Some(task.task_id),
+            step: Some(step),
+            name: task.name,
+            description: task.description,
+            constraints: task.constraints,
+            expected_outcome: task.expected_outcome,
+            assignee: task.assignee.filter(|role| !role.is_empty()),
+            optional: task.optional,
+            checks: task.checks,
+            origin: Origin::Person,
+            ..NewTask::default()
+        },
+        line: None,
+        after: task.dependencies.into_iter().map(reference).collect(),
+    }
+}
+
+/// Gives each task the line of its `task_id`, which the typed parsers do not tell, if there are as many of them as tasks.
+fn with_lines(mut drafts: Vec<Draft>, text: &str) -> Vec<Draft> {
+    let lines: Vec<usize> = (1..)
+        .zip(text.lines())
+        .flat_map(|(number, line)| line.match_indices("task_id").map(move |_| number))
+        .collect();
+    if lines.len() != drafts.len() {
+        return drafts;
+    }
+    for (draft, line) in drafts.iter_mut().zip(lines) {
+        draft.line = Some(line);
+        for reference in &mut draft.after {
+            reference.line = Some(line);
+        }
+    }
+    drafts
+}
+
+fn refuse_duplicates(drafts: &[Draft], problems: &mut Problems) {
+    let mut seen = HashSet::new();
+    for draft in drafts {
+        let key = draft.task.key.as_deref().unwrap_or_default();
+        if !seen.insert(key) {
+            problems.add(Problem {
+                line: draft.line,
+                ..Problem::new(format!("`task_id` {} is used twice", quote(key)))
+            });
+        }
+    }
+}

@@ -1,0 +1,370 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::plan::{Origin, Row, TaskId, TaskStatus};
+use crate::wire::sample;
+
+fn read(text: &str) -> PlanFile {
+    parse("plan.md", text).unwrap_or_else(|problems| panic!("{text}\n{problems:?}"))
+}
+
+/// Returns the problems and their mends, one a line.
+fn problems(name: &str, text: &str) -> String {
+    let problems = parse(name, text).expect_err(text);
+    let lines = problems.iter().map(|problem| match &problem.hint {
+        Some(hint) => format!("{problem} / {hint}"),
+        None => problem.to_string(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn new(targets: &[usize]) -> Vec<TaskRef> {
+    targets.iter().copied().map(TaskRef::New).collect()
+}
+
+#[test]
+fn tasks_with_attributes_are_read() {
+    let text = "\u{feff}---\r\nname: Words\r\ngoal: |\r\n  Count: words\r\n  *fast*\r\norder: Dependencies\r\nconstraints:\r\n- Python\r\n- no network\r\n---\r\n\
+        # Words\r\n\r\nAbout it.\r\n\r\n## 1. Count\r\n\r\n- assignee: coder\r\n- expected: count.py\r\n  and its docs\r\n- checks: lint, test\r\n\r\n\
+        Write it.\r\n\r\n```sh\r\n## not a task\r\n- after: 9\r\n```\r\n\r\n### Detail\r\n- a list\r\n\r\n\
+        ## Task 2: Test\r\n- after: 1\r\n- optional: yes\r\n- constraints: small\r\n## Read me\r\nWords.\r\n\r\n* After: count, #2\r\n";
+    let plan = read(text);
+    assert_eq!(
+        (plan.name.as_str(), plan.goal.as_str()),
+        ("Words", "Count: words\n*fast*")
+    );
+    assert_eq!(plan.constraints, "- Python\n- no network");
+    assert_eq!(plan.description, "About it.");
+    assert_eq!(plan.order, Some(Order::Dependencies));
+    let task = |name: &str| NewTask {
+        name: name.to_owned(),
+        origin: Origin::Person,
+        ..NewTask::default()
+    };
+    assert_eq!(
+        plan.tasks,
+        [
+            NewTask {
+                assignee: Some("coder".to_owned()),
+                expected_outcome: "count.py\nand its docs".to_owned(),
+                checks: vec!["lint".to_owned(), "test".to_owned()],
+                description:
+                    "Write it.\n\n```sh\n## not a task\n- after: 9\n```\n\n### Detail\n- a list"
+                        .to_owned(),
+                ..task("Count")
+            },
+            NewTask {
+                optional: true,
+                constraints: "small".to_owned(),
+                dependencies: new(&[0]),
+                ..task("Test")
+            },
+            NewTask {
+                description: "Words.".to_owned(),
+                dependencies: new(&[0, 1]),
+                ..task("Read me")
+            },
+        ]
+    );
+}
+
+#[test]
+fn a_file_names_the_plan_as_far_as_it_says_nothing() {
+    for (name, text, expected) in [
+        ("a/my-plan.md", "## One\n", ["my-plan", "my-plan"]),
+        ("p.md", "# Title\n## One\n", ["Title", "Title"]),
+        (
+            "p.md",
+            "---\ngoal: Do it\n---\n## One\n",
+            ["Do it", "Do it"],
+        ),
+        ("p.md", "---\nname: N\ngoal: G\n---\n## One\n", ["N", "G"]),
+    ] {
+        let plan = parse(name, text).unwrap();
+        assert_eq!([plan.name, plan.goal], expected, "{text}");
+        assert_eq!(plan.order, None);
+    }
+}
+
+#[test]
+fn lists_in_a_description_are_no_attributes() {
+    for description in [
+        "- Note: this\n- that",
+        "* first: do it\n* then: rest",
+        "Text\n- Files: a, b",
+        "1. after: all",
+        "-after: x",
+        "  - after: indented",
+    ] {
+        let plan = read(&format!("## One\n\n{description}\n"));
+        assert_eq!(plan.tasks[0].description, description);
+    }
+}
+
+#[test]
+fn a_checklist_is_done_one_after_the_other() {
+    let plan = read(
+        "# Trip\n\nBefore.\n\n- [x] Pack\n- [ ] Drive\n  carefully\n  - [ ] refuel\n* [X] Eat\n1. [ ] Sleep\n",
+    );
+    let tasks: Vec<_> = plan
+        .tasks
+        .iter()
+        .map(|task| (task.name.as_str(), task.description.as_str(), task.done))
+        .collect();
+    assert_eq!(
+        tasks,
+        [
+            ("Pack", "", true),
+            ("Drive", "carefully\n- [ ] refuel", false),
+            ("Eat", "", true),
+            ("Sleep", "", false),
+        ]
+    );
+    assert_eq!(
+        (plan.name.as_str(), plan.description.as_str()),
+        ("Trip", "Before.")
+    );
+    assert_eq!(plan.order, Some(Order::Sequential));
+    assert_eq!(
+        read("---\norder: free\n---\n- [ ] a\n").order,
+        Some(Order::Free)
+    );
+}
+
+#[test]
+fn structure_data_is_read_as_yaml_and_json() {
+    let yaml = "name: Ship\ndescription: d\nworkflow_template_source: SOP\nsteps:\n- step_id: s1\n  name: Build\n  tasks:\n  \
+        - {task_id: a, name: Code, assignee: dev, description: \"d: 1\"}\n- step_id: s2\n  name: ''\n  tasks:\n  \
+        - task_id: 7\n    name: Test\n    assignee: qa\n    description: |\n      &x *y\n    optional: true\n    dependencies: [a]\n";
+    let json = r#"{"name":"Ship","description":"d","steps":[{"step_id":"s1","name":"Build","tasks":[{"task_id":"a","name":"Code",
+        "assignee":"dev","description":"d: 1"}]},{"step_id":"s2","name":"","tasks":[{"task_id":"7","name":"Test","assignee":"qa",
+        "description":"&x *y\n","optional":true,"dependencies":["a"]}]}]}"#;
+    let plan = parse("ship.yaml", yaml).unwrap();
+    assert_eq!(parse("ship.json", json), Ok(plan.clone()));
+    assert_eq!(parse("ship", json), Ok(plan.clone()));
+    let task = &plan.tasks[1];
+    assert_eq!(task.key.as_deref(), Some("7"));
+    assert_eq!(task.step.as_deref(), Some("s2"));
+    assert_eq!((task.optional, task.origin), (true, Origin::Person));
+    assert_eq!(task.dependencies, new(&[0]));
+    assert_eq!(plan.order, None);
+    let plan = parse("ship.yml", &yaml.replace("    dependencies: [a]\n", "")).unwrap();
+    assert_eq!(plan.order, Some(Order::Sequential));
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let text = "---\ngoal: g\nordr: free\norder: backwards\n---\n\n## 1. One\n- after: 2, 9, 1\n- asignee: me\n- expected: a\n- expected: b\n\n\
+        ## 3. Two\n- after: One, Thre\n- optional: perhaps\n\n## Same\n## Same\n##\n- after: same\n";
+    insta::assert_snapshot!(problems("plan.md", text), @r"
+    line 3, column 1: unknown field `ordr` / did you mean `order`?
+    line 4, column 1: `order` is `backwards`, not dependencies, sequential or free
+    line 8, column 10: tasks wait for each other: 1 → 2 → 1
+    line 8, column 13: there is no task `9` / tasks are numbered from 1 to 5
+    line 8, column 16: task `1` waits for itself
+    line 9, column 3: unknown attribute `asignee` / did you mean `assignee`?
+    line 11, column 3: `expected` is written twice, first on line 10
+    line 13, column 4: this is task 2 of the file, but its heading has another number / number the tasks from 1 in the order of the file: `## 2. …`
+    line 14, column 15: there is no task `Thre` / tasks are numbered from 1 to 5
+    line 15, column 13: `optional` is `perhaps`, not true or false
+    line 19, column 1: a task without a name
+    line 20, column 10: several tasks are named `same` / use the number of the task
+    ");
+}
+
+#[test]
+fn problems_of_other_files() {
+    let cases = [
+        problems("plan.md", ""),
+        problems("plan.md", "---\ngoal: g\n---\nSome words.\n"),
+        problems("plan.md", "---\ngoal: g\n## One\n"),
+        problems("plan.md", "---\ngoal: a: b\n---\n## One\n"),
+        problems(
+            "plan.md",
+            "## One\n- after: 2\n## Two\n- after: three\n## Three\n- after: 1\n",
+        ),
+        problems(
+            "plan.yaml",
+            "name: x\nsteps:\n- step_id: a\n  tasks:\n  - task_id: t\n    name: [T]\n",
+        ),
+        problems(
+            "plan.yaml",
+            "name: x\nsteps:\n- step_id: a\n  tasks:\n  - {task_id: t1, name: T, dependencies: [t2, t9]}\n  - task_id: t2\n    name: U\n    dependencies: [t1]\n  - {task_id: t2, name: V}\n",
+        ),
+        problems("plan.yaml", "name: x\nsteps: []\n"),
+        problems("plan.yaml", "name: &n x\nsteps: []\n"),
+        problems("plan.json", "{\"name\": \"x\",\n \"steps\": [}"),
+        problems("plan.json", "{\"name\": \"x\"}"),
+    ];
+    insta::assert_snapshot!(cases.join("\n--\n"), @r"
+    line 1, column 1: the plan has no tasks / write each task under a heading `## Its name`, or as a line `- [ ] Its name`
+    --
+    line 1, column 1: the plan has no tasks / write each task under a heading `## Its name`, or as a line `- [ ] Its name`
+    --
+    line 2: the front matter has no closing `---` / put a line `---` after line 2
+    --
+    line 2, column 8: mapping values are not allowed in this context / put text with `: `, quotes or brackets in it in double quotes
+    --
+    line 2, column 10: tasks wait for each other: 1 → 2 → 3 → 1
+    --
+    line 6, column 11: steps[0].tasks[0].name: invalid type: sequence, expected a string
+    --
+    line 5: there is no task `t9` / did you mean `t1`?
+    line 5: tasks wait for each other: 1 → 2 → 1
+    line 9: `task_id` `t2` is used twice
+    --
+    line 1, column 1: the plan has no tasks / write each task under a heading `## Its name`, or as a line `- [ ] Its name`
+    --
+    line 1, column 7: a YAML anchor / put the text in double quotes
+    --
+    line 2, column 12: expected value
+    --
+    line 1, column 13: missing field `steps`
+    ");
+}
+
+#[test]
+fn big_and_hostile_files_are_survived() {
+    let chain: String = (1..=10_000)
+        .map(|n| format!("## {n}. T\n- after: {}\n", n - 1))
+        .collect();
+    let chain = chain.replacen("- after: 0\n", "", 1);
+    assert_eq!(read(&chain).tasks.len(), 10_000);
+    assert!(
+        parse(
+            "p.md",
+            &chain.replacen("## 1. T\n", "## 1. T\n- after: 10000\n", 1)
+        )
+        .is_err()
+    );
+    for (name, text) in [
+        ("p.md", "x".repeat(2 << 20)),
+        ("p.yaml", "[".repeat(100_000)),
+        ("p.json", "[".repeat(100_000)),
+        ("p.yaml", "- ".repeat(100_000)),
+        (
+            "p.yaml",
+            (0..3000).map(|n| " ".repeat(n % 300) + "a:\n").collect(),
+        ),
+        ("p.yaml", "a: &a [x]\nb: [*a, *a]".to_owned()),
+        ("p.md", format!("---\ngoal: {}\n---\n", "{".repeat(5000))),
+    ] {
+        assert!(parse(name, &text).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn a_plan_is_written_like_this() {
+    let mut first = sample::task(1, "Count", TaskStatus::Completed);
+    first.description =
+        "Write it.\n\n```sh\n## no task\n```\n## Heading\n- after: all\n\\- after: x".to_owned();
+    first.assignee = Some("coder".to_owned());
+    first.expected_outcome = "count.py\n\nand its docs".to_owned();
+    let mut second = sample::task(4, "# Learn C #", TaskStatus::Pending);
+    second.dependencies = vec![TaskId(1)];
+    second.checks = vec!["lint".to_owned(), "test".to_owned()];
+    second.optional = true;
+    let mut third = sample::task(5, "List", TaskStatus::Pending);
+    third.description = "- expect: this\n```\nopen".to_owned();
+    let plan = sample::plan(sample::head(), [first, second, third]);
+    insta::assert_snapshot!(render(&plan), @r"
+    ---
+    name: Word counter
+    goal: Count the words of a file
+    order: dependencies
+    ---
+
+    ## 1. Count
+
+    - assignee: coder
+    - expected: count.py
+      and its docs
+    - done: true
+
+    Write it.
+
+    ```sh
+    ## no task
+    ```
+    \## Heading
+    \- after: all
+    \\- after: x
+
+    ## 2. # Learn C # ##
+
+    - after: 1
+    - checks: lint, test
+    - optional: true
+
+    ## 3. List
+
+    - optional: false
+
+    - expect: this
+    ```
+    open
+    ```
+    ");
+}
+
+fn text() -> impl Strategy<Value = String> {
+    let line = prop_oneof![
+        4 => "[a-zA-Z0-9 .,:#*&!`~\\\\-]{0,16}",
+        1 => "\\PC{0,8}",
+        1 => Just("## Task".to_owned()),
+        1 => Just("- after: 1".to_owned()),
+        1 => Just("\\- after: 1".to_owned()),
+        1 => Just("- [ ] item".to_owned()),
+        1 => Just("---".to_owned()),
+        1 => Just("```sh".to_owned()),
+    ];
+    proptest::collection::vec(line, 0..5).prop_map(|lines| lines.join("\n"))
+}
+
+proptest! {
+    #[test]
+    fn a_written_plan_is_read_again(
+        goal in text(),
+        tasks in proptest::collection::vec(
+            ("\\PC{0,12}", text(), text(), any::<bool>(), proptest::collection::vec(any::<usize>(), 0..3)),
+            1..8,
+        ),
+    ) {
+        let mut plan = sample::plan(sample::head(), []);
+        plan.put(Row::Head(Box::new(crate::plan::Head { goal, ..sample::head() })));
+        for (at, (name, description, constraints, optional, after)) in tasks.iter().enumerate() {
+            let number = u32::try_from(at).unwrap() * 2 + 1;
+            let mut task = sample::task(number, &format!("N{name}"), TaskStatus::Pending);
+            task.description.clone_from(description);
+            task.constraints.clone_from(constraints);
+            task.optional = *optional;
+            let mut targets: Vec<usize> = after.iter().filter(|_| at > 0).map(|after| after % at).collect();
+            targets.sort_unstable();
+            targets.dedup();
+            task.dependencies = targets.into_iter().map(|at| TaskId(u32::try_from(at).unwrap() * 2 + 1)).collect();
+            plan.put(Row::Task(Box::new(task)));
+        }
+        let text = render(&plan);
+        let read = parse("plan.md", &text);
+        prop_assert!(read.is_ok(), "{text}\n{read:?}");
+        let read = read.unwrap();
+        prop_assert_eq!(read.tasks.len(), tasks.len(), "{}", text);
+        for (task, written) in read.tasks.iter().zip(plan.tasks()) {
+            let name = crate::wire::text::one_line(&written.name, usize::MAX);
+            prop_assert_eq!(&task.name, &name, "{}", text);
+            let numbers: Vec<_> = task.dependencies.iter().map(|reference| match reference {
+                TaskRef::New(at) => TaskId(u32::try_from(*at).unwrap() * 2 + 1),
+                other => panic!("{other:?}"),
+            }).collect();
+            prop_assert_eq!(&numbers, &written.dependencies, "{}", text);
+            prop_assert_eq!(task.optional, written.optional, "{}", text);
+        }
+    }
+
+    #[test]
+    fn any_text_is_survived(text in "((#|-|\\*|`|~| |\\[x?\\]|after: |[0-9]|[a-z]|,|---|\n){0,40})") {
+        if let Ok(plan) = parse("p.md", &text) {
+            prop_assert!(!plan.tasks.is_empty());
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What is wrong with a file that a person or an agent wrote, in the words and line numbers of that file.
+
+use std::fmt;
+
+/// One thing that is wrong with a text. Parsers return all of a file's problems at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Line of the file, counted from 1.
+    pub line: Option<usize>,
+    /// Character of the line, counted from 1.
+    pub column: Option<usize>,
+    /// Lower-case fragment that says what is wrong.
+    pub message: String,
+    /// How to mend it.
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    /// Makes a problem of the whole text.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            line: None,
+            column: None,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// Makes a problem of a line.
+    pub fn on_line(line: usize, message: impl Into<String>) -> Self {
+        Self {
+            line: Some(line),
+            ..Self::new(message)
+        }
+    }
+
+    /// Makes a problem of a place in a line.
+    pub fn at(line: usize, column: usize, message: impl Into<String>) -> Self {
+        Self {
+            column: Some(column),
+            ..Self::on_line(line, message)
+        }
+    }
+
+    /// Adds how to mend it.
+    #[must_use]
+    pub fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.line, self.column) {
+            (Some(line), Some(column)) => write!(f, "line {line}, column {column}: ")?,
+            (Some(line), None) => write!(f, "line {line}: ")?,
+            (None, _) => {}
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// Collects problems while a parser goes on, so that all of them are reported at once.
+#[derive(Debug, Default)]
+pub(crate) struct Problems(Vec<Problem>);
+
+impl Problems {
+    pub(crate) fn add(&mut self, problem: Problem) {
+        self.0.push(problem);
+    }
+
+    /// Returns the problems in the order of the file.
+    pub(crate) fn in_order(mut self) -> Vec<Problem> {
+        self.0.sort_by_key(|problem| (problem.line, problem.column));
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_the_place_as_far_as_it_is_known() {
+        assert_eq!(Problem::new("empty plan").to_string(), "empty plan");
+        assert_eq!(Problem::on_line(3, "empty").to_string(), "line 3: empty");
+        assert_eq!(
+            Problem::at(3, 5, "unknown task `9`").to_string(),
+            "line 3, column 5: unknown task `9`"
+        );
+    }
+
+    #[test]
+    fn problems_come_in_the_order_of_the_file() {
+        let mut problems = Problems::default();
+        problems.add(Problem::at(7, 2, "b"));
+        problems.add(Problem::on_line(2, "a"));
+        let lines: Vec<_> = problems
+            .in_order()
+            .iter()
+            .map(|problem| problem.line)
+            .collect();
+        assert_eq!(lines, [Some(2), Some(7)]);
+    }
+}

@@ -1,0 +1,77 @@
+//! Plans for the tests of what is written from them.
+
+use crate::plan::{
+    Head, Order, Origin, Plan, PlanId, PlanStatus, Policy, Review, Row, Task, TaskId, TaskStatus,
+    Time, Usage,
+};
+
+/// Ten in the morning of 2026-11-21.
+pub(crate) const NOW: Time = Time(1_795_255_200_000_000);
+
+pub(crate) fn head() -> Head {
+    Head {
+        id: PlanId::new("abcdefgh"),
+        name: "Word counter".to_owned(),
+        goal: "Count the words of a file".to_owned(),
+        description: String::new(),
+        expected_outcome: String::new(),
+        constraints: String::new(),
+        origin: Origin::Person,
+        parent: None,
+        owner: "daemon".to_owned(),
+        workspace: "/w".to_owned(),
+        order: Order::Dependencies,
+        status: PlanStatus::Running,
+        policy: Policy::default(),
+        review: Review::NotWanted,
+        usage: Usage::default(),
+        replans: 0,
+        extra_replans: 0,
+        replan: None,
+        audited: None,
+        outcome: None,
+        revision: 1,
+        next_task: 1,
+        created_at: NOW,
+        finished_at: None,
+    }
+}
+
+pub(crate) fn task(number: u32, name: &str, status: TaskStatus) -> Task {
+    Task {
+        number: TaskId(number),
+        key: number.to_string(),
+        position: i64::from(number) * 1000,
+        step: None,
+        name: name.to_owned(),
+        description: String::new(),
+        constraints: String::new(),
+        expected_outcome: String::new(),
+        reasoning: String::new(),
+        assignee: None,
+        optional: false,
+        dependencies: Vec::new(),
+        checks: Vec::new(),
+        origin: Origin::Person,
+        status,
+        result: None,
+        evidence: None,
+        current: None,
+        attempts: 0,
+        failures: 0,
+        note: None,
+        not_before: None,
+        removed: false,
+        created_at: NOW,
+        started_at: None,
+        finished_at: None,
+    }
+}
+
+pub(crate) fn plan(head: Head, tasks: impl IntoIterator<Item = Task>) -> Plan {
+    let mut plan = Plan::new(head);
+    for task in tasks {
+        drop(plan.put(Row::Task(Box::new(task))));
+    }
+    plan
+}

@@ -1,0 +1,259 @@
+//! Small things about text that strangers wrote: made safe to show, bounded, checked as a name; and moments as text.
+
+use jiff::Timestamp;
+
+use crate::plan::Time;
+
+/// Returns the text without anything that a terminal obeys or an eye cannot see: escape sequences, control
+/// characters but newline and tab, marks that change the direction of writing, zero-width characters.
+pub fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let after = &rest[c.len_utf8()..];
+        rest = match c {
+            '\u{1b}' => after_escape(after),
+            '\u{9b}' => after_control_sequence(after),
+            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => after_control_string(after),
+            _ => {
+                if visible(c) {
+                    shown.push(c);
+                }
+                after
+            }
+        };
+    }
+    shown
+}
+
+/// Returns at most `max` characters of the text; the last one is `…` if something was cut.
+pub fn clip(text: &str, max: usize) -> String {
+    if text.chars().nth(max).is_none() {
+        return text.to_owned();
+    }
+    let kept = text.chars().take(max.saturating_sub(1));
+    kept.chain(std::iter::once('…').take(max)).collect()
+}
+
+/// Returns the text made printable, on one line, with at most `max` characters.
+pub fn one_line(text: &str, max: usize) -> String {
+    let shown = printable_start(text, max);
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    clip(&words.join(" "), max)
+}
+
+/// Returns the start of a text made printable: enough of it for `max` characters to be shown, with `…` if the rest was
+/// not looked at. A short line of a long report costs no more than the line.
+pub(crate) fn printable_start(text: &str, max: usize) -> String {
+    // What is shown may be a small part of what is written: escapes and white space are left out.
+    let looked_at = max.saturating_mul(8).saturating_add(1024);
+    match text.char_indices().nth(looked_at) {
+        Some((end, _)) => printable(&text[..end]) + "…",
+        None => printable(text),
+    }
+}
+
+/// Tells whether the text may become part of a file name: `[A-Za-z0-9][A-Za-z0-9_-]{0,63}`.
+pub fn safe_name(text: &str) -> bool {
+    text.len() <= 64
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+/// Tells whether the text may name an agent's session: `[A-Za-z0-9][A-Za-z0-9._:-]{0,127}`.
+pub fn safe_session(text: &str) -> bool {
+    text.len() <= 128
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "._:-".contains(c))
+}
+
+/// Returns the moment as RFC 3339 in UTC, with as many decimals as it needs.
+pub fn time_text(time: Time) -> String {
+    let nearest = if time.0 < 0 {
+        Timestamp::MIN
+    } else {
+        Timestamp::MAX
+    };
+    Timestamp::from_microsecond(time.0)
+        .unwrap_or(nearest)
+        .to_string()
+}
+
+/// Returns the moment that an RFC 3339 text with `Z` or an offset names.
+pub fn parse_time(text: &str) -> Option<Time> {
+    let timestamp: Timestamp = text.trim().parse().ok()?;
+    Some(Time(timestamp.as_microsecond()))
+}
+
+/// Returns a stranger's word in backticks, short enough for a message.
+pub(crate) fn quote(word: &str) -> String {
+    format!("`{}`", one_line(word, 40).replace('`', "'"))
+}
+
+fn visible(c: char) -> bool {
+    !matches!(c,
+        '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' // controls but newline and tab
+        | '\u{ad}' | '\u{61c}' | '\u{180e}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e007f}') // tags: text that no one sees but a model reads
+}
+
+/// Returns what follows an escape sequence whose ESC has been taken.
+fn after_escape(rest: &str) -> &str {
+    let mut chars = rest.chars();
+    match chars.next() {
+        Some('[') => after_control_sequence(chars.as_str()),
+        Some(']' | 'P' | 'X' | '^' | '_') => after_control_string(chars.as_str()),
+        Some(' '..='~') => {
+            let rest = rest.trim_start_matches(|c| matches!(c, ' '..='/'));
+            rest.strip_prefix(|c| matches!(c, '0'..='~'))
+                .unwrap_or(rest)
+        }
+        _ => rest,
+    }
+}
+
+/// Returns what follows the parameters and the final byte of a control sequence.
+fn after_control_sequence(rest: &str) -> &str {
+    let rest = rest.trim_start_matches(|c| matches!(c, ' '..='?'));
+    rest.strip_prefix(|c| matches!(c, '@'..='~'))
+        .unwrap_or(rest)
+}
+
+/// Returns what follows the terminator of a control string. Without one on the same line only the introducer
+/// is dropped: what follows is then harmless, and a stray byte must not hide the rest of a report.
+fn after_control_string(rest: &str) -> &str {
+    let Some(end) = rest.find(['\u{7}', '\u{1b}', '\u{9c}', '\n']) else {
+        return rest;
+    };
+    let tail = &rest[end..];
+    ["\u{7}", "\u{9c}", "\u{1b}\\"]
+        .into_iter()
+        .find_map(|terminator| tail.strip_prefix(terminator))
+        .unwrap_or(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn printable_keeps_text_and_drops_what_a_terminal_obeys() {
+        for (given, shown) in [
+            (
+                "plain text, tab\tand\nnewline",
+                "plain text, tab\tand\nnewline",
+            ),
+            ("核心成果 é 🎉", "核心成果 é 🎉"),
+            ("\x1b[31mred\x1b[0m", "red"),
+            ("\x1b[38;2;1;2;3mcolour", "colour"),
+            ("\x1b]52;c;aGk=\x07clip", "clip"),
+            ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+            ("\x1bPq#0;2;0\x1b\\image", "image"),
+            ("\x1b]0;no end\nnext line", "0;no end\nnext line"),
+            ("\x1b]0;cut by another\x1b[31m!", "0;cut by another!"),
+            ("\u{9b}31mc1", "c1"),
+            ("\u{9d}0;title\u{9c}c1", "c1"),
+            ("\x1b(Bset", "set"),
+            ("\x1b7saved\x1b8", "saved"),
+            ("\x1bcreset", "reset"),
+            ("one\rtwo\r\n", "onetwo\n"),
+            ("a\u{7}\u{8}\u{0}\u{7f}\u{85}b", "ab"),
+            (
+                "\u{202e}txt.exe\u{202c} \u{2066}x\u{2069}\u{200e}\u{200f}",
+                "txt.exe x",
+            ),
+            ("\u{feff}zero\u{200b}width\u{2060}", "zerowidth"),
+            ("tag\u{e0041}\u{e007f}", "tag"),
+            ("ends in escape\x1b", "ends in escape"),
+            ("ends in introducer\x1b[", "ends in introducer"),
+        ] {
+            assert_eq!(printable(given), shown, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn clip_counts_characters_and_marks_the_cut() {
+        for (given, max, clipped) in [
+            ("", 0, ""),
+            ("a", 0, ""),
+            ("ab", 1, "…"),
+            ("ab", 2, "ab"),
+            ("核心成果", 3, "核心…"),
+        ] {
+            assert_eq!(clip(given, max), clipped, "{given:?} {max}");
+        }
+    }
+
+    #[test]
+    fn one_line_joins_what_is_left() {
+        assert_eq!(one_line(" a\n\n\tb \x1b[1mc\r\n", 80), "a b c");
+        assert_eq!(one_line("a b c d", 5), "a b …");
+        assert_eq!(one_line(&"\u{1b}[1m".repeat(10_000), 5), "…");
+        assert_eq!(one_line(&"a ".repeat(10_000), 5), "a a …");
+    }
+
+    #[test]
+    fn safe_names_are_narrow() {
+        for name in ["a", "0", "task-019a-b_C", &"x".repeat(64)] {
+            assert!(safe_name(name), "{name:?}");
+        }
+        for name in [
+            "",
+            "-a",
+            "_a",
+            ".a",
+            "a.b",
+            "a/b",
+            "..",
+            "a b",
+            "ä",
+            "a\0",
+            "а",
+            &"x".repeat(65),
+        ] {
+            assert!(!safe_name(name), "{name:?}");
+        }
+        assert!(safe_session("a.b:c-1") && !safe_session("a/b") && !safe_session(""));
+    }
+
+    #[test]
+    fn moments_are_rfc_3339() {
+        assert_eq!(time_text(Time(0)), "1970-01-01T00:00:00Z");
+        assert_eq!(
+            time_text(Time(1_795_255_200_123_400)),
+            "2026-11-21T10:00:00.1234Z"
+        );
+        assert_eq!(
+            parse_time("2026-11-21T11:00:00+01:00"),
+            parse_time(" 2026-11-21T10:00:00Z ")
+        );
+        for text in ["", "tomorrow", "2026-11-21", "2026-11-21T10:00:00", "123"] {
+            assert_eq!(parse_time(text), None, "{text:?}");
+        }
+        for extreme in [i64::MIN, i64::MAX] {
+            assert!(parse_time(&time_text(Time(extreme))).is_some());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn printable_leaves_nothing_dangerous(text in "(\\PC|[\x00-\u{a0}\u{1b}\\[\\]]){0,40}") {
+            let shown = printable(&text);
+            prop_assert!(shown.chars().all(visible), "{shown:?}");
+            prop_assert_eq!(printable(&shown), shown);
+        }
+
+        #[test]
+        fn a_moment_survives_its_text(micros in -60_000_000_000_000_000_i64..200_000_000_000_000_000) {
+            prop_assert_eq!(parse_time(&time_text(Time(micros))), Some(Time(micros)));
+        }
+    }
+}

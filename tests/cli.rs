@@ -1,0 +1,646 @@
+//! The command line from outside: help, exit codes, bad input, and every command that works on plans without a daemon.
+
+use std::process::Stdio;
+
+use plan_agent::clock::Clock;
+use plan_agent::plan::{
+    About, CommandId, Draft, Head, Issue, Kind, NewTask, Order, Origin, PlanId, PlanStatus, Policy,
+    QuestionId, Report, ReportStatus, Review, TaskId, TaskRef, Usage,
+};
+use plan_agent::store::Store;
+use plan_agent::volumes::Volumes;
+
+use crate::common::env::{TestEnv, first_line};
+
+#[test]
+fn help_is_short_and_has_the_exit_codes() {
+    let env = TestEnv::new();
+    let help = env.run(&["--help"]);
+    assert_eq!(help.code, Some(0));
+    insta::assert_snapshot!(help.stdout, @r#"
+    Plan a goal, hand its tasks to coding agents as files, judge every result
+
+    Usage: plan-agent [OPTIONS] <COMMAND>
+
+    Commands:
+      init         Write config.toml, prompts/ and volumes/ here
+      run          Plan a goal and carry the plan out
+      plan         Only plan: show the plan and keep it for `resume`
+      resume       Go on with an unfinished plan
+      plans        List the plans
+      status       Show how far a plan is
+      show         Show a plan
+      why          Say why a task is as it is, and what it waits for
+      log          Show what happened to a plan
+      answer       Answer a question
+      pause        Start nothing new in a plan; what is under way goes on
+      stop         End the daemon; `resume` goes on
+      abort        End a plan for good
+      worker       Take commands, run an agent for each, write the reports
+      doctor       Check the configuration, the folders, the model and the agents
+      completions  Print the completions of a shell
+
+    Options:
+          --config <FILE>  Read this configuration instead of ./config.toml
+      -h, --help           Print help
+      -V, --version        Print version
+
+    Examples:
+      plan-agent run --plan examples/quickstart.md --agent shell
+      plan-agent run "Add a health endpoint" --agent command -- my-agent --prompt {prompt_file}
+      plan-agent status --watch
+      plan-agent answer retry --note "the port is 8081"
+
+    Exit codes:
+      0  done                    4  waits for a human
+      1  failed                  5  another daemon holds the folder
+      2  wrong usage             6  paused by a budget
+      3  plan aborted          130  interrupted    143  terminated
+    "#);
+    insta::assert_snapshot!(env.run(&["run", "--help"]).stdout, @r#"
+    Plan a goal and carry the plan out
+
+    Usage: plan-agent run [OPTIONS] [GOAL] [-- <ARGV>...]
+
+    Arguments:
+      [GOAL]     What is to be reached, in your words
+      [ARGV]...  The program of `--agent command`; {prompt_file} {session} {workspace} {report} are
+                 filled in
+
+    Options:
+          --config <FILE>          Read this configuration instead of ./config.toml
+          --plan <FILE>            Carry out this plan file instead of asking a model for a plan
+          --name <NAME>            What to call the plan
+          --workspace <DIR>        The folder that agents work in
+          --review                 Show the plan and ask before anything starts
+          --agent <shell|command>  Run this agent for every command: `shell` runs the `sh` blocks of the
+                                   task, `command` the program after `--`
+          --allow-shell            Let `--agent shell` execute tasks that a model wrote
+          --detach                 Leave a daemon behind and return
+          --no-input               Never ask here; exit with 4 once nothing else can go on
+          --json                   Print one JSON event a line
+      -h, --help                   Print help
+
+    Examples:
+      plan-agent run --plan examples/quickstart.md --agent shell
+      plan-agent run "Add a health endpoint" --review --agent command -- my-agent --prompt {prompt_file}
+      plan-agent run "Translate the docs" --detach
+
+    Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another
+    program, a person.
+    "#);
+}
+
+#[test]
+fn the_version_is_told() {
+    let env = TestEnv::new();
+    let version = env.run(&["--version"]);
+    assert_eq!(
+        version.stdout,
+        format!("plan-agent {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn wrong_usage_ends_with_2_and_says_what_was_meant() {
+    let env = TestEnv::new();
+    insta::assert_snapshot!(env.run(&["status", "--jsn"]).seen(&env), @r"
+    error: unexpected argument '--jsn' found
+
+      tip: a similar argument exists: '--json'
+
+    Usage: plan-agent status --json [PLAN]
+
+    For more information, try '--help'.
+    exit 2
+    ");
+    insta::assert_snapshot!(env.run(&["statsu"]).seen(&env), @r"
+    error: unrecognized subcommand 'statsu'
+
+      tip: a similar subcommand exists: 'status'
+
+    Usage: plan-agent [OPTIONS] <COMMAND>
+
+    For more information, try '--help'.
+    exit 2
+    ");
+    insta::assert_snapshot!(env.run(&["answer", "perhaps"]).seen(&env), @r"
+    error: invalid value 'perhaps' for '<CHOICE>': must be one of approve, accept, retry, skip, replan, wait, reply, abort
+
+    For more information, try '--help'.
+    exit 2
+    ");
+    assert_eq!(env.run(&[]).code, Some(2));
+}
+
+#[test]
+fn a_bad_configuration_is_one_clear_error() {
+    let env = TestEnv::new();
+    env.write("config.toml", "[run]\nmax_atempts = 2\n");
+    insta::assert_snapshot!(env.run(&["plans"]).seen(&env), @r"
+    error: config.toml:2: unknown key `run.max_atempts`
+    Hint: did you mean `run.max_attempts`?
+    exit 2
+    ");
+    env.write("config.toml", "[run]\nmax_attempts = \n");
+    insta::assert_snapshot!(env.run(&["plans"]).seen(&env), @r"
+    error: config.toml:2: string values must be quoted, expected literal string
+    exit 2
+    ");
+    insta::assert_snapshot!(env.run(&["plans", "--config", "no.toml"]).seen(&env), @r"
+    error: cannot read the configuration `no.toml`: No such file or directory (os error 2)
+    Hint: `plan-agent init` writes a commented config.toml into the current folder
+    exit 2
+    ");
+    assert!(!env.path("volumes").exists(), "nothing half-made");
+}
+
+#[test]
+fn init_makes_everything_once_and_overwrites_nothing() {
+    let env = TestEnv::new();
+    env.write("prompts/judge.md", "mine");
+    insta::assert_snapshot!(env.run(&["init"]).seen(&env), @r"
+    made  config.toml
+    made  prompts/plan.md
+    kept  prompts/judge.md
+    made  prompts/replan.md
+    made  prompts/audit.md
+    made  prompts/summarise.md
+    made  prompts/command.md
+    made  volumes
+    made  volumes/README.md
+
+    Next: `plan-agent doctor` looks whether everything is there.
+    exit 0
+    ");
+    assert!(env.path("volumes/commands/pending").is_dir());
+    assert_eq!(env.read("prompts/judge.md"), "mine");
+
+    env.write("config.toml", "[volumes]\nroot = 'other'\n");
+    insta::assert_snapshot!(env.run(&["init"]).seen(&env), @r"
+    kept  config.toml
+    kept  prompts/plan.md
+    kept  prompts/judge.md
+    kept  prompts/replan.md
+    kept  prompts/audit.md
+    kept  prompts/summarise.md
+    kept  prompts/command.md
+    made  other
+    made  other/README.md
+
+    Next: `plan-agent doctor` looks whether everything is there.
+    exit 0
+    ");
+    assert!(env.path("other/commands/pending").is_dir());
+}
+
+#[test]
+fn doctor_says_what_is_there_and_no_secret() {
+    let mut env = TestEnv::new();
+    let doctor = env.run(&["doctor"]);
+    assert_eq!(doctor.code, Some(0), "{}", doctor.stderr);
+    insta::assert_snapshot!(without_git(&doctor.stdout, &env), @r"
+    --  config     no config.toml here: every key has its default
+                   Hint: `plan-agent init` writes a commented one
+    ok  volumes    [FOLDER]/volumes is made when it is needed
+    ok  workspace  [FOLDER]/volumes/workspace is made when it is needed
+    ok  prompts    built in
+    --  model      none (neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set): plans come from plan files, rules judge
+                   Hint: set ANTHROPIC_API_KEY or OPENAI_API_KEY to have a goal planned
+    ");
+    env.set("OPENAI_API_KEY", "sk-canary");
+    env.write(
+        "config.toml",
+        "[llm]\nprovider = 'openai'\njudge.model = 'small'\n",
+    );
+    let doctor = env.run(&["doctor"]);
+    insta::assert_snapshot!(without_git(&doctor.stdout, &env), @r#"
+    ok  config     config.toml
+    ok  volumes    [FOLDER]/volumes is made when it is needed
+    ok  workspace  [FOLDER]/volumes/workspace is made when it is needed
+    ok  prompts    built in
+    ok  model      openai at https://api.openai.com/v1 (provider = "openai"), model gpt-5, small, key OPENAI_API_KEY is set
+    "#);
+    let json = env.run(&["doctor", "--json"]).stdout;
+    assert!(!json.contains("sk-canary"));
+    assert!(
+        serde_json::from_str::<serde_json::Value>(&json)
+            .unwrap()
+            .is_array()
+    );
+}
+
+#[test]
+fn doctor_ends_with_1_when_something_must_be_mended() {
+    let env = TestEnv::new();
+    env.write(
+        "config.toml",
+        "[llm]\nprovider = 'anthropic'\n[volumes]\nroot = 'file/v'\n",
+    );
+    env.write("file", "");
+    env.write("prompts/judge.md", "\n{{ nowhere");
+    let doctor = env.run(&["doctor"]);
+    assert_eq!(doctor.code, Some(1));
+    insta::assert_snapshot!(without_git(&doctor.stdout, &env), @r#"
+    ok  config     config.toml
+    !!  volumes    [FOLDER]/file/v cannot be written to: Not a directory (os error 20)
+                   Hint: make it writable, or name another folder in config.toml
+    !!  workspace  [FOLDER]/file/v/workspace cannot be written to: Not a directory (os error 20)
+                   Hint: make it writable, or name another folder in config.toml
+    !!  prompts    the prompt `[FOLDER]/prompts/judge.md`, line 2: no line `---` between the system part and the prompt part
+                   Hint: mend the file, or take it away to use the built-in prompt
+    !!  model      `llm.provider` is "anthropic", but the environment variable `ANTHROPIC_API_KEY` is not set
+                   Hint: set `ANTHROPIC_API_KEY`, name another variable in `llm.api_key_env`, or do without a model: provider = "none"
+    "#);
+}
+
+/// Leaves out what depends on the machine.
+fn without_git(text: &str, env: &TestEnv) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.contains("git ")).collect();
+    env.normal(&lines.join("\n"))
+}
+
+#[test]
+fn completions_are_for_every_shell() {
+    let env = TestEnv::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let completions = env.run(&["completions", shell]);
+        assert_eq!(completions.code, Some(0));
+        assert!(completions.stdout.contains("plan-agent"), "{shell}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_ends_it_quietly() {
+    let env = with_a_plan(&"words ".repeat(100_000));
+    let mut child = env
+        .command(&["show", "--format", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Far more is printed than a pipe holds, so that the writer meets the closed end.
+    let line = first_line(child.stdout.take().unwrap());
+    assert!(!line.is_empty());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn without_plans_every_command_says_so_and_makes_nothing() {
+    let env = TestEnv::new();
+    insta::assert_snapshot!(env.run(&["status"]).seen(&env), @r"
+    error: there are no plans in `[FOLDER]/volumes`
+    Hint: `plan-agent run` makes one; `--config FILE` looks elsewhere
+    exit 1
+    ");
+    for args in [
+        &["log"][..],
+        &["show"],
+        &["why", "1"],
+        &["pause"],
+        &["answer", "retry"],
+    ] {
+        assert_eq!(env.run(args).code, Some(1), "{args:?}");
+    }
+    assert_eq!(env.run(&["plans", "--json"]).stdout, "[]\n");
+    insta::assert_snapshot!(env.run(&["plans"]).seen(&env), @r"
+    no plans yet: `plan-agent run` makes one
+    exit 0
+    ");
+    insta::assert_snapshot!(env.run(&["stop"]).seen(&env), @r"
+    no daemon works in `[FOLDER]/volumes`
+    exit 0
+    ");
+    assert!(!env.path("volumes").exists());
+}
+
+/// A folder with one plan: a task done, one that failed three times and is asked about, one that waits for both.
+fn with_a_plan(goal: &str) -> TestEnv {
+    let env = TestEnv::new();
+    let volumes = Volumes::open(&env.path("volumes")).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let clock = Clock::start();
+        let store = Store::open(&volumes.database(), move || clock.now())
+            .await
+            .unwrap();
+        let made = store.create(head(goal, clock), "tests", "made", |draft| {
+            draft.created();
+            draft.make_tasks(tasks())?;
+            draft.start(Policy::default(), "/w")?;
+            Ok(())
+        });
+        made.await.unwrap();
+        let plan = PlanId::new("abcdefgh");
+        let done = store.change(&plan, "tests", "first", |draft| {
+            attempt(draft, 1, "task-1", ReportStatus::Success);
+            Ok(())
+        });
+        done.await.unwrap();
+        let asked = store.change(&plan, "tests", "second", |draft| {
+            attempt(draft, 2, "task-2", ReportStatus::Failed);
+            let question = QuestionId::new("question-77");
+            draft.ask(
+                question,
+                About::Failures,
+                Some(TaskId(2)),
+                "it failed\u{1b}[2J\u{202e}",
+            )
+        });
+        asked.await.unwrap();
+    });
+    env
+}
+
+fn head(goal: &str, clock: Clock) -> Head {
+    Head {
+        id: PlanId::new("abcdefgh"),
+        name: "Word\u{1b}]0;x\u{7} counter".into(),
+        goal: goal.into(),
+        description: String::new(),
+        expected_outcome: String::new(),
+        constraints: String::new(),
+        origin: Origin::Person,
+        parent: None,
+        owner: "daemon".into(),
+        workspace: String::new(),
+        order: Order::Dependencies,
+        status: PlanStatus::Idle,
+        policy: Policy::default(),
+        review: Review::NotWanted,
+        usage: Usage::default(),
+        replans: 0,
+        extra_replans: 0,
+        replan: None,
+        audited: None,
+        outcome: None,
+        revision: 0,
+        next_task: 1,
+        created_at: clock.now(),
+        finished_at: None,
+    }
+}
+
+fn tasks() -> Vec<NewTask> {
+    let task = |name: &str, after: &[usize]| NewTask {
+        name: name.into(),
+        dependencies: after.iter().map(|index| TaskRef::New(*index)).collect(),
+        ..NewTask::default()
+    };
+    vec![
+        task("Count", &[]),
+        task("Serve", &[]),
+        task("Describe", &[0, 1]),
+    ]
+}
+
+fn attempt(draft: &mut Draft<'_>, task: u32, command: &str, status: ReportStatus) {
+    let id = CommandId::new(command);
+    let issue = Issue {
+        id: id.clone(),
+        kind: Kind::New,
+        session: None,
+        text: String::new(),
+    };
+    draft.issue(TaskId(task), issue).unwrap();
+    let report = Report {
+        name: format!("report-{command}.md"),
+        status,
+        session: None,
+        results: "see the file".into(),
+        pitfalls: String::new(),
+        next_steps: String::new(),
+        question: None,
+        blocked_until: None,
+        input_tokens: 0,
+        output_tokens: 0,
+        cost_usd: 0.0,
+        raw: String::new(),
+        hash: command.into(),
+        received: draft.now(),
+    };
+    draft.report(&id, report).unwrap();
+    let verdict = plan_agent::plan::rules::judge(draft.plan().attempt(&id).unwrap(), draft.now());
+    draft
+        .judge(&id, &verdict, QuestionId::new("unused"))
+        .unwrap();
+}
+
+#[test]
+fn a_plan_can_be_looked_at_from_every_side() {
+    let env = with_a_plan("Count words");
+    insta::assert_snapshot!(env.run(&["plans"]).seen(&env), @r"
+    abcdefgh  running    [TIME]  Word counter
+    exit 0
+    ");
+    insta::assert_snapshot!(env.run(&["status"]).seen(&env), @r"
+    abcdefgh  Word counter  running
+    Goal: Count words
+    1 of 3 tasks done · 1 in progress · 1 blocked
+
+       1  completed    Count · unverified
+       2  in progress  Serve · waits for your answer
+       3  blocked      Describe · after 2
+
+    Question about task 2
+      it failed
+      Answer: plan-agent answer retry|skip|abort
+
+    No daemon works here: `plan-agent resume` goes on.
+    exit 0
+    ");
+    insta::assert_snapshot!(env.run(&["show"]).seen(&env), @r"
+    ---
+    name: Word counter
+    goal: Count words
+    order: dependencies
+    ---
+
+    ## 1. Count
+
+    - done: true
+
+    ## 2. Serve
+
+    ## 3. Describe
+
+    - after: 1, 2
+    exit 0
+    ");
+    insta::assert_snapshot!(env.run(&["why", "3"]).seen(&env), @r"
+    3 · Describe: blocked
+      it waits for task 2 · Serve: in progress
+    exit 0
+    ");
+    insta::assert_snapshot!(env.run(&["log", "abc"]).seen(&env), @r"
+        1  [TIME]  goal: Count words
+        1  [TIME]  planned 3 tasks
+        1  [TIME]  started
+        2  [TIME]  task 1: handed out
+        2  [TIME]  task 1: reported SUCCESS
+        2  [TIME]  task 1: next: SUCCESS, no check is set
+        2  [TIME]  task 1: completed, unverified
+        3  [TIME]  task 2: handed out
+        3  [TIME]  task 2: reported FAILED
+        3  [TIME]  task 2: retry: the agent reports FAILED
+        3  [TIME]  asks you about task 2: it failed
+    exit 0
+    ");
+    insta::assert_snapshot!(env.run(&["show", "--format", "mermaid", "--at", "1"]).seen(&env), @r#"
+    graph LR
+      t1["1 · Count<br/>ready"]:::pending
+      t2["2 · Serve<br/>ready"]:::pending
+      t3["3 · Describe<br/>blocked"]:::pending
+      t1 --> t3
+      t2 --> t3
+      classDef pending fill:#ffffff,stroke:#555,color:#000
+      classDef in_progress fill:#fff3bf,stroke:#555,color:#000
+      classDef completed fill:#d3f9d8,stroke:#555,color:#000
+      classDef failed fill:#ffe3e3,stroke:#555,color:#000
+      classDef skipped fill:#e9ecef,stroke:#555,color:#000
+    exit 0
+    "#);
+}
+
+#[test]
+fn programs_get_json_and_nothing_else() {
+    let env = with_a_plan("Count words");
+    for args in [
+        &["plans", "--json"][..],
+        &["status", "--json"],
+        &["show", "--format", "json"],
+    ] {
+        let ran = env.run(args);
+        let value: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert!(!value.is_null() && ran.stderr.is_empty(), "{args:?}");
+    }
+    let log = env.run(&["log", "--json"]).stdout;
+    let first: serde_json::Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
+    assert_eq!(first["event"], "created");
+    assert_eq!(
+        (first["seq"].as_i64(), first["plan"].as_str()),
+        (Some(1), Some("abcdefgh"))
+    );
+}
+
+#[test]
+fn no_command_prints_what_a_terminal_obeys() {
+    let env = with_a_plan("Count words");
+    for args in [
+        &["plans"][..],
+        &["plans", "--json"],
+        &["status"],
+        &["status", "--json"],
+        &["show"],
+        &["show", "--format", "json"],
+        &["show", "--format", "dot"],
+        &["show", "--format", "mermaid"],
+        &["why", "2"],
+        &["log"],
+        &["log", "--json"],
+        &["status", "no\u{1b}[2J"],
+    ] {
+        let ran = env.run(args);
+        for c in (ran.stdout + &ran.stderr).chars() {
+            let obeyed = (c.is_control() && !"\n\t".contains(c))
+                || ('\u{202a}'..='\u{202e}').contains(&c)
+                || ('\u{2066}'..='\u{2069}').contains(&c);
+            assert!(!obeyed, "{args:?} printed {c:?}");
+        }
+    }
+}
+
+#[test]
+fn a_question_is_answered_once() {
+    let env = with_a_plan("Count words");
+    insta::assert_snapshot!(env.run(&["answer", "approve"]).seen(&env), @r"
+    error: `approve` is not offered; choose one of: retry, skip, abort
+    exit 2
+    ");
+    insta::assert_snapshot!(env.run(&["answer", "retry", "--note", "port 8081"]).seen(&env), @r"
+    task 2: retry
+    No daemon works here: `plan-agent resume` goes on.
+    exit 0
+    ");
+    insta::assert_snapshot!(env.run(&["answer", "77", "skip"]).seen(&env), @r"
+    error: question `question-77` is answered already: retry (by command line)
+    exit 1
+    ");
+    insta::assert_snapshot!(env.run(&["answer", "skip"]).seen(&env), @r"
+    error: no question is open
+    exit 1
+    ");
+}
+
+#[test]
+fn a_plan_is_paused_and_ended_by_hand() {
+    let env = with_a_plan("Count words");
+    insta::assert_snapshot!(env.run(&["pause"]).seen(&env), @r"
+    plan abcdefgh is paused; what is under way goes on
+    `plan-agent resume abcdefgh` goes on
+    exit 0
+    ");
+    assert!(env.run(&["pause"]).stdout.contains("is paused already"));
+    insta::assert_snapshot!(env.run(&["abort", "x"]).seen(&env), @r"
+    error: no plan has an id that begins with `x`
+    Hint: the plans here:
+      abcdefgh  paused     Word counter
+    exit 2
+    ");
+    insta::assert_snapshot!(env.run(&["abort", "abcd"]).seen(&env), @r"
+    plan abcdefgh has ended
+    exit 0
+    ");
+    insta::assert_snapshot!(env.run(&["abort", "abcd"]).seen(&env), @r"
+    error: the plan is abandoned
+    exit 1
+    ");
+    assert!(
+        env.run(&["status", "--json"])
+            .stdout
+            .contains("\"abandoned\"")
+    );
+    // A plan that has ended is shown once and not watched any more.
+    assert_eq!(env.run(&["status", "--watch"]).code, Some(0));
+    assert_eq!(env.run(&["log", "--follow"]).code, Some(0));
+}
+
+#[test]
+fn those_who_watch_a_plan_leave_when_it_ends() {
+    let env = with_a_plan("Count words");
+    let mut watching = env.start(&["status", "--watch"]);
+    let mut following = env.start(&["log", "--follow"]);
+    assert_eq!(env.run(&["abort", "abcdefgh"]).code, Some(0));
+    assert_eq!(watching.wait().code(), Some(0));
+    assert_eq!(following.wait().code(), Some(0));
+}
+
+#[test]
+fn what_there_is_not_is_named() {
+    let env = with_a_plan("Count words");
+    insta::assert_snapshot!(env.run(&["show", "--at", "99"]).seen(&env), @r"
+    error: plan `abcdefgh` has no change `99`
+    Hint: the last one is 3; `plan-agent log` shows all
+    exit 2
+    ");
+    insta::assert_snapshot!(env.run(&["why", "9"]).seen(&env), @r"
+    error: plan `abcdefgh` has no task `9`
+    Hint: `plan-agent status` shows the tasks
+    exit 2
+    ");
+    insta::assert_snapshot!(env.run(&["status", "zz"]).seen(&env), @r"
+    error: no plan has an id that begins with `zz`
+    Hint: the plans here:
+      abcdefgh  running    Word counter
+    exit 2
+    ");
+    insta::assert_snapshot!(env.run(&["answer", "5", "skip"]).seen(&env), @r"
+    error: there is no question `5`
+    Hint: `plan-agent status` shows the open ones
+    exit 2
+    ");
+}

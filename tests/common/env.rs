@@ -1,0 +1,208 @@
+//! A folder of its own for a test, in which the real program runs with nothing in its environment but `PATH`.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Longer than anything here takes on a busy machine; a test that needs it has failed.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A folder, and the environment that the program gets in it.
+pub struct TestEnv {
+    folder: TempDir,
+    variables: Vec<(String, String)>,
+}
+
+/// What a run of the program left.
+#[derive(Debug)]
+pub struct Ran {
+    pub stdout: String,
+    pub stderr: String,
+    /// `None` when a signal ended it.
+    pub code: Option<i32>,
+}
+
+/// The program while it runs; killed when dropped.
+pub struct Running {
+    pub child: Child,
+}
+
+impl TestEnv {
+    /// Makes an empty folder.
+    pub fn new() -> Self {
+        let path = std::env::var("PATH").expect("tests have a PATH");
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            variables: vec![("PATH".to_owned(), path)],
+        }
+    }
+
+    /// Sets a variable for the runs that follow.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.variables.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Returns a path in the folder.
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file, and the folders that it is in.
+    pub fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Reads a file.
+    pub fn read(&self, name: &str) -> String {
+        let path = self.path(name);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// Returns the program with its arguments, to be run in the folder.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plan-agent"));
+        command
+            .args(args)
+            .current_dir(self.folder.path())
+            .env_clear()
+            .envs(self.variables.iter().cloned())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the program to its end.
+    pub fn run(&self, args: &[&str]) -> Ran {
+        let mut child = self
+            .command(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = read_all(child.stdout.take().unwrap());
+        let stderr = read_all(child.stderr.take().unwrap());
+        let mut running = Running { child };
+        let code = running.wait().code();
+        Ran {
+            stdout: stdout.recv_timeout(DEADLINE).unwrap(),
+            stderr: stderr.recv_timeout(DEADLINE).unwrap(),
+            code,
+        }
+    }
+
+    /// Starts the program and lets it run; what it prints is dropped.
+    pub fn start(&self, args: &[&str]) -> Running {
+        let child = self
+            .command(args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Running { child }
+    }
+
+    /// Returns a text with what differs from run to run replaced: the folder, ids, moments.
+    pub fn normal(&self, text: &str) -> String {
+        let folder = self.folder.path();
+        let real = folder.canonicalize().unwrap();
+        let mut text = text
+            .replace(&real.display().to_string(), "[FOLDER]")
+            .replace(&folder.display().to_string(), "[FOLDER]");
+        for (shape, stand_in) in [
+            ("hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh", "[UUID]"),
+            ("dddd-dd-ddTdd:dd:dd.ddddddZ", "[TIME]"),
+            ("dddd-dd-ddTdd:dd:ddZ", "[TIME]"),
+            ("dddd-dd-dd dd:dd:dd", "[TIME]"),
+        ] {
+            text = replace_shape(&text, shape, stand_in);
+        }
+        text
+    }
+}
+
+impl Ran {
+    /// Returns everything that a person sees, for a snapshot.
+    pub fn seen(&self, env: &TestEnv) -> String {
+        let code = self
+            .code
+            .map_or("a signal".to_owned(), |code| code.to_string());
+        let text = format!("{}{}exit {code}", self.stdout, self.stderr);
+        env.normal(&text)
+    }
+}
+
+impl Running {
+    /// Waits for the end.
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("the program ends", DEADLINE, || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.expect("it has ended")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // An error only says that it has ended already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Waits until a condition holds, and fails the test after the deadline.
+pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + deadline;
+    while !condition() {
+        assert!(Instant::now() < end, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Reads the first line of a stream and closes it, as `head -n 1` does.
+pub fn first_line(stream: impl Read) -> String {
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    line
+}
+
+fn read_all(mut stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (done, text) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        // Nobody waits for it any more when the test has failed.
+        drop(done.send(String::from_utf8_lossy(&bytes).into_owned()));
+    });
+    text
+}
+
+/// Replaces what looks like `shape`, in which `d` is a digit and `h` a hexadecimal one.
+fn replace_shape(text: &str, shape: &str, stand_in: &str) -> String {
+    let fits = |window: &[u8]| {
+        window
+            .iter()
+            .zip(shape.bytes())
+            .all(|(byte, shape)| match shape {
+                b'd' => byte.is_ascii_digit(),
+                b'h' => byte.is_ascii_hexdigit(),
+                exact => *byte == exact,
+            })
+    };
+    let mut replaced = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.as_bytes().windows(shape.len()).position(fits) {
+        replaced.push_str(&rest[..at]);
+        replaced.push_str(stand_in);
+        rest = &rest[at + shape.len()..];
+    }
+    replaced + rest
+}
