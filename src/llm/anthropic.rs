@@ -34,7 +34,6 @@ impl Anthropic {
         Body {
             model: self.server.endpoint.model(),
             max_tokens: request.max_tokens,
-            temperature: dialect.temperature.then_some(0.0),
             system: [SystemBlock {
                 kind: "text",
                 text: &request.system,
@@ -79,8 +78,6 @@ impl Llm for Anthropic {
 struct Body<'a> {
     model: &'a str,
     max_tokens: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f32>,
     system: [SystemBlock<'a>; 1],
     messages: [UserMessage<'a>; 1],
     #[serde(skip_serializing_if = "Option::is_none")]

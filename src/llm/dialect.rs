@@ -14,7 +14,7 @@ use super::http::Endpoint;
 pub(super) struct Dialect {
     /// The schema of the answer.
     pub(super) schema: bool,
-    /// A temperature; reasoning models take none.
+    /// A temperature, where the API's dialects know one; reasoning models take none.
     pub(super) temperature: bool,
     /// `max_completion_tokens`, which newer models want, instead of `max_tokens`, which older servers know.
     pub(super) completion_tokens: bool,

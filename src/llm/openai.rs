@@ -9,6 +9,9 @@ use super::error::{EndpointError, LlmError};
 use super::http::{Answer, End, Endpoint, KeyHeader, Settings};
 use super::{BoxFuture, Llm, Reply, Request, Schema};
 
+/// Steady, for judging; at zero a small model may repeat itself without end, and would do so again when asked again.
+const TEMPERATURE: f32 = 0.2;
+
 /// A model behind the Chat Completions API.
 #[derive(Debug)]
 pub struct OpenAi {
@@ -39,7 +42,7 @@ impl OpenAi {
                     content: &request.prompt,
                 },
             ],
-            temperature: dialect.temperature.then_some(0.0),
+            temperature: dialect.temperature.then_some(TEMPERATURE),
             max_tokens: limit.filter(|_| !dialect.completion_tokens),
             max_completion_tokens: limit.filter(|_| dialect.completion_tokens),
             response_format: dialect.schema.then_some(ResponseFormat {
