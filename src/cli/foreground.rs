@@ -67,12 +67,14 @@ impl Foreground {
         asks: bool,
         mut output: Output,
     ) -> Result<Self, Failure> {
-        let (seq, names) = site
+        let (seq, names, settled) = site
             .store
-            .read(plan, |plan, seq| (seq, names(plan)))
+            .read(plan, |plan, seq| {
+                (seq, names(plan), plan.status().settled())
+            })
             .await?;
         let fresh = seq == 1;
-        if !fresh && !json {
+        if !fresh && !json && !settled {
             output.line(&format!("plan {plan} goes on"))?;
         }
         Ok(Self {
@@ -346,6 +348,11 @@ impl Foreground {
                 let head = self.output.paint().text(style, status.as_str());
                 self.output
                     .text(&format!("\nplan {plan}: {head}\n{}\n", printable(&summary)))?;
+            }
+            End::Waits if open.is_empty() => {
+                complain(&format!(
+                    "\nplan {plan} is paused\nHint: `plan-agent resume {plan}` goes on\n"
+                ));
             }
             End::Waits => {
                 self.output

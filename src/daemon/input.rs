@@ -144,12 +144,6 @@ impl Daemon {
 
     async fn withdrawn(&mut self, id: &CommandId, done: Withdrawal) -> Result<(), StoreError> {
         let command = id.clone();
-        if done == Withdrawal::Taken {
-            // Somebody has it: the next look sees that.
-            self.look_at = self.clock.now();
-            self.pace
-                .failed(&Key::Withdraw(id.clone()), self.clock.now());
-        }
         self.commit("a command was taken back", move |draft| {
             let recall = draft
                 .plan()
@@ -158,7 +152,8 @@ impl Daemon {
             match done {
                 Withdrawal::Withdrawn => draft.withdrawn(&command),
                 Withdrawal::Taken if recall => draft.recalled(&command),
-                Withdrawal::Taken => Ok(()),
+                // A file that is gone was taken.
+                Withdrawal::Taken => draft.claim(&command, None).map(drop),
             }
         })
         .await
