@@ -6,7 +6,7 @@ use std::time::Duration;
 use plan_agent::llm::questions::{self, PlanContext, PlannedPlan};
 use plan_agent::llm::{
     Answered, Anthropic, AskError, AskFault, Fault, Llm, LlmError, Model, OpenAi, Prompts,
-    Question, Reply, Request, RetryPolicy, Settings,
+    Question, Reply, Request, RetryPolicy, Schema, Settings,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ fn request() -> Request {
         system: "the system part".to_owned(),
         prompt: "the prompt".to_owned(),
         schema_name: "plan".to_owned(),
-        schema: json!({"type": "object", "properties": {"tasks": {"type": "array"}}}),
+        schema: Schema::Object(vec![("tasks", Schema::list(Schema::Integer))]),
         max_tokens: 100,
     }
 }
@@ -135,11 +135,11 @@ async fn a_request_has_the_shape_of_its_api() {
                         .count(),
                     1
                 );
-                insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the prompt","role":"user"}],"model":"test-model","output_config":{"format":{"schema":{"properties":{"tasks":{"type":"array"}},"type":"object"},"type":"json_schema"}},"system":[{"cache_control":{"type":"ephemeral"},"text":"the system part","type":"text"}]}"#);
+                insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the prompt","role":"user"}],"model":"test-model","output_config":{"format":{"schema":{"additionalProperties":false,"properties":{"tasks":{"items":{"type":"integer"},"type":"array"}},"required":["tasks"],"type":"object"},"type":"json_schema"}},"system":[{"cache_control":{"type":"ephemeral"},"text":"the system part","type":"text"}]}"#);
             }
             Shape::Chat => {
                 assert_eq!(asked.path, "/v1/chat/completions");
-                insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the system part","role":"system"},{"content":"the prompt","role":"user"}],"model":"test-model","response_format":{"json_schema":{"name":"plan","schema":{"properties":{"tasks":{"type":"array"}},"type":"object"},"strict":true},"type":"json_schema"}}"#);
+                insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the system part","role":"system"},{"content":"the prompt","role":"user"}],"model":"test-model","response_format":{"json_schema":{"name":"plan","schema":{"additionalProperties":false,"properties":{"tasks":{"items":{"type":"integer"},"type":"array"}},"required":["tasks"],"type":"object"},"strict":true},"type":"json_schema"},"temperature":0.0}"#);
             }
         }
     }

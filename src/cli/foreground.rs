@@ -15,8 +15,9 @@ use super::site::Site;
 use super::{signals, view};
 use crate::clock::Clock;
 use crate::daemon::End;
-use crate::plan::{Choice, Event, Plan, PlanId, PlanStatus, Question, QuestionId, TaskId};
-use crate::store::{Change, Store};
+use crate::plan::{About, Choice, Event, Plan, PlanId, PlanStatus, Question, QuestionId, TaskId};
+use crate::store::{Change, Store, StoreError};
+use crate::wire::plan_file;
 use crate::wire::text::{one_line, printable, time_text};
 
 /// Changes that other processes make are looked for that often.
@@ -24,6 +25,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// The longest name of a task in a line of progress.
 const NAME: usize = 60;
+
+/// What a person may say besides the choices when a plan is reviewed.
+const EDIT: &str = "edit";
 
 /// Changes read at once.
 const PAGE: usize = 500;
@@ -47,7 +51,7 @@ pub struct Foreground {
     asked: Option<QuestionId>,
     /// Its prompt was wiped away.
     asked_again: bool,
-    lines: Option<mpsc::Receiver<String>>,
+    keyboard: Keyboard,
 }
 
 impl Foreground {
@@ -82,7 +86,7 @@ impl Foreground {
             names,
             asked: None,
             asked_again: false,
-            lines: None,
+            keyboard: Keyboard::new(),
         })
     }
 
@@ -105,7 +109,7 @@ impl Foreground {
                     stop.send_replace(true);
                 }
                 Ok(()) = moved.changed() => {}
-                Some(line) = read(&mut self.lines) => self.hear(&line).await?,
+                line = self.keyboard.line() => self.hear(&line).await?,
                 () = tokio::time::sleep(LOOK_AGAIN) => {}
             }
         };
@@ -208,19 +212,19 @@ impl Foreground {
             "\n{title}\n{}\n",
             indent(&printable(&question.reason))
         ))?;
-        self.prompt(&question)?;
-        if self.lines.is_none() {
-            self.lines = Some(listen());
-        }
-        Ok(())
+        self.prompt(&question)
     }
 
     fn prompt(&mut self, question: &Question) -> Result<(), Failure> {
-        let words: Vec<&str> = question
+        let mut words: Vec<&str> = question
             .choices
             .iter()
             .map(|choice| choice.as_str())
             .collect();
+        if question.about == About::Review {
+            words.insert(1, EDIT);
+        }
+        self.keyboard.want();
         self.output
             .text(&format!("  {} (a note may follow) > ", words.join(" · ")))
     }
@@ -242,6 +246,10 @@ impl Foreground {
         let Some(question) = question else {
             return Ok(());
         };
+        if word.eq_ignore_ascii_case(EDIT) && question.about == About::Review {
+            self.edit_plan().await?;
+            return self.prompt(&question);
+        }
         let Some(choice) = Choice::parse(word) else {
             return self.prompt(&question);
         };
@@ -254,7 +262,7 @@ impl Foreground {
             .await;
         match answered {
             Ok(()) => {}
-            Err(crate::store::StoreError::Refused(refusal)) => {
+            Err(StoreError::Refused(refusal)) => {
                 self.output.line(&format!("  {refusal}"))?;
                 if question.open() {
                     self.prompt(&question)?;
@@ -263,6 +271,47 @@ impl Foreground {
             Err(error) => return Err(error.into()),
         }
         Ok(())
+    }
+
+    /// Lets the person edit the plan that is to be approved.
+    async fn edit_plan(&mut self) -> Result<(), Failure> {
+        let text = self
+            .store
+            .read(&self.plan, |plan, _| plan_file::render(plan))
+            .await?;
+        let edited = match edit(&text).await {
+            Ok(edited) => edited,
+            Err(error) => return self.output.line(&format!("  {error:#}")),
+        };
+        let file = match plan_file::parse("plan.md", &edited) {
+            Ok(file) => file,
+            Err(problems) => {
+                let lines: Vec<String> = problems
+                    .iter()
+                    .map(|problem| format!("  {problem}"))
+                    .collect();
+                return self
+                    .output
+                    .line(&format!("{}\n  the plan stays as it was", lines.join("\n")));
+            }
+        };
+        let changed = self
+            .store
+            .change(&self.plan, "terminal", "edited", move |draft| {
+                draft.describe(|head| {
+                    head.name = file.name;
+                    head.goal = file.goal;
+                    head.description = file.description;
+                    head.constraints = file.constraints;
+                });
+                draft.replace_tasks(file.tasks).map(drop)
+            })
+            .await;
+        match changed {
+            Ok(()) => Ok(()),
+            Err(StoreError::Refused(refusal)) => self.output.line(&format!("  {refusal}")),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Says how it ended and how it goes on.
@@ -365,25 +414,78 @@ fn indent(text: &str) -> String {
         .join("\n")
 }
 
-async fn read(lines: &mut Option<mpsc::Receiver<String>>) -> Option<String> {
-    match lines {
-        Some(lines) => lines.recv().await,
-        None => std::future::pending().await,
+/// The person's keyboard: a thread of its own reads a line whenever one is asked for. A read of a terminal cannot be called
+/// off, and must not hold up the end; one that is pending serves the next question.
+struct Keyboard {
+    wanted: mpsc::Sender<()>,
+    lines: mpsc::Receiver<String>,
+    /// A line was asked for and has not come.
+    pending: bool,
+}
+
+impl Keyboard {
+    fn new() -> Self {
+        let (wanted, mut asked) = mpsc::channel(1);
+        let (send, lines) = mpsc::channel(1);
+        std::thread::spawn(move || {
+            while asked.blocking_recv().is_some() {
+                let mut line = String::new();
+                let read = std::io::stdin().read_line(&mut line);
+                if !matches!(read, Ok(1..)) || send.blocking_send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Self {
+            wanted,
+            lines,
+            pending: false,
+        }
+    }
+
+    /// Waits for the line that was asked for; for ever if none was, or the terminal is gone.
+    async fn line(&mut self) -> String {
+        if self.pending
+            && let Some(line) = self.lines.recv().await
+        {
+            self.pending = false;
+            return line;
+        }
+        std::future::pending().await
+    }
+
+    fn want(&mut self) {
+        if !self.pending {
+            self.pending = self.wanted.try_send(()).is_ok();
+        }
     }
 }
 
-/// Reads lines on a thread of its own: a read of a terminal cannot be called off, and must not hold up the end.
-fn listen() -> mpsc::Receiver<String> {
-    let (send, receive) = mpsc::channel(1);
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lines() {
-            let Ok(line) = line else {
-                break;
-            };
-            if send.blocking_send(line).is_err() {
-                break;
-            }
-        }
-    });
-    receive
+/// Lets the person edit a text with the editor of their choice.
+async fn edit(text: &str) -> anyhow::Result<String> {
+    let file = tempfile::Builder::new()
+        .prefix("plan-")
+        .suffix(".md")
+        .tempfile()?;
+    std::fs::write(file.path(), text)?;
+    let editor = ["VISUAL", "EDITOR"]
+        .iter()
+        .find_map(|name| {
+            std::env::var(name)
+                .ok()
+                .filter(|value| !value.trim().is_empty())
+        })
+        .unwrap_or_else(|| "vi".to_owned());
+    let mut words = editor.split_whitespace();
+    let status = tokio::process::Command::new(words.next().unwrap_or("vi"))
+        .args(words)
+        .arg(file.path())
+        .status()
+        .await
+        .with_context(|| format!("failed to start the editor `{editor}`"))?;
+    anyhow::ensure!(
+        status.success(),
+        "the editor `{editor}` ended with {status}"
+    );
+    Ok(std::fs::read_to_string(file.path())?)
 }

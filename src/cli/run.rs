@@ -8,7 +8,9 @@ use anyhow::{Context, anyhow};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::args::{Agent as AgentArgs, AgentKind, CarryOut, Daemon, MakePlan, Resume, Run, Worker};
+use super::args::{
+    Abort, Agent as AgentArgs, AgentKind, CarryOut, Daemon, MakePlan, Resume, Run, Worker,
+};
 use super::failure::{Exit, Failure};
 use super::foreground::{self, Foreground};
 use super::output::{Output, complain};
@@ -28,14 +30,14 @@ use crate::wire::text::time_text;
 use crate::worker;
 
 /// What every command that carries out plans needs.
-pub struct Setup<'a> {
-    pub config: &'a Config,
-    pub environment: &'a Environment,
+pub struct Setup {
+    pub config: Config,
+    pub environment: Environment,
 }
 
 /// Plans a goal and carries the plan out.
-pub async fn run(args: Run, setup: &Setup<'_>, output: Output) -> Result<Exit, Failure> {
-    let planner = setup.config.planner(setup.environment)?;
+pub async fn run(args: Run, setup: &Setup, output: Output) -> Result<Exit, Failure> {
+    let planner = setup.config.planner(&setup.environment)?;
     let agent = args.carry_out.agent.parse()?;
     let (mut head, tasks) = match (&args.plan, &args.goal) {
         (Some(path), _) => setup.read_plan(path)?,
@@ -58,24 +60,21 @@ pub async fn run(args: Run, setup: &Setup<'_>, output: Output) -> Result<Exit, F
     }
     head.workspace = setup.workspace(args.workspace.as_deref())?;
     let prepared = setup.prepare(planner)?;
-    let (lock, site) = setup.take(None).await?;
+    let (lock, site) = setup.take().await?;
     let plan = create(&site, head, tasks).await?;
-    carry_out(
-        plan,
+    let ready = Ready {
+        setup,
         prepared,
         site,
         lock,
         agent,
-        &args.carry_out,
-        setup,
-        output,
-    )
-    .await
+    };
+    ready.carry_out(plan, &args.carry_out, output).await
 }
 
 /// Makes a plan for a goal and shows it.
-pub async fn plan(args: MakePlan, setup: &Setup<'_>, mut output: Output) -> Result<Exit, Failure> {
-    let planner = setup.config.planner(setup.environment)?;
+pub async fn plan(args: MakePlan, setup: &Setup, mut output: Output) -> Result<Exit, Failure> {
+    let planner = setup.config.planner(&setup.environment)?;
     if let Planner::Rules { why } = &planner {
         return Err(
             Failure::usage(anyhow!("no language model can plan the goal: {why}"))
@@ -88,7 +87,7 @@ pub async fn plan(args: MakePlan, setup: &Setup<'_>, mut output: Output) -> Resu
     }
     head.workspace = setup.workspace(args.workspace.as_deref())?;
     let prepared = setup.prepare(planner)?;
-    let (lock, site) = setup.take(None).await?;
+    let (lock, site) = setup.take().await?;
     let plan = create(&site, head, Vec::new()).await?;
     let settings = prepared.settings(&plan, &site, Patience::Leave).await?;
     let made = tokio::select! {
@@ -119,39 +118,89 @@ pub async fn plan(args: MakePlan, setup: &Setup<'_>, mut output: Output) -> Resu
     Ok(Exit::Done)
 }
 
-/// Goes on with an unfinished plan.
-pub async fn resume(args: Resume, setup: &Setup<'_>, output: Output) -> Result<Exit, Failure> {
+/// Goes on with an unfinished plan; of one that has ended, finishes what a crash may have left undone.
+pub async fn resume(args: Resume, setup: &Setup, mut output: Output) -> Result<Exit, Failure> {
     let agent = args.carry_out.agent.parse()?;
-    let prepared = setup.prepare(setup.config.planner(setup.environment)?)?;
+    let prepared = setup.prepare(setup.config.planner(&setup.environment)?)?;
     // Nothing is made in a folder without plans.
-    drop(Site::open(setup.config).await?);
-    let (lock, site) = setup.take(args.on.plan.as_deref()).await?;
-    let plan = unfinished(&site, args.on.plan.as_deref()).await?;
-    carry_out(
-        plan,
+    let site = Site::open(&setup.config).await?;
+    let plan = site.plan(args.on.plan.as_deref()).await?;
+    if go_on(&site, &plan).await? {
+        output.line(&format!("plan {plan} goes on"))?;
+        return Ok(Exit::Done);
+    }
+    drop(site);
+    let (lock, site) = setup.take().await?;
+    let ready = Ready {
+        setup,
         prepared,
         site,
         lock,
         agent,
-        &args.carry_out,
-        setup,
-        output,
-    )
-    .await
+    };
+    ready.carry_out(plan, &args.carry_out, output).await
+}
+
+/// Lets a paused plan go on that a living daemon carries out. Returns whether it was that.
+async fn go_on(site: &Site, plan: &PlanId) -> Result<bool, Failure> {
+    let here = site
+        .volumes
+        .running()
+        .and_then(|daemon| daemon.plan)
+        .as_deref()
+        == Some(plan.as_str());
+    if !here {
+        return Ok(false);
+    }
+    let resumed = site
+        .store
+        .change(plan, BY, "resumed", |draft| match draft.plan().status() {
+            PlanStatus::Paused(_) => draft.resume().map(|()| true),
+            _ => Ok(false),
+        })
+        .await?;
+    Ok(resumed)
+}
+
+/// Ends a plan for good. Without a daemon this process does what is left to do: takes commands back, tells agents to stop.
+pub async fn abort(args: Abort, setup: &Setup, output: &mut Output) -> Result<Exit, Failure> {
+    let site = Site::open(&setup.config).await?;
+    let plan = site.plan(Some(&args.plan)).await?;
+    site.store
+        .change(&plan, BY, "aborted", |draft| {
+            draft.abandon("on the command line")
+        })
+        .await?;
+    let daemon = site.volumes.running().and_then(|daemon| daemon.plan);
+    if daemon.as_deref() != Some(plan.as_str()) {
+        drop(site);
+        let prepared = setup.prepare(Planner::Rules {
+            why: "only what is left is done".to_owned(),
+        })?;
+        let (lock, site) = setup.take().await?;
+        let settings = prepared.settings(&plan, &site, Patience::Leave).await?;
+        daemon::run(settings, site.store.clone(), site.clock, async {
+            signals::ended().await;
+        })
+        .await?;
+        drop(lock);
+    }
+    output.line(&format!("plan {plan} has ended"))?;
+    Ok(Exit::Done)
 }
 
 /// The daemon that `--detach` leaves behind: no terminal, waits for answers.
-pub async fn daemon(args: Daemon, setup: &Setup<'_>) -> Result<Exit, Failure> {
+pub async fn daemon(args: Daemon, setup: &Setup) -> Result<Exit, Failure> {
     detach::leave_terminal();
     let agent = args.agent.parse()?;
-    let prepared = setup.prepare(setup.config.planner(setup.environment)?)?;
-    let (lock, site) = setup.take(Some(&args.plan)).await?;
-    let plan = unfinished(&site, Some(&args.plan)).await?;
+    let prepared = setup.prepare(setup.config.planner(&setup.environment)?)?;
+    let (lock, site) = setup.take().await?;
+    let plan = site.plan(Some(&args.plan)).await?;
     setup.log(&site.volumes)?;
     announce(&lock, &site.volumes, &plan, &site.clock)?;
     let settings = prepared.settings(&plan, &site, Patience::Wait).await?;
     let (stop, stopped) = watch::channel(false);
-    let worker = start_worker(agent, setup.config, &site.volumes, stopped.clone());
+    let worker = start_worker(agent, &setup.config, &site.volumes, stopped.clone());
     let ended = async {
         let exit = signals::ended().await;
         tracing::info!(?exit, "told to stop");
@@ -169,12 +218,12 @@ pub async fn daemon(args: Daemon, setup: &Setup<'_>) -> Result<Exit, Failure> {
 }
 
 /// Takes commands and runs an agent for each.
-pub async fn worker(args: Worker, setup: &Setup<'_>) -> Result<Exit, Failure> {
+pub async fn worker(args: Worker, setup: &Setup) -> Result<Exit, Failure> {
     let Some(agent) = args.agent.parse()? else {
         return Err(Failure::usage(anyhow!("which agent is to work?"))
             .hint("`plan-agent worker --agent command -- my-agent {prompt_file}`"));
     };
-    let options = worker_options(agent, setup.config, &setup.config.root());
+    let options = worker_options(agent, &setup.config, &setup.config.root());
     complain(&format!(
         "taking commands in `{}`; Ctrl-C ends\n",
         setup.config.root().display()
@@ -209,7 +258,24 @@ impl AgentArgs {
     }
 }
 
-impl Setup<'_> {
+impl Setup {
+    /// Returns the configuration for a command that keeps no log of its own.
+    ///
+    /// # Errors
+    /// The environment asks for a log that there is not.
+    pub fn quiet(self) -> Result<Config, Failure> {
+        logging::start(None, &self.environment)?;
+        Ok(self.config)
+    }
+
+    /// Opens the plans for a command that keeps no log of its own.
+    ///
+    /// # Errors
+    /// As [`Site::open`].
+    pub async fn site(self) -> Result<Site, Failure> {
+        Site::open(&self.quiet()?).await
+    }
+
     fn read_plan(&self, path: &Path) -> Result<(Head, Vec<NewTask>), Failure> {
         let shown = path.display();
         let text = std::fs::read_to_string(path)
@@ -276,7 +342,7 @@ impl Setup<'_> {
         })?;
         let models = models(&planner)?;
         Ok(Prepared {
-            config: self.config,
+            config: &self.config,
             planner,
             prompts: Arc::new(prompts),
             models,
@@ -288,23 +354,20 @@ impl Setup<'_> {
         let file = volumes
             .path(crate::volumes::Folder::Logs)
             .join("daemon.log");
-        logging::start(Some(&file), self.environment)
+        logging::start(Some(&file), &self.environment)
     }
 
     /// Opens the exchange folder and takes it for this process.
-    async fn take(&self, plan: Option<&str>) -> Result<(DaemonLock, Site), Failure> {
+    async fn take(&self) -> Result<(DaemonLock, Site), Failure> {
         let volumes = Volumes::open(&self.config.root())?;
         let lock = volumes.lock().map_err(|error| match error {
             LockError::Held { .. } => {
-                let hint = format!(
-                    "`plan-agent status {}` shows its plan, `plan-agent stop` ends it",
-                    plan.unwrap_or_default()
-                );
+                let hint = "`plan-agent status` shows its plan, `plan-agent stop` ends it";
                 Failure::new(
                     anyhow!("`{}`: {error}", volumes.root().display()),
                     Exit::Busy,
                 )
-                .hint(hint.replace("  ", " "))
+                .hint(hint)
             }
             LockError::Volumes(error) => error.into(),
         })?;
@@ -425,22 +488,6 @@ async fn create(site: &Site, mut head: Head, tasks: Vec<NewTask>) -> Result<Plan
     Ok(plan)
 }
 
-async fn unfinished(site: &Site, named: Option<&str>) -> Result<PlanId, Failure> {
-    let plan = site.plan(named).await?;
-    let status = site
-        .store
-        .read(&plan, |plan, _| plan.status().clone())
-        .await?;
-    if status.settled() {
-        return Err(Failure::failed(anyhow!(
-            "plan {plan} is {}: there is nothing to resume",
-            status.as_str()
-        ))
-        .hint("`plan-agent plans` lists the plans"));
-    }
-    Ok(plan)
-}
-
 fn announce(
     lock: &DaemonLock,
     volumes: &Volumes,
@@ -498,48 +545,58 @@ pub(super) fn exit_of(end: &End, signal: Option<Exit>) -> Exit {
     }
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the one place where everything meets"
-)]
-async fn carry_out(
-    plan: PlanId,
-    prepared: Prepared<'_>,
+/// Everything that it takes to carry a plan out.
+struct Ready<'a> {
+    setup: &'a Setup,
+    prepared: Prepared<'a>,
     site: Site,
     lock: DaemonLock,
     agent: Option<Agent>,
-    how: &CarryOut,
-    setup: &Setup<'_>,
-    output: Output,
-) -> Result<Exit, Failure> {
-    if how.detach {
+}
+
+impl Ready<'_> {
+    async fn carry_out(
+        self,
+        plan: PlanId,
+        how: &CarryOut,
+        output: Output,
+    ) -> Result<Exit, Failure> {
+        let Self {
+            setup,
+            prepared,
+            site,
+            lock,
+            agent,
+        } = self;
+        if how.detach {
+            drop(lock);
+            return detach::detach(&plan, &site.volumes, how, &setup.config, output).await;
+        }
+        announce(&lock, &site.volumes, &plan, &site.clock)?;
+        setup.log(&site.volumes)?;
+        let asks = foreground::may_ask(how);
+        let patience = if asks {
+            Patience::Wait
+        } else {
+            Patience::Leave
+        };
+        let settings = prepared.settings(&plan, &site, patience).await?;
+        let foreground = Foreground::new(&site, &plan, how.json, asks, output).await?;
+        let (stop, stopped) = watch::channel(false);
+        let worker = start_worker(agent, &setup.config, &site.volumes, stopped.clone());
+        let mut ending = stopped.clone();
+        let daemon = tokio::spawn(daemon::run(
+            settings,
+            site.store.clone(),
+            site.clock,
+            async move {
+                drop(ending.wait_for(|stopped| *stopped).await);
+            },
+        ));
+        let (end, signal) = foreground.follow(daemon, &stop).await?;
+        stop.send_replace(true);
+        join(worker).await;
         drop(lock);
-        return detach::detach(&plan, &site.volumes, how, setup.config, output).await;
+        Ok(exit_of(&end, signal))
     }
-    announce(&lock, &site.volumes, &plan, &site.clock)?;
-    setup.log(&site.volumes)?;
-    let asks = foreground::may_ask(how);
-    let patience = if asks {
-        Patience::Wait
-    } else {
-        Patience::Leave
-    };
-    let settings = prepared.settings(&plan, &site, patience).await?;
-    let foreground = Foreground::new(&site, &plan, how.json, asks, output).await?;
-    let (stop, stopped) = watch::channel(false);
-    let worker = start_worker(agent, setup.config, &site.volumes, stopped.clone());
-    let mut ending = stopped.clone();
-    let daemon = tokio::spawn(daemon::run(
-        settings,
-        site.store.clone(),
-        site.clock,
-        async move {
-            drop(ending.wait_for(|stopped| *stopped).await);
-        },
-    ));
-    let (end, signal) = foreground.follow(daemon, &stop).await?;
-    stop.send_replace(true);
-    join(worker).await;
-    drop(lock);
-    Ok(exit_of(&end, signal))
 }

@@ -7,7 +7,7 @@ use tokio::task::{Id, JoinError};
 use super::arrival::{Arrival, Refused, Reply};
 use super::desk::{Desk, Outgoing, new_question};
 use super::steps::{Asked, Said};
-use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON};
+use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON, STORE_PAUSE};
 use crate::plan::{
     By, CheckResult, CommandId, Draft, Head, Question, QuestionId, Refusal, SessionId, Taken, Time,
     Verdict, World,
@@ -78,7 +78,7 @@ impl Daemon {
     }
 
     /// Tries again to commit what could not be committed.
-    pub(super) async fn retry_kept(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn retry_kept(&mut self) {
         if self.kept_until <= self.world.now {
             for (key, input) in std::mem::take(&mut self.kept) {
                 self.absorb(key, input).await;
@@ -86,7 +86,6 @@ impl Daemon {
         } else if !self.kept.is_empty() {
             self.wake_by(self.kept_until);
         }
-        Ok(())
     }
 
     async fn absorb(&mut self, key: Key, input: Input) {
@@ -98,7 +97,7 @@ impl Daemon {
         };
         if let Some(error) = failed {
             // What came back may have cost money: it is kept, and stays under way, until it is committed.
-            self.kept_until = self.clock.now().plus(std::time::Duration::from_secs(1));
+            self.kept_until = self.clock.now().plus(STORE_PAUSE);
             self.trouble("the store", &error.to_string());
             self.kept.push((key, input));
             return;

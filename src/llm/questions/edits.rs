@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::circle::{circle, joined};
-use super::fields::{MAX_NAME, MAX_REASON, cut, name, object, one_of, optional, text};
+use super::fields::{MAX_NAME, MAX_REASON, cut, name, optional};
 use super::tasks::MAX_TASKS;
+use crate::llm::Schema;
 use crate::llm::context::editable;
 use crate::llm::quote::one_line;
 use crate::plan::{Edit, NewTask, Origin, Plan, TaskChanges, TaskId, TaskRef};
@@ -38,36 +39,18 @@ pub(super) struct EditAnswer {
     reason: Option<String>,
 }
 
-pub(super) fn edit_schema() -> Value {
-    let or_null =
-        |kind: &str, description: &str| json!({"type": [kind, "null"], "description": description});
-    object(&[
-        ("action", one_of(["add", "update", "skip"])),
-        (
-            "task",
-            or_null("integer", "for update and skip: the task's number"),
-        ),
-        ("reason", text("why, one sentence")),
-        (
-            "name",
-            or_null("string", "for add; for update only if it changes"),
-        ),
-        (
-            "description",
-            or_null("string", "for add; for update only if it changes"),
-        ),
-        (
-            "constraints",
-            or_null("string", "what it must not do or change; null if nothing"),
-        ),
-        (
-            "expected_output",
-            or_null("string", "for add; for update only if it changes"),
-        ),
+pub(super) fn edit_schema() -> Schema {
+    Schema::Object(vec![
+        ("action", Schema::one_of(["add", "update", "skip"])),
+        ("task", Schema::OptionalInteger),
+        ("reason", Schema::Text("why, one sentence")),
+        ("name", Schema::OptionalText("null: as it is")),
+        ("description", Schema::OptionalText("null: as it is")),
+        ("constraints", Schema::OptionalText("null: as they are")),
+        ("expected_output", Schema::OptionalText("null: as it is")),
         (
             "depends_on",
-            json!({"type": ["array", "null"], "items": {"type": "string"},
-                   "description": "numbers of tasks such as \"3\", or \"n1\" for the first task added here"}),
+            Schema::OptionalList(Box::new(Schema::Text("`3` or `n1`"))),
         ),
     ])
 }
