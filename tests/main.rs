@@ -9,3 +9,4 @@ mod cli;
 mod common;
 mod layers;
 mod llm;
+mod store;
