@@ -93,10 +93,15 @@ impl Foreground {
 
     /// Where to begin: a resumed plan does not tell its whole story again.
     async fn first_seq(&mut self) -> Result<i64, Failure> {
-        let (seq, begun) = self
+        let (seq, begun, settled) = self
             .store
-            .read(&self.plan, |plan, seq| (seq, plan.head().created_at))
+            .read(&self.plan, |plan, seq| {
+                (seq, plan.head().created_at, plan.status().settled())
+            })
             .await?;
+        if settled {
+            return Ok(seq);
+        }
         let fresh = self.clock.now().since(begun) < Duration::from_secs(5);
         if !fresh && !self.json {
             let line = format!("plan {} goes on", self.plan);

@@ -12,6 +12,7 @@ use super::args::{Agent as AgentArgs, AgentKind, CarryOut, Daemon, MakePlan, Res
 use super::failure::{Exit, Failure};
 use super::foreground::{self, Foreground};
 use super::output::{Output, complain};
+use super::plans::settled;
 use super::site::{BY, Site};
 use super::{detach, logging, signals};
 use crate::agents::Agent;
@@ -119,14 +120,16 @@ pub async fn plan(args: MakePlan, setup: &Setup<'_>, mut output: Output) -> Resu
     Ok(Exit::Done)
 }
 
-/// Goes on with an unfinished plan.
-pub async fn resume(args: Resume, setup: &Setup<'_>, output: Output) -> Result<Exit, Failure> {
+/// Goes on with a plan. One that has ended only gets what a daemon that was killed owes it.
+pub async fn resume(mut args: Resume, setup: &Setup<'_>, output: Output) -> Result<Exit, Failure> {
     let agent = args.carry_out.agent.parse()?;
     let prepared = setup.prepare(setup.config.planner(setup.environment)?)?;
     // Nothing is made in a folder without plans.
     drop(Site::open(setup.config).await?);
     let (lock, site) = setup.take(args.on.plan.as_deref()).await?;
-    let plan = unfinished(&site, args.on.plan.as_deref()).await?;
+    let plan = site.plan(args.on.plan.as_deref()).await?;
+    // Nothing is left that could go on in the background.
+    args.carry_out.detach &= !settled(&site, &plan).await?;
     carry_out(
         plan,
         prepared,
@@ -146,7 +149,7 @@ pub async fn daemon(args: Daemon, setup: &Setup<'_>) -> Result<Exit, Failure> {
     let agent = args.agent.parse()?;
     let prepared = setup.prepare(setup.config.planner(setup.environment)?)?;
     let (lock, site) = setup.take(Some(&args.plan)).await?;
-    let plan = unfinished(&site, Some(&args.plan)).await?;
+    let plan = site.plan(Some(&args.plan)).await?;
     setup.log(&site.volumes)?;
     announce(&lock, &site.volumes, &plan, &site.clock)?;
     let settings = prepared.settings(&plan, &site, Patience::Wait).await?;
@@ -422,22 +425,6 @@ async fn create(site: &Site, mut head: Head, tasks: Vec<NewTask>) -> Result<Plan
             }
         })
         .await?;
-    Ok(plan)
-}
-
-async fn unfinished(site: &Site, named: Option<&str>) -> Result<PlanId, Failure> {
-    let plan = site.plan(named).await?;
-    let status = site
-        .store
-        .read(&plan, |plan, _| plan.status().clone())
-        .await?;
-    if status.settled() {
-        return Err(Failure::failed(anyhow!(
-            "plan {plan} is {}: there is nothing to resume",
-            status.as_str()
-        ))
-        .hint("`plan-agent plans` lists the plans"));
-    }
     Ok(plan)
 }
 

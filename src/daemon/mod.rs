@@ -24,8 +24,8 @@ use crate::clock::Clock;
 use crate::exec::Check;
 use crate::llm::{Model, Prompts};
 use crate::plan::{
-    AttemptState, CommandId, Due, Plan, PlanId, PlanStatus, Policy, QuestionId, Step, Subject,
-    Time, World, due,
+    AttemptState, CommandId, Due, Plan, PlanId, PlanStatus, Policy, QuestionId, Refusal, Step,
+    Subject, Time, World, due,
 };
 use crate::store::{Store, StoreError};
 use crate::volumes::{Filing, Scanner, Sign, Volumes, Watch, Whereabouts, write_mission};
@@ -144,7 +144,8 @@ impl View {
 }
 
 /// Carries a plan out until it is settled, nothing can go on, or `shutdown` resolves. Whoever calls this holds the folder's
-/// lock. Whatever was under way when an earlier daemon ended is taken up again.
+/// lock. Whatever was under way when an earlier daemon ended is taken up again; of a plan that is settled that is what it
+/// had not told yet.
 ///
 /// # Errors
 /// The plan cannot be read or started, or the workspace cannot be made.
@@ -159,11 +160,16 @@ pub async fn run(
         settings.policy.clone(),
         settings.workspace.display().to_string(),
     );
-    store
+    let started = store
         .change(&settings.plan, BY, "the daemon starts", move |draft| {
             draft.start(policy, &workspace)
         })
-        .await?;
+        .await;
+    match started {
+        // It has ended, but an earlier daemon may not have come to file its last reports and to write MISSION.md.
+        Ok(_) | Err(StoreError::Refused(Refusal::PlanIs(_))) => {}
+        Err(error) => return Err(error.into()),
+    }
     let mut daemon = Daemon::new(settings, store, clock);
     daemon.take_up().await?;
     tokio::pin!(shutdown);
@@ -226,6 +232,8 @@ struct Daemon {
     /// Questions whose file is in `questions/pending`.
     shown: BTreeSet<QuestionId>,
     scanner: Option<Scanner>,
+    /// The last look found a file that may not be finished.
+    waiting: bool,
     watch: Watch,
     wake: Arc<Notify>,
     moved: tokio::sync::watch::Receiver<u64>,
@@ -283,6 +291,7 @@ impl Daemon {
             filings: BTreeMap::new(),
             shown: BTreeSet::new(),
             scanner: Some(scanner),
+            waiting: false,
             watch,
             wake,
             moved,
@@ -659,8 +668,10 @@ impl Daemon {
         if busy {
             return None;
         }
+        let looked = self.world.scan_began.is_some();
         if view.status.settled() {
-            return told.then(|| End::Settled(view.status.clone()));
+            return (told && looked && !self.unfinished())
+                .then(|| End::Settled(view.status.clone()));
         }
         if view.status == PlanStatus::Idle {
             return Some(End::NoPlan);
@@ -670,8 +681,13 @@ impl Daemon {
             && !view.due.rescan
             && (paused || !view.questions.is_empty());
         let shown = view.questions.iter().all(|id| self.shown.contains(id));
-        let looked = self.world.scan_began.is_some();
         (self.settings.patience == Patience::Leave && stuck && shown && looked && told)
             .then_some(End::Waits)
+    }
+
+    /// Tells whether a report lies there that counted for an earlier daemon and has not been read again: whether it is
+    /// finished shows only after a while. What an agent still writes long after the start holds nothing up.
+    fn unfinished(&self) -> bool {
+        self.waiting && self.world.now < self.world.started.plus(FILING_GRACE)
     }
 }
