@@ -15,6 +15,7 @@ use super::args::{
 use super::failure::{Exit, Failure};
 use super::foreground::{self, Foreground};
 use super::output::{Output, complain};
+use super::plans::settled;
 use super::site::{BY, Site};
 use super::{detach, logging, signals};
 use crate::agents::Agent;
@@ -120,7 +121,7 @@ pub async fn plan(args: MakePlan, setup: &Setup, mut output: Output) -> Result<E
 }
 
 /// Goes on with an unfinished plan; of one that has ended, finishes what a crash may have left undone.
-pub async fn resume(args: Resume, setup: &Setup, mut output: Output) -> Result<Exit, Failure> {
+pub async fn resume(mut args: Resume, setup: &Setup, mut output: Output) -> Result<Exit, Failure> {
     let agent = args.carry_out.agent.parse()?;
     let prepared = setup.prepare(setup.config.planner(&setup.environment)?)?;
     // Nothing is made in a folder without plans.
@@ -130,6 +131,8 @@ pub async fn resume(args: Resume, setup: &Setup, mut output: Output) -> Result<E
         output.line(&format!("plan {plan} goes on"))?;
         return Ok(Exit::Done);
     }
+    // Of a plan that has ended nothing is left that could go on in the background.
+    args.carry_out.detach &= !settled(&site, &plan).await?;
     drop(site);
     let (lock, site) = setup.take().await?;
     let ready = Ready {
