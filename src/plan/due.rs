@@ -287,8 +287,12 @@ fn hand_out(plan: &Plan, world: &World, due: &mut Due) {
         if plan
             .open_questions()
             .any(|question| question.task == Some(task.number))
-            || recalled(plan, task)
         {
+            continue;
+        }
+        if recalled(plan, task) {
+            // Over in a moment: the lane is kept for it, so that no other task slips in before a retry.
+            free -= 1;
             continue;
         }
         match task.not_before.filter(|at| *at > world.now) {
