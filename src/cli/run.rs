@@ -124,7 +124,13 @@ pub async fn resume(args: Resume, setup: &Setup<'_>, output: Output) -> Result<E
     let agent = args.carry_out.agent.parse()?;
     let prepared = setup.prepare(setup.config.planner(setup.environment)?)?;
     // Nothing is made in a folder without plans.
-    drop(Site::open(setup.config).await?);
+    let site = Site::open(setup.config).await?;
+    if let Some((plan, pid)) = unpause(&site, args.on.plan.as_deref()).await? {
+        let mut output = output;
+        output.line(&format!("plan {plan} goes on (daemon pid {pid})"))?;
+        return Ok(Exit::Done);
+    }
+    drop(site);
     let (lock, site) = setup.take(args.on.plan.as_deref()).await?;
     let plan = unfinished(&site, args.on.plan.as_deref()).await?;
     carry_out(
@@ -293,18 +299,20 @@ impl Setup<'_> {
 
     /// Opens the exchange folder and takes it for this process.
     async fn take(&self, plan: Option<&str>) -> Result<(DaemonLock, Site), Failure> {
-        let volumes = Volumes::open(&self.config.root())?;
+        let volumes = Volumes::open(&self.config.root()).map_err(|error| {
+            Failure::failed(error)
+                .hint("make it writable, or name another folder in config.toml: [volumes] root")
+        })?;
         let lock = volumes.lock().map_err(|error| match error {
             LockError::Held { .. } => {
-                let hint = format!(
-                    "`plan-agent status {}` shows its plan, `plan-agent stop` ends it",
-                    plan.unwrap_or_default()
-                );
+                let plan = plan.map(|plan| format!(" {plan}")).unwrap_or_default();
+                let hint =
+                    format!("`plan-agent status{plan}` shows its plan, `plan-agent stop` ends it");
                 Failure::new(
                     anyhow!("`{}`: {error}", volumes.root().display()),
                     Exit::Busy,
                 )
-                .hint(hint.replace("  ", " "))
+                .hint(hint)
             }
             LockError::Volumes(error) => error.into(),
         })?;
@@ -423,6 +431,29 @@ async fn create(site: &Site, mut head: Head, tasks: Vec<NewTask>) -> Result<Plan
         })
         .await?;
     Ok(plan)
+}
+
+/// Lets a paused plan go on that a daemon carries out all the while, and returns both.
+async fn unpause(site: &Site, named: Option<&str>) -> Result<Option<(PlanId, u32)>, Failure> {
+    let plan = site.plan(named).await?;
+    let Some(daemon) = site
+        .volumes
+        .running()
+        .filter(|daemon| daemon.plan.as_deref() == Some(plan.as_str()))
+    else {
+        return Ok(None);
+    };
+    let goes_on = site
+        .store
+        .change(&plan, BY, "resumed", |draft| {
+            let paused = matches!(draft.plan().status(), PlanStatus::Paused(_));
+            if paused {
+                draft.resume()?;
+            }
+            Ok(paused)
+        })
+        .await?;
+    Ok(goes_on.then_some((plan, daemon.pid)))
 }
 
 async fn unfinished(site: &Site, named: Option<&str>) -> Result<PlanId, Failure> {
