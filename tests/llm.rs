@@ -428,18 +428,19 @@ async fn the_key_is_in_no_error_and_no_log() {
                 base_url: format!("{}/v1?key={CANARY}", server.url()),
                 ..settings(&server, shape)
             };
-            let mut seen = format!("{settings:?}");
-            seen += &match shape {
+            let shown = match shape {
                 Shape::Messages => format!("{:?}", Anthropic::new(settings.clone()).unwrap()),
                 Shape::Chat => format!("{:?}", OpenAi::new(settings.clone()).unwrap()),
             };
+            let configured = format!("{settings:?}");
             let llm = model(shape, settings);
-            match llm.exchange(&request()).await {
-                Ok(reply) => seen += &format!("{reply:?}"),
-                Err(error) => seen += &format!("{error} {error:?} {}", error.hint()),
-            }
+            let exchanged = match llm.exchange(&request()).await {
+                Ok(reply) => format!("{reply:?}"),
+                Err(error) => format!("{error} {error:?} {}", error.hint()),
+            };
             let error = Model::new(llm, hasty()).ask(&question()).await.unwrap_err();
-            seen += &format!("{error} {error:?} {}", error.hint());
+            let asked = format!("{error} {error:?} {}", error.hint());
+            let seen = [shown, configured, exchanged, asked].join("\n");
             assert!(!seen.contains(CANARY), "{seen}");
             assert!(!seen.contains("sk-canary"), "{seen}");
         }
