@@ -135,7 +135,7 @@ async fn a_request_has_the_shape_of_its_api() {
                         .count(),
                     1
                 );
-                insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the prompt","role":"user"}],"model":"test-model","output_config":{"format":{"schema":{"additionalProperties":false,"properties":{"tasks":{"items":{"type":"integer"},"type":"array"}},"required":["tasks"],"type":"object"},"type":"json_schema"}},"system":[{"cache_control":{"type":"ephemeral"},"text":"the system part","type":"text"}]}"#);
+                insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the prompt","role":"user"}],"model":"test-model","output_config":{"format":{"schema":{"additionalProperties":false,"properties":{"tasks":{"items":{"type":"integer"},"type":"array"}},"required":["tasks"],"type":"object"},"type":"json_schema"}},"system":[{"cache_control":{"type":"ephemeral"},"text":"the system part","type":"text"}],"temperature":0.0}"#);
             }
             Shape::Chat => {
                 assert_eq!(asked.path, "/v1/chat/completions");
@@ -623,22 +623,24 @@ async fn a_server_without_schemas_is_asked_without_from_then_on() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_the_new_name_of_the_token_limit_gets_it() {
-    let server = LlmServer::start(|asked| match asked.body.get("max_completion_tokens") {
-        None => Answer::error(
-            400,
-            "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
-        ),
-        Some(_) => Answer::Json(a_plan()),
+async fn a_reasoning_model_gets_the_parameters_that_it_takes() {
+    let server = LlmServer::start(|asked| {
+        let body = &asked.body;
+        if body.get("temperature").is_some() {
+            Answer::error(400, "'temperature' does not support 0 with this model")
+        } else if body.get("max_tokens").is_some() {
+            Answer::error(400, "Use 'max_completion_tokens' instead of 'max_tokens'.")
+        } else {
+            Answer::Json(a_plan())
+        }
     });
     let llm = model(Shape::Chat, settings(&server, Shape::Chat));
     for _ in 0..2 {
         llm.exchange(&request()).await.unwrap();
     }
     let asked = server.asked();
-    assert_eq!(asked.len(), 3);
-    assert!(asked[2].body.get("max_tokens").is_none());
-    assert!(asked[2].schema().is_some());
+    assert_eq!(asked.len(), 4);
+    assert!(asked.iter().all(|asked| asked.schema().is_some()));
 }
 
 #[test]

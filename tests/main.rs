@@ -7,6 +7,7 @@
 
 mod cli;
 mod common;
+mod crash;
 mod layers;
 mod llm;
 mod store;

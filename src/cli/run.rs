@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::args::{
@@ -15,6 +16,7 @@ use super::doctor::on_path;
 use super::failure::{Exit, Failure};
 use super::foreground::{self, Foreground};
 use super::output::{Output, complain};
+use super::plans::settled;
 use super::site::{BY, Site};
 use super::{detach, logging, signals};
 use crate::agents::Agent;
@@ -122,7 +124,7 @@ pub async fn plan(args: MakePlan, setup: &Setup, mut output: Output) -> Result<E
 }
 
 /// Goes on with an unfinished plan; of one that has ended, finishes what a crash may have left undone.
-pub async fn resume(args: Resume, setup: &Setup, mut output: Output) -> Result<Exit, Failure> {
+pub async fn resume(mut args: Resume, setup: &Setup, mut output: Output) -> Result<Exit, Failure> {
     let agent = args.carry_out.agent.parse(&setup.environment)?;
     let prepared = setup.prepare(setup.config.planner(&setup.environment)?)?;
     // Nothing is made in a folder without plans.
@@ -132,6 +134,8 @@ pub async fn resume(args: Resume, setup: &Setup, mut output: Output) -> Result<E
         output.line(&format!("plan {plan} goes on"))?;
         return Ok(Exit::Done);
     }
+    // Of a plan that has ended nothing is left that could go on in the background.
+    args.carry_out.detach &= !settled(&site, &plan).await?;
     drop(site);
     let (lock, site) = setup.take().await?;
     let ready = Ready {
@@ -203,7 +207,7 @@ pub async fn daemon(args: Daemon, setup: &Setup) -> Result<Exit, Failure> {
     announce(&lock, &site.volumes, &plan, &site.clock)?;
     let settings = prepared.settings(&plan, &site, Patience::Wait).await?;
     let (stop, stopped) = watch::channel(false);
-    let worker = start_worker(agent, &setup.config, &site.volumes, stopped.clone());
+    let workers = start_workers(agent.as_ref(), &setup.config, &site.volumes, &stopped);
     let ended = async {
         let exit = signals::ended().await;
         tracing::info!(?exit, "told to stop");
@@ -216,7 +220,7 @@ pub async fn daemon(args: Daemon, setup: &Setup) -> Result<Exit, Failure> {
     })
     .await;
     stop.send_replace(true);
-    join(worker).await;
+    join(workers).await;
     Ok(exit_of(&end?, exit))
 }
 
@@ -533,26 +537,36 @@ fn worker_options(agent: Agent, config: &Config, root: &Path) -> worker::Options
     }
 }
 
-type Working = Option<tokio::task::JoinHandle<Result<(), crate::volumes::VolumesError>>>;
+type Workers = Vec<JoinHandle<Result<(), crate::volumes::VolumesError>>>;
 
-fn start_worker(
-    agent: Option<Agent>,
+/// Starts as many workers as there may be tasks under way; each takes one command at a time.
+fn start_workers(
+    agent: Option<&Agent>,
     config: &Config,
     volumes: &Volumes,
-    mut stopped: watch::Receiver<bool>,
-) -> Working {
-    let options = worker_options(agent?, config, volumes.root());
-    Some(tokio::spawn(worker::run(options, async move {
-        // The sender going away means the same.
-        drop(stopped.wait_for(|stopped| *stopped).await);
-    })))
+    stopped: &watch::Receiver<bool>,
+) -> Workers {
+    let lanes = usize::try_from(config.run.max_parallel).unwrap_or(1);
+    let start = |agent: &Agent| {
+        let options = worker_options(agent.clone(), config, volumes.root());
+        let mut stopped = stopped.clone();
+        tokio::spawn(worker::run(options, async move {
+            // The sender going away means the same.
+            drop(stopped.wait_for(|stopped| *stopped).await);
+        }))
+    };
+    agent
+        .into_iter()
+        .flat_map(|agent| std::iter::repeat_n(agent, lanes))
+        .map(start)
+        .collect()
 }
 
-async fn join(worker: Working) {
-    if let Some(worker) = worker
-        && let Ok(Err(error)) = worker.await
-    {
-        complain(&format!("! the worker failed: {error}\n"));
+async fn join(workers: Workers) {
+    for worker in workers {
+        if let Ok(Err(error)) = worker.await {
+            complain(&format!("! the worker failed: {error}\n"));
+        }
     }
 }
 
@@ -604,7 +618,7 @@ impl Ready<'_> {
         let settings = prepared.settings(&plan, &site, patience).await?;
         let foreground = Foreground::new(&site, &plan, how, asks, output).await?;
         let (stop, stopped) = watch::channel(false);
-        let worker = start_worker(agent, &setup.config, &site.volumes, stopped.clone());
+        let workers = start_workers(agent.as_ref(), &setup.config, &site.volumes, &stopped);
         let mut ending = stopped.clone();
         let daemon = tokio::spawn(daemon::run(
             settings,
@@ -616,7 +630,7 @@ impl Ready<'_> {
         ));
         let (end, signal) = foreground.follow(daemon, &stop).await?;
         stop.send_replace(true);
-        join(worker).await;
+        join(workers).await;
         drop(lock);
         Ok(exit_of(&end, signal))
     }

@@ -186,6 +186,7 @@ impl Daemon {
                 } else if look.waiting {
                     self.look_at = self.look_at.min(now.plus(SOON));
                 }
+                self.waiting = look.waiting;
                 let (began, more) = (look.began, look.more);
                 let names: Vec<String> = look
                     .reports

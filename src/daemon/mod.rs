@@ -234,6 +234,8 @@ struct Daemon {
     /// Questions whose file is in `questions/pending`.
     shown: BTreeSet<QuestionId>,
     scanner: Option<Scanner>,
+    /// The last look found a file that may not be finished.
+    waiting: bool,
     watch: Watch,
     wake: Arc<Notify>,
     moved: tokio::sync::watch::Receiver<u64>,
@@ -291,6 +293,7 @@ impl Daemon {
             filings: BTreeMap::new(),
             shown: BTreeSet::new(),
             scanner: Some(scanner),
+            waiting: false,
             watch,
             wake,
             moved,
@@ -680,8 +683,10 @@ impl Daemon {
         if busy {
             return None;
         }
+        let looked = self.world.scan_began.is_some();
         if view.status.settled() {
-            return told.then(|| End::Settled(view.status.clone()));
+            return (told && looked && !self.unfinished())
+                .then(|| End::Settled(view.status.clone()));
         }
         if view.status == PlanStatus::Idle {
             return Some(End::NoPlan);
@@ -691,8 +696,13 @@ impl Daemon {
             && !view.due.rescan
             && (paused || !view.questions.is_empty());
         let shown = view.questions.iter().all(|id| self.shown.contains(id));
-        let looked = self.world.scan_began.is_some();
         (self.settings.patience == Patience::Leave && stuck && shown && looked && told)
             .then_some(End::Waits)
+    }
+
+    /// Tells whether a report lies there that counted for an earlier daemon and has not been read again: whether it is
+    /// finished shows only after a while. What an agent still writes long after the start holds nothing up.
+    fn unfinished(&self) -> bool {
+        self.waiting && self.world.now < self.world.started.plus(FILING_GRACE)
     }
 }

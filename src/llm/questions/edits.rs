@@ -6,13 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::circle::{circle, joined};
-use super::fields::{MAX_NAME, MAX_REASON, cut, name, optional};
+use super::fields::{MAX_NAME, MAX_REASON, cut, name, optional, way_round};
 use super::tasks::MAX_TASKS;
 use crate::llm::Schema;
 use crate::llm::context::editable;
 use crate::llm::quote::one_line;
-use crate::plan::{Edit, NewTask, Origin, Plan, TaskChanges, TaskId, TaskRef};
+use crate::plan::{Edit, NewTask, Origin, Plan, TaskChanges, TaskId, TaskRef, find_cycle};
 
 #[derive(Deserialize)]
 pub(super) struct ReplanAnswer {
@@ -114,7 +113,7 @@ impl Scope {
                 }
             });
         }
-        self.refuse_circle(&edits)?;
+        self.refuse_cycle(&edits)?;
         Ok(edits)
     }
 
@@ -168,7 +167,7 @@ impl Scope {
         }
     }
 
-    fn refuse_circle(&self, edits: &[Edit]) -> Result<(), String> {
+    fn refuse_cycle(&self, edits: &[Edit]) -> Result<(), String> {
         let mut graph = self
             .graph
             .iter()
@@ -193,18 +192,19 @@ impl Scope {
                 graph.insert(node, on.iter().filter_map(Node::of).collect());
             }
         }
-        match circle(&graph) {
+        let next = |node: Node| graph.get(&node).cloned().unwrap_or_default();
+        match find_cycle(graph.keys().copied(), next) {
             None => Ok(()),
-            Some(circle) => Err(format!(
+            Some(cycle) => Err(format!(
                 "the tasks would depend on each other in a circle: {}",
-                joined(circle.iter().map(Node::word))
+                way_round(cycle.iter().map(Node::word))
             )),
         }
     }
 }
 
 /// A task in the graph of a replan; an added one is counted from 1.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Node {
     Task(u32),
     Added(usize),

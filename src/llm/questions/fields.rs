@@ -1,4 +1,4 @@
-//! How the texts of an answer are taken: trimmed, and bounded by cutting or by refusing.
+//! How the texts of an answer are taken (trimmed, and bounded by cutting or by refusing), and words for what is refused.
 
 use crate::llm::quote::one_line;
 
@@ -35,4 +35,9 @@ pub(super) fn cut(text: &str, limit: usize) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
+}
+
+/// Writes a cycle down.
+pub(super) fn way_round(words: impl Iterator<Item = String>) -> String {
+    words.collect::<Vec<_>>().join(" → ")
 }

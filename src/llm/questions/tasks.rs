@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::circle::{circle, joined};
-use super::fields::{MAX_NAME, MAX_REASON, bounded, cut, name, optional};
+use super::fields::{MAX_NAME, MAX_REASON, bounded, cut, name, optional, way_round};
 use crate::llm::Schema;
 use crate::llm::quote::one_line;
-use crate::plan::{NewTask, Origin, TaskRef};
+use crate::plan::{NewTask, Origin, TaskRef, find_cycle};
 
 /// Tasks, or edits, that one answer may bring.
 pub(super) const MAX_TASKS: usize = 50;
@@ -100,11 +99,11 @@ impl Words {
             task.dependencies = wanted.into_iter().map(TaskRef::New).collect();
             tasks.push(task);
         }
-        match circle(&graph) {
+        match find_cycle(graph.keys().copied(), |index| graph[&index].clone()) {
             None => Ok(tasks),
-            Some(circle) => Err(format!(
+            Some(cycle) => Err(format!(
                 "the tasks depend on each other in a circle: {}",
-                joined(circle.iter().map(|index| (index + 1).to_string()))
+                way_round(cycle.iter().map(|index| (index + 1).to_string()))
             )),
         }
     }
