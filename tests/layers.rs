@@ -149,7 +149,7 @@ fn wrong_module(order: &[String], from: &str, path: &[String]) -> Option<String>
             .iter()
             .all(|place| names.contains(&&*order[*place]))
     };
-    if to != from && APART.iter().any(|names| together(&names)) {
+    if to != from && APART.iter().any(together) {
         Some(format!("names `{shown}`, which is of the same level"))
     } else {
         (to > from).then(|| format!("names `{shown}`, which stands below it in lib.rs"))
@@ -164,7 +164,7 @@ fn outside(path: &[String]) -> bool {
             .strip_prefix(outside)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
     };
-    path.len() > 1 && (OUTSIDE.iter().any(|outside| leads_to(&outside)) || shown.ends_with("::now"))
+    path.len() > 1 && (OUTSIDE.iter().any(leads_to) || shown.ends_with("::now"))
 }
 
 /// Returns the module that a file of `src` is, from the root of the crate.

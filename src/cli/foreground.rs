@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -17,6 +18,7 @@ use crate::clock::Clock;
 use crate::daemon::End;
 use crate::plan::{About, Choice, Event, Plan, PlanId, PlanStatus, Question, QuestionId, TaskId};
 use crate::store::{Change, Store, StoreError};
+use crate::volumes::Folder;
 use crate::wire::plan_file;
 use crate::wire::text::{one_line, printable, time_text};
 
@@ -44,6 +46,8 @@ pub struct Foreground {
     plan: PlanId,
     json: bool,
     asks: bool,
+    /// The command line that goes on with the plan.
+    resume: String,
     output: Output,
     seq: i64,
     names: BTreeMap<TaskId, String>,
@@ -63,10 +67,11 @@ impl Foreground {
     pub async fn new(
         site: &Site,
         plan: &PlanId,
-        json: bool,
+        how: &CarryOut,
         asks: bool,
         mut output: Output,
     ) -> Result<Self, Failure> {
+        let json = how.json;
         let (seq, names, settled) = site
             .store
             .read(plan, |plan, seq| {
@@ -77,12 +82,20 @@ impl Foreground {
         if !fresh && !json && !settled {
             output.line(&format!("plan {plan} goes on"))?;
         }
+        if how.agent.agent.is_none() && !json {
+            let commands = site.volumes.path(Folder::CommandsPending);
+            output.line(&format!(
+                "no --agent: commands wait in `{}`",
+                shown(&commands)
+            ))?;
+        }
         Ok(Self {
             store: site.store.clone(),
             clock: site.clock,
             plan: plan.clone(),
             json,
             asks,
+            resume: format!("plan-agent resume {plan}{}", how.agent.again()),
             output,
             seq: if fresh { 0 } else { seq },
             names,
@@ -120,22 +133,29 @@ impl Foreground {
         Ok((end, signal))
     }
 
+    /// Shows every change that there is, and then what is asked: a question never stands above the change that led to it.
     async fn show(&mut self) -> Result<(), Failure> {
         loop {
-            let page = self.store.since(&self.plan, self.seq, PAGE).await?;
-            let Some(last) = page.last() else {
-                break;
-            };
-            self.seq = last.seq;
-            self.wipe_prompt()?;
-            for change in &page {
-                self.show_change(change).await?;
+            while let page = self.store.since(&self.plan, self.seq, PAGE).await?
+                && let Some(last) = page.last()
+            {
+                self.seq = last.seq;
+                self.wipe_prompt()?;
+                for change in &page {
+                    self.show_change(change).await?;
+                }
+            }
+            if !self.asks {
+                return Ok(());
+            }
+            let (open, seq) = self
+                .store
+                .read(&self.plan, |plan, seq| (first_question(plan), seq))
+                .await?;
+            if seq <= self.seq {
+                return self.ask(open);
             }
         }
-        if self.asks {
-            self.ask().await?;
-        }
-        Ok(())
     }
 
     async fn show_change(&mut self, change: &Change) -> Result<(), Failure> {
@@ -190,11 +210,7 @@ impl Foreground {
     }
 
     /// Puts the oldest open question on the terminal, unless it stands there.
-    async fn ask(&mut self) -> Result<(), Failure> {
-        let open = self
-            .store
-            .read(&self.plan, |plan, _| first_question(plan))
-            .await?;
+    fn ask(&mut self, open: Option<(Question, String)>) -> Result<(), Failure> {
         let Some((question, subject)) = open else {
             self.asked = None;
             return Ok(());
@@ -318,12 +334,13 @@ impl Foreground {
 
     /// Says how it ended and how it goes on.
     async fn close(&mut self, end: &End, signal: Option<Exit>) -> Result<(), Failure> {
-        let (status, summary, open) = self
+        let (status, workspace, summary, open) = self
             .store
             .read(&self.plan, |plan, _| {
                 let open: Vec<Question> = plan.open_questions().cloned().collect();
                 (
                     plan.status().clone(),
+                    plan.head().workspace.clone(),
                     plan.head().outcome.clone().unwrap_or_default(),
                     open,
                 )
@@ -337,7 +354,7 @@ impl Foreground {
                 "event": "finished", "status": status.as_str(), "exit": exit,
             }));
         }
-        let plan = self.plan.clone();
+        let (plan, resume) = (self.plan.clone(), self.resume.clone());
         match end {
             End::Settled(status) => {
                 let style = if *status == PlanStatus::Completed {
@@ -346,8 +363,11 @@ impl Foreground {
                     Style::Bad
                 };
                 let head = self.output.paint().text(style, status.as_str());
-                self.output
-                    .text(&format!("\nplan {plan}: {head}\n{}\n", printable(&summary)))?;
+                let workspace = shown(Path::new(&workspace));
+                self.output.text(&format!(
+                    "\nplan {plan}: {head}\n{}\nThe work is in `{workspace}`, and MISSION.md there tells about it.\n",
+                    printable(&summary)
+                ))?;
             }
             End::Waits if open.is_empty() => {
                 complain(&format!(
@@ -371,15 +391,14 @@ impl Foreground {
                         words.join("|")
                     ))?;
                 }
-                complain(&format!("Hint: answer, then `plan-agent resume {plan}`\n"));
+                complain(&format!("Hint: answer, then `{resume}`\n"));
             }
             End::NoPlan => complain(&format!(
-                "error: there is no plan yet\nHint: the goal is kept; `plan-agent resume {plan}` asks the model again\n"
+                "error: there is no plan yet\nHint: the goal is kept; `{resume}` asks the model again\n"
             )),
             End::Interrupted => {
-                self.output.text(&format!(
-                    "\nstopped; `plan-agent resume {plan}` goes on where it was\n"
-                ))?;
+                self.output
+                    .text(&format!("\nstopped; `{resume}` goes on where it was\n"))?;
             }
         }
         Ok(())
@@ -412,6 +431,13 @@ fn is_followed(event: &Event, events: &[Event]) -> bool {
     events
         .iter()
         .any(|other| matches!(other, Event::Judged { command: judged, .. } if judged == command))
+}
+
+/// Returns a path as seen from the folder that the person is in.
+fn shown(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let path = path.strip_prefix(here).unwrap_or(path);
+    printable(&path.display().to_string())
 }
 
 fn indent(text: &str) -> String {

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::args::{
     Abort, Agent as AgentArgs, AgentKind, CarryOut, Daemon, MakePlan, Resume, Run, Worker,
 };
+use super::doctor::on_path;
 use super::failure::{Exit, Failure};
 use super::foreground::{self, Foreground};
 use super::output::{Output, complain};
@@ -40,14 +41,16 @@ pub struct Setup {
 /// Plans a goal and carries the plan out.
 pub async fn run(args: Run, setup: &Setup, output: Output) -> Result<Exit, Failure> {
     let planner = setup.config.planner(&setup.environment)?;
-    let agent = args.carry_out.agent.parse()?;
+    let agent = args.carry_out.agent.parse(&setup.environment)?;
     let (mut head, tasks) = match (&args.plan, &args.goal) {
         (Some(path), _) => setup.read_plan(path)?,
         (None, Some(goal)) => (new_head(goal), Vec::new()),
         (None, None) => {
-            return Err(Failure::usage(anyhow!(
-                "there is neither a goal nor a plan file"
-            )));
+            return Err(
+                Failure::usage(anyhow!("there is neither a goal nor a plan file")).hint(
+                    "`plan-agent run \"what is to be reached\"`, or `plan-agent run --plan FILE`",
+                ),
+            );
         }
     };
     if let (Planner::Rules { why }, true) = (&planner, tasks.is_empty()) {
@@ -122,7 +125,7 @@ pub async fn plan(args: MakePlan, setup: &Setup, mut output: Output) -> Result<E
 
 /// Goes on with an unfinished plan; of one that has ended, finishes what a crash may have left undone.
 pub async fn resume(mut args: Resume, setup: &Setup, mut output: Output) -> Result<Exit, Failure> {
-    let agent = args.carry_out.agent.parse()?;
+    let agent = args.carry_out.agent.parse(&setup.environment)?;
     let prepared = setup.prepare(setup.config.planner(&setup.environment)?)?;
     // Nothing is made in a folder without plans.
     let site = Site::open(&setup.config).await?;
@@ -196,7 +199,7 @@ pub async fn abort(args: Abort, setup: &Setup, output: &mut Output) -> Result<Ex
 /// The daemon that `--detach` leaves behind: no terminal, waits for answers.
 pub async fn daemon(args: Daemon, setup: &Setup) -> Result<Exit, Failure> {
     detach::leave_terminal();
-    let agent = args.agent.parse()?;
+    let agent = args.agent.parse(&setup.environment)?;
     let prepared = setup.prepare(setup.config.planner(&setup.environment)?)?;
     let (lock, site) = setup.take().await?;
     let plan = site.plan(Some(&args.plan)).await?;
@@ -223,7 +226,7 @@ pub async fn daemon(args: Daemon, setup: &Setup) -> Result<Exit, Failure> {
 
 /// Takes commands and runs an agent for each.
 pub async fn worker(args: Worker, setup: &Setup) -> Result<Exit, Failure> {
-    let Some(agent) = args.agent.parse()? else {
+    let Some(agent) = args.agent.parse(&setup.environment)? else {
         return Err(Failure::usage(anyhow!("which agent is to work?"))
             .hint("`plan-agent worker --agent command -- my-agent {prompt_file}`"));
     };
@@ -238,8 +241,9 @@ pub async fn worker(args: Worker, setup: &Setup) -> Result<Exit, Failure> {
 }
 
 impl AgentArgs {
-    /// Returns the agent that is meant, if one is.
-    fn parse(&self) -> Result<Option<Agent>, Failure> {
+    /// Returns the agent that is meant, if one is. Its program is looked for here and now: a path starts from the current
+    /// folder, not from the one that the agent will work in.
+    fn parse(&self, environment: &Environment) -> Result<Option<Agent>, Failure> {
         let Some(kind) = self.agent else {
             return Ok(None);
         };
@@ -247,7 +251,15 @@ impl AgentArgs {
             AgentKind::Shell => "shell",
             AgentKind::Command => "command",
         };
-        Agent::new(name, self.argv.clone())
+        let mut argv = self.argv.clone();
+        if let Some(program) = argv.first_mut() {
+            let path = find_program(program, environment).ok_or_else(|| {
+                Failure::usage(anyhow!("there is no program `{program}`"))
+                    .hint("give its path, or install it where the PATH leads")
+            })?;
+            *program = path;
+        }
+        Agent::new(name, argv)
             .map(|agent| {
                 Some(if self.allow_shell {
                     agent.allow_shell()
@@ -260,6 +272,15 @@ impl AgentArgs {
                     .hint("`--agent shell`, or `--agent command -- PROGRAM {prompt_file}`")
             })
     }
+}
+
+/// Returns where a program is: a name is looked for on the PATH and stays as it is.
+fn find_program(program: &str, environment: &Environment) -> Option<String> {
+    if !program.contains('/') {
+        return on_path(program, environment).map(|_| program.to_owned());
+    }
+    let path = std::path::absolute(program).ok()?;
+    path.is_file().then(|| path.to_str().map(str::to_owned))?
 }
 
 impl Setup {
@@ -598,7 +619,7 @@ impl Ready<'_> {
             Patience::Leave
         };
         let settings = prepared.settings(&plan, &site, patience).await?;
-        let foreground = Foreground::new(&site, &plan, how.json, asks, output).await?;
+        let foreground = Foreground::new(&site, &plan, how, asks, output).await?;
         let (stop, stopped) = watch::channel(false);
         let workers = start_workers(agent.as_ref(), &setup.config, &site.volumes, &stopped);
         let mut ending = stopped.clone();

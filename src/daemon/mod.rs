@@ -1,6 +1,6 @@
 //! The loop that carries a plan out. Level-triggered: it asks the plan what is due, starts what is missing, and takes in
 //! what comes back; a restart, a lost file event and an edit by somebody else all take the same path. What is done outside
-//! runs beside the loop and comes back as an [`Input`]; each input becomes one change of the plan, in which everything that
+//! runs beside the loop and comes back as an `Input`; each input becomes one change of the plan, in which everything that
 //! follows from it by itself is decided as well.
 
 mod arrival;
