@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -15,8 +16,10 @@ use super::site::Site;
 use super::{signals, view};
 use crate::clock::Clock;
 use crate::daemon::End;
-use crate::plan::{Choice, Event, Plan, PlanId, PlanStatus, Question, QuestionId, TaskId};
-use crate::store::{Change, Store};
+use crate::plan::{About, Choice, Event, Plan, PlanId, PlanStatus, Question, QuestionId, TaskId};
+use crate::store::{Change, Store, StoreError};
+use crate::volumes::Folder;
+use crate::wire::plan_file;
 use crate::wire::text::{one_line, printable, time_text};
 
 /// Changes that other processes make are looked for that often.
@@ -24,6 +27,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// The longest name of a task in a line of progress.
 const NAME: usize = 60;
+
+/// What a person may say besides the choices when a plan is reviewed.
+const EDIT: &str = "edit";
 
 /// Changes read at once.
 const PAGE: usize = 500;
@@ -40,6 +46,8 @@ pub struct Foreground {
     plan: PlanId,
     json: bool,
     asks: bool,
+    /// The command line that goes on with the plan.
+    resume: String,
     output: Output,
     seq: i64,
     names: BTreeMap<TaskId, String>,
@@ -47,7 +55,7 @@ pub struct Foreground {
     asked: Option<QuestionId>,
     /// Its prompt was wiped away.
     asked_again: bool,
-    lines: Option<mpsc::Receiver<String>>,
+    keyboard: Keyboard,
 }
 
 impl Foreground {
@@ -59,17 +67,27 @@ impl Foreground {
     pub async fn new(
         site: &Site,
         plan: &PlanId,
-        json: bool,
+        how: &CarryOut,
         asks: bool,
         mut output: Output,
     ) -> Result<Self, Failure> {
-        let (seq, names) = site
+        let json = how.json;
+        let (seq, names, settled) = site
             .store
-            .read(plan, |plan, seq| (seq, names(plan)))
+            .read(plan, |plan, seq| {
+                (seq, names(plan), plan.status().settled())
+            })
             .await?;
         let fresh = seq == 1;
-        if !fresh && !json {
+        if !fresh && !json && !settled {
             output.line(&format!("plan {plan} goes on"))?;
+        }
+        if how.agent.agent.is_none() && !json {
+            let commands = site.volumes.path(Folder::CommandsPending);
+            output.line(&format!(
+                "no --agent: commands wait in `{}`",
+                shown(&commands)
+            ))?;
         }
         Ok(Self {
             store: site.store.clone(),
@@ -77,12 +95,13 @@ impl Foreground {
             plan: plan.clone(),
             json,
             asks,
+            resume: format!("plan-agent resume {plan}{}", how.agent.again()),
             output,
             seq: if fresh { 0 } else { seq },
             names,
             asked: None,
             asked_again: false,
-            lines: None,
+            keyboard: Keyboard::new(),
         })
     }
 
@@ -105,7 +124,7 @@ impl Foreground {
                     stop.send_replace(true);
                 }
                 Ok(()) = moved.changed() => {}
-                Some(line) = read(&mut self.lines) => self.hear(&line).await?,
+                line = self.keyboard.line() => self.hear(&line).await?,
                 () = tokio::time::sleep(LOOK_AGAIN) => {}
             }
         };
@@ -114,22 +133,29 @@ impl Foreground {
         Ok((end, signal))
     }
 
+    /// Shows every change that there is, and then what is asked: a question never stands above the change that led to it.
     async fn show(&mut self) -> Result<(), Failure> {
         loop {
-            let page = self.store.since(&self.plan, self.seq, PAGE).await?;
-            let Some(last) = page.last() else {
-                break;
-            };
-            self.seq = last.seq;
-            self.wipe_prompt()?;
-            for change in &page {
-                self.show_change(change).await?;
+            while let page = self.store.since(&self.plan, self.seq, PAGE).await?
+                && let Some(last) = page.last()
+            {
+                self.seq = last.seq;
+                self.wipe_prompt()?;
+                for change in &page {
+                    self.show_change(change).await?;
+                }
+            }
+            if !self.asks {
+                return Ok(());
+            }
+            let (open, seq) = self
+                .store
+                .read(&self.plan, |plan, seq| (first_question(plan), seq))
+                .await?;
+            if seq <= self.seq {
+                return self.ask(open);
             }
         }
-        if self.asks {
-            self.ask().await?;
-        }
-        Ok(())
     }
 
     async fn show_change(&mut self, change: &Change) -> Result<(), Failure> {
@@ -184,11 +210,7 @@ impl Foreground {
     }
 
     /// Puts the oldest open question on the terminal, unless it stands there.
-    async fn ask(&mut self) -> Result<(), Failure> {
-        let open = self
-            .store
-            .read(&self.plan, |plan, _| first_question(plan))
-            .await?;
+    fn ask(&mut self, open: Option<(Question, String)>) -> Result<(), Failure> {
         let Some((question, subject)) = open else {
             self.asked = None;
             return Ok(());
@@ -208,19 +230,19 @@ impl Foreground {
             "\n{title}\n{}\n",
             indent(&printable(&question.reason))
         ))?;
-        self.prompt(&question)?;
-        if self.lines.is_none() {
-            self.lines = Some(listen());
-        }
-        Ok(())
+        self.prompt(&question)
     }
 
     fn prompt(&mut self, question: &Question) -> Result<(), Failure> {
-        let words: Vec<&str> = question
+        let mut words: Vec<&str> = question
             .choices
             .iter()
             .map(|choice| choice.as_str())
             .collect();
+        if question.about == About::Review {
+            words.insert(1, EDIT);
+        }
+        self.keyboard.want();
         self.output
             .text(&format!("  {} (a note may follow) > ", words.join(" · ")))
     }
@@ -242,6 +264,10 @@ impl Foreground {
         let Some(question) = question else {
             return Ok(());
         };
+        if word.eq_ignore_ascii_case(EDIT) && question.about == About::Review {
+            self.edit_plan().await?;
+            return self.prompt(&question);
+        }
         let Some(choice) = Choice::parse(word) else {
             return self.prompt(&question);
         };
@@ -254,7 +280,7 @@ impl Foreground {
             .await;
         match answered {
             Ok(()) => {}
-            Err(crate::store::StoreError::Refused(refusal)) => {
+            Err(StoreError::Refused(refusal)) => {
                 self.output.line(&format!("  {refusal}"))?;
                 if question.open() {
                     self.prompt(&question)?;
@@ -265,14 +291,56 @@ impl Foreground {
         Ok(())
     }
 
+    /// Lets the person edit the plan that is to be approved.
+    async fn edit_plan(&mut self) -> Result<(), Failure> {
+        let text = self
+            .store
+            .read(&self.plan, |plan, _| plan_file::render(plan))
+            .await?;
+        let edited = match edit(&text).await {
+            Ok(edited) => edited,
+            Err(error) => return self.output.line(&format!("  {error:#}")),
+        };
+        let file = match plan_file::parse("plan.md", &edited) {
+            Ok(file) => file,
+            Err(problems) => {
+                let lines: Vec<String> = problems
+                    .iter()
+                    .map(|problem| format!("  {problem}"))
+                    .collect();
+                return self
+                    .output
+                    .line(&format!("{}\n  the plan stays as it was", lines.join("\n")));
+            }
+        };
+        let changed = self
+            .store
+            .change(&self.plan, "terminal", "edited", move |draft| {
+                draft.describe(|head| {
+                    head.name = file.name;
+                    head.goal = file.goal;
+                    head.description = file.description;
+                    head.constraints = file.constraints;
+                });
+                draft.replace_tasks(file.tasks).map(drop)
+            })
+            .await;
+        match changed {
+            Ok(()) => Ok(()),
+            Err(StoreError::Refused(refusal)) => self.output.line(&format!("  {refusal}")),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Says how it ended and how it goes on.
     async fn close(&mut self, end: &End, signal: Option<Exit>) -> Result<(), Failure> {
-        let (status, summary, open) = self
+        let (status, workspace, summary, open) = self
             .store
             .read(&self.plan, |plan, _| {
                 let open: Vec<Question> = plan.open_questions().cloned().collect();
                 (
                     plan.status().clone(),
+                    plan.head().workspace.clone(),
                     plan.head().outcome.clone().unwrap_or_default(),
                     open,
                 )
@@ -286,7 +354,7 @@ impl Foreground {
                 "event": "finished", "status": status.as_str(), "exit": exit,
             }));
         }
-        let plan = self.plan.clone();
+        let (plan, resume) = (self.plan.clone(), self.resume.clone());
         match end {
             End::Settled(status) => {
                 let style = if *status == PlanStatus::Completed {
@@ -295,8 +363,16 @@ impl Foreground {
                     Style::Bad
                 };
                 let head = self.output.paint().text(style, status.as_str());
-                self.output
-                    .text(&format!("\nplan {plan}: {head}\n{}\n", printable(&summary)))?;
+                let workspace = shown(Path::new(&workspace));
+                self.output.text(&format!(
+                    "\nplan {plan}: {head}\n{}\nThe work is in `{workspace}`, and MISSION.md there tells about it.\n",
+                    printable(&summary)
+                ))?;
+            }
+            End::Waits if open.is_empty() => {
+                complain(&format!(
+                    "\nplan {plan} is paused\nHint: `plan-agent resume {plan}` goes on\n"
+                ));
             }
             End::Waits => {
                 self.output
@@ -315,15 +391,14 @@ impl Foreground {
                         words.join("|")
                     ))?;
                 }
-                complain(&format!("Hint: answer, then `plan-agent resume {plan}`\n"));
+                complain(&format!("Hint: answer, then `{resume}`\n"));
             }
             End::NoPlan => complain(&format!(
-                "error: there is no plan yet\nHint: the goal is kept; `plan-agent resume {plan}` asks the model again\n"
+                "error: there is no plan yet\nHint: the goal is kept; `{resume}` asks the model again\n"
             )),
             End::Interrupted => {
-                self.output.text(&format!(
-                    "\nstopped; `plan-agent resume {plan}` goes on where it was\n"
-                ))?;
+                self.output
+                    .text(&format!("\nstopped; `{resume}` goes on where it was\n"))?;
             }
         }
         Ok(())
@@ -358,6 +433,13 @@ fn is_followed(event: &Event, events: &[Event]) -> bool {
         .any(|other| matches!(other, Event::Judged { command: judged, .. } if judged == command))
 }
 
+/// Returns a path as seen from the folder that the person is in.
+fn shown(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let path = path.strip_prefix(here).unwrap_or(path);
+    printable(&path.display().to_string())
+}
+
 fn indent(text: &str) -> String {
     text.lines()
         .map(|line| format!("  {line}"))
@@ -365,25 +447,78 @@ fn indent(text: &str) -> String {
         .join("\n")
 }
 
-async fn read(lines: &mut Option<mpsc::Receiver<String>>) -> Option<String> {
-    match lines {
-        Some(lines) => lines.recv().await,
-        None => std::future::pending().await,
+/// The person's keyboard: a thread of its own reads a line whenever one is asked for. A read of a terminal cannot be called
+/// off, and must not hold up the end; one that is pending serves the next question.
+struct Keyboard {
+    wanted: mpsc::Sender<()>,
+    lines: mpsc::Receiver<String>,
+    /// A line was asked for and has not come.
+    pending: bool,
+}
+
+impl Keyboard {
+    fn new() -> Self {
+        let (wanted, mut asked) = mpsc::channel(1);
+        let (send, lines) = mpsc::channel(1);
+        std::thread::spawn(move || {
+            while asked.blocking_recv().is_some() {
+                let mut line = String::new();
+                let read = std::io::stdin().read_line(&mut line);
+                if !matches!(read, Ok(1..)) || send.blocking_send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Self {
+            wanted,
+            lines,
+            pending: false,
+        }
+    }
+
+    /// Waits for the line that was asked for; for ever if none was, or the terminal is gone.
+    async fn line(&mut self) -> String {
+        if self.pending
+            && let Some(line) = self.lines.recv().await
+        {
+            self.pending = false;
+            return line;
+        }
+        std::future::pending().await
+    }
+
+    fn want(&mut self) {
+        if !self.pending {
+            self.pending = self.wanted.try_send(()).is_ok();
+        }
     }
 }
 
-/// Reads lines on a thread of its own: a read of a terminal cannot be called off, and must not hold up the end.
-fn listen() -> mpsc::Receiver<String> {
-    let (send, receive) = mpsc::channel(1);
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lines() {
-            let Ok(line) = line else {
-                break;
-            };
-            if send.blocking_send(line).is_err() {
-                break;
-            }
-        }
-    });
-    receive
+/// Lets the person edit a text with the editor of their choice.
+async fn edit(text: &str) -> anyhow::Result<String> {
+    let file = tempfile::Builder::new()
+        .prefix("plan-")
+        .suffix(".md")
+        .tempfile()?;
+    std::fs::write(file.path(), text)?;
+    let editor = ["VISUAL", "EDITOR"]
+        .iter()
+        .find_map(|name| {
+            std::env::var(name)
+                .ok()
+                .filter(|value| !value.trim().is_empty())
+        })
+        .unwrap_or_else(|| "vi".to_owned());
+    let mut words = editor.split_whitespace();
+    let status = tokio::process::Command::new(words.next().unwrap_or("vi"))
+        .args(words)
+        .arg(file.path())
+        .status()
+        .await
+        .with_context(|| format!("failed to start the editor `{editor}`"))?;
+    anyhow::ensure!(
+        status.success(),
+        "the editor `{editor}` ended with {status}"
+    );
+    Ok(std::fs::read_to_string(file.path())?)
 }

@@ -6,7 +6,7 @@ use super::model::{Attempt, By, Decision, Time, Verdict};
 /// Characters of the report that a reason repeats.
 const SAID: usize = 160;
 
-/// Judges a reported attempt: accepted if it may be ([`acceptable`]) and reports full success; else once more.
+/// Judges a reported attempt: accepted if it may be (see `draft::acceptable`) and reports full success; else once more.
 pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
     let failing: Vec<_> = attempt
         .checks

@@ -279,7 +279,7 @@ mod tests {
         assert!(
             report
                 .results
-                .contains(&format!("{}\n1\n---\n", workspace.display()))
+                .contains(&format!("{}\n    1\n    ---\n", workspace.display()))
         );
         assert!(report.results.contains("id: task-1"));
         assert_eq!(report.session.unwrap().as_str(), "1");

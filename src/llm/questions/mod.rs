@@ -33,7 +33,7 @@ const SHORT_ANSWER: u32 = 4_000;
 pub struct PlannedPlan {
     pub name: String,
     pub description: String,
-    /// In the plan's order; dependencies are [`crate::plan::TaskRef::New`].
+    /// In the plan's order; dependencies are [`TaskRef::New`](crate::plan::TaskRef::New).
     pub tasks: Vec<NewTask>,
 }
 
