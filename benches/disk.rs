@@ -7,9 +7,16 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tempfile::TempDir;
+
+/// Longer than anything here takes; whoever waits that long has failed.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 30,
+    tv_nsec: 0,
+};
 
 /// Makes a folder on the disk that the program was built on.
 pub fn folder() -> TempDir {
@@ -32,6 +39,9 @@ impl Arrivals {
 
     /// Blocks until the next file is there and returns its name.
     pub fn next(&mut self) -> String {
+        let mut watched = [PollFd::new(&self.inotify, PollFlags::IN)];
+        let woken = poll(&mut watched, Some(&PATIENCE)).unwrap();
+        assert_eq!(woken, 1, "waited in vain for a file");
         let mut reader = inotify::Reader::new(&self.inotify, &mut self.buffer);
         let event = reader.next().unwrap();
         event.file_name().unwrap().to_str().unwrap().to_owned()

@@ -24,8 +24,8 @@ pub fn run() {
     let mut rows = vec![row!["", "p50", "p99", "p50 / floor"]];
     let report = sample::report();
     let (mut floor, mut small, mut large) = (Vec::new(), Vec::new(), Vec::new());
-    let mut ten = Daemon::start(STEPS * TURNS + 2);
-    let mut many = Daemon::start(5_000);
+    let mut ten = Daemon::start(STEPS * TURNS + 1);
+    let mut many = Daemon::start(4_000);
     for _ in 0..TURNS {
         floor.extend(disk::step_floor(STEPS, &report));
         small.extend((0..STEPS).map(|_| ten.step(&report)));
@@ -39,8 +39,8 @@ pub fn run() {
         "1.00"
     ]);
     for (name, times) in [
-        ("a plan of 252 tasks", small),
-        ("a plan of 5,000 tasks", large),
+        ("a plan of 250 tasks", small),
+        ("a plan of 4,000 tasks", large),
     ] {
         let times = Times::new(times);
         let ratio = against(ratio(times.p50(), floor.p50()), 2.0);

@@ -75,9 +75,16 @@ impl Given {
 
     async fn try_open(&self) -> Result<Store, StoreError> {
         match &self.kind {
-            Kinds::File => Store::open(&self.file(), now).await,
             Kinds::Memory => Store::in_memory(now).await,
-            Kinds::Postgres(url, _) => Store::open_url(url, now).await,
+            Kinds::File | Kinds::Postgres(..) => open_at(&self.place()).await,
+        }
+    }
+
+    /// The file or the URL under which another process finds the store.
+    fn place(&self) -> String {
+        match &self.kind {
+            Kinds::Postgres(url, _) => url.clone(),
+            _ => self.file().display().to_string(),
         }
     }
 
@@ -119,6 +126,14 @@ impl Given {
         if let (Kinds::Postgres(_, schema), Some(server)) = (&self.kind, server()) {
             run_sql(&server, &format!("DROP SCHEMA {schema} CASCADE")).await;
         }
+    }
+}
+
+async fn open_at(place: &str) -> Result<Store, StoreError> {
+    if place.starts_with("postgres") {
+        Store::open_url(place, now).await
+    } else {
+        Store::open(Path::new(place), now).await
     }
 }
 
@@ -449,6 +464,30 @@ async fn whoever_watches_is_told_of_a_change() {
 }
 
 #[tokio::test]
+async fn many_may_open_a_new_store_at_once() {
+    on_every_store(async |given| {
+        if !given.shared() {
+            return;
+        }
+        let place = given.place();
+        let open = |_| {
+            let place = place.clone();
+            tokio::spawn(async move { open_at(&place).await })
+        };
+        let opening: Vec<_> = (0..8).map(open).collect();
+        let mut stores = Vec::new();
+        for store in opening {
+            stores.push(store.await.unwrap().unwrap());
+        }
+        make(&stores[0], "aaaaaaaa").await;
+        for store in &stores {
+            assert_eq!(state(store).await.0, 1, "{:?}", given.kind);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn two_stores_on_one_plan_see_each_other_at_once() {
     on_every_store(async |given| {
         if !given.shared() {
@@ -476,10 +515,7 @@ async fn four_processes_write_one_plan_and_nothing_is_lost() {
         }
         let store = given.open().await;
         make(&store, "aaaaaaaa").await;
-        let place = match &given.kind {
-            Kinds::Postgres(url, _) => url.clone(),
-            _ => given.file().display().to_string(),
-        };
+        let place = given.place();
         let start = |name: &&str| {
             Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "--ignored", "store::one_of_several_writers"])
@@ -516,12 +552,7 @@ async fn four_processes_write_one_plan_and_nothing_is_lost() {
 #[ignore = "a process of its own, started by the test of four processes"]
 async fn one_of_several_writers() {
     let [place, name] = WRITER.map(|name| std::env::var(name).unwrap());
-    let store = if place.starts_with("postgres") {
-        Store::open_url(&place, now).await
-    } else {
-        Store::open(Path::new(&place), now).await
-    };
-    let store = store.unwrap();
+    let store = open_at(&place).await.unwrap();
     for number in 0..EACH {
         let before = store
             .read(&plan(), |plan, _| plan.counts().total())

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
-use super::sql::{Connected, LogRecord, OpenError, RowRecord, decode_delta, encode_delta};
+use super::sql::{Connected, LogRecord, OpenError, RowRecord, Script, decode_delta, encode_delta};
 use super::{Change, Listed, StoreError};
 use crate::plan::{CommandId, Draft, Head, Plan, PlanId, Refusal, Row, RowKey, Time};
 
@@ -71,6 +71,13 @@ pub(super) struct Owner {
     now: Box<dyn Fn() -> Time + Send>,
     plans: HashMap<PlanId, Cached>,
     announce: watch::Sender<u64>,
+}
+
+/// The plans that nobody else can change until the transaction ends.
+struct Locked {
+    /// The plan that the transaction began with, with its seq, until it is brought up to date.
+    first: Option<(PlanId, Option<i64>)>,
+    plans: HashSet<PlanId>,
 }
 
 /// What a batch of changes is going to write.
@@ -143,15 +150,23 @@ impl Owner {
 
     /// Runs the closures and commits what they did with one flush.
     async fn commit(&mut self, jobs: Vec<ChangeJob>) {
-        if let Err(error) = self.begin().await {
-            for job in jobs {
-                drop(job.done.send(Err(StoreError::Database(error.to_string()))));
-            }
+        let Some(first) = jobs.first().map(|job| job.plan.clone()) else {
             return;
-        }
+        };
+        let mut locked = match self.begin(&first).await {
+            Ok(seq) => Locked {
+                first: Some((first, seq)),
+                plans: HashSet::new(),
+            },
+            Err(error) => {
+                for job in jobs {
+                    drop(job.done.send(Err(StoreError::Database(error.to_string()))));
+                }
+                return;
+            }
+        };
         let mut writes = Writes::default();
         let mut waiting = Vec::new();
-        let mut locked = HashSet::new();
         for job in jobs {
             let done = match self.run_change(job, &mut writes, &mut locked).await {
                 (done, Ok(())) => done,
@@ -169,7 +184,10 @@ impl Owner {
         };
         match result {
             Ok(()) => {
-                self.announce.send_modify(|count| *count += 1);
+                // Whoever looks again at every change and changes nothing must not wake itself.
+                if !writes.log.is_empty() {
+                    self.announce.send_modify(|count| *count += 1);
+                }
                 for done in waiting {
                     drop(done.send(Ok(())));
                 }
@@ -185,16 +203,21 @@ impl Owner {
         }
     }
 
-    async fn begin(&mut self) -> Result<(), sqlx::Error> {
+    /// Begins a transaction and returns the seq of the first plan that it is about.
+    async fn begin(&mut self, plan: &PlanId) -> Result<Option<i64>, sqlx::Error> {
         if let Some(connected) = &mut self.connected {
-            match connected.begin().await {
-                Ok(()) => return Ok(()),
+            match connected.begin_on(plan).await {
                 // A server that was restarted: once more on a new connection.
                 Err(sqlx::Error::Io(_)) => self.connected = None,
-                Err(error) => return Err(error),
+                Err(error) => {
+                    // It may have begun all the same.
+                    connected.roll_back().await;
+                    return Err(error);
+                }
+                begun => return begun,
             }
         }
-        self.connection().await?.begin().await
+        self.connection().await?.begin_on(plan).await
     }
 
     async fn connection(&mut self) -> Result<&mut Connected, sqlx::Error> {
@@ -221,7 +244,7 @@ impl Owner {
         &mut self,
         job: ChangeJob,
         writes: &mut Writes,
-        locked: &mut HashSet<PlanId>,
+        locked: &mut Locked,
     ) -> (Answer<()>, Result<(), StoreError>) {
         let ChangeJob {
             plan: id,
@@ -235,7 +258,7 @@ impl Owner {
         let new = head.is_some();
         let ready = match head {
             Some(head) => self.make(*head, now, locked).await,
-            None if locked.contains(&id) => Ok(()),
+            None if locked.plans.contains(&id) => Ok(()),
             None => self.lock(&id, locked).await,
         };
         if let Err(error) = ready {
@@ -250,7 +273,11 @@ impl Owner {
             let unmade = if new { self.unmake(&id).await } else { Ok(()) };
             return (done, unmade.and(Err(refusal.into())));
         }
-        let delta = draft.finish();
+        let mut delta = draft.finish();
+        if new && !delta.rows.iter().any(|row| matches!(row, Row::Head(_))) {
+            let head = cached.plan.head().clone();
+            delta.rows.insert(0, Row::Head(Box::new(head)));
+        }
         if delta.rows.is_empty() {
             return (done, Ok(()));
         }
@@ -266,12 +293,7 @@ impl Owner {
         )
     }
 
-    async fn make(
-        &mut self,
-        head: Head,
-        now: Time,
-        locked: &mut HashSet<PlanId>,
-    ) -> Result<(), StoreError> {
+    async fn make(&mut self, head: Head, now: Time, locked: &mut Locked) -> Result<(), StoreError> {
         let id = head.id.clone();
         let free = self.connection().await?.add_plan(&id, now.0).await?;
         if !free {
@@ -284,7 +306,7 @@ impl Owner {
                 seq: 0,
             },
         );
-        locked.insert(id);
+        locked.plans.insert(id);
         Ok(())
     }
 
@@ -293,10 +315,13 @@ impl Owner {
         Ok(self.connection().await?.take_plan(id).await?)
     }
 
-    async fn lock(&mut self, id: &PlanId, locked: &mut HashSet<PlanId>) -> Result<(), StoreError> {
-        let seq = self.connection().await?.lock_plan(id).await?;
+    async fn lock(&mut self, id: &PlanId, locked: &mut Locked) -> Result<(), StoreError> {
+        let seq = match locked.first.take_if(|(first, _)| first == id) {
+            Some((_, seq)) => seq,
+            None => self.connection().await?.lock_plan(id).await?,
+        };
         self.bring_up_to(id, seq).await?;
-        locked.insert(id.clone());
+        locked.plans.insert(id.clone());
         Ok(())
     }
 
@@ -353,17 +378,14 @@ impl Owner {
 
     async fn write(&mut self, writes: &Writes) -> Result<(), sqlx::Error> {
         let connected = self.connection().await?;
-        let written = writes.send(connected).await;
-        if let Err(error) = written {
-            connected.roll_back().await;
-            return Err(error);
-        }
-        let Err(error) = connected.commit().await else {
+        let Err(error) = connected.commit(writes.script()).await else {
             return Ok(());
         };
         connected.roll_back().await;
         // A connection that broke at COMMIT leaves open whether it took effect: the log knows.
-        self.connected = None;
+        if connected.remote() {
+            self.connected = None;
+        }
         let Some(last) = writes.log.last() else {
             return Err(error);
         };
@@ -407,12 +429,16 @@ impl Owner {
 
     async fn list(&mut self) -> Result<Vec<Listed>, StoreError> {
         let heads = self.connection().await?.heads().await?;
-        let read = |(seq, body): (i64, String)| match serde_json::from_str(&body) {
-            Ok(Row::Head(head)) => Ok(Listed { seq, head: *head }),
-            Ok(_) => Err(StoreError::Database("a head is another row".to_owned())),
-            Err(error) => Err(StoreError::Database(format!(
-                "a head cannot be read: {error}"
-            ))),
+        let read = |(id, seq, body): (String, i64, String)| {
+            let damaged = |reason: String| StoreError::Damaged {
+                plan: PlanId::new(id),
+                reason,
+            };
+            match serde_json::from_str(&body) {
+                Ok(Row::Head(head)) => Ok(Listed { seq, head: *head }),
+                Ok(_) => Err(damaged("its head is another row".to_owned())),
+                Err(error) => Err(damaged(error.to_string())),
+            }
         };
         heads.into_iter().map(read).collect()
     }
@@ -447,13 +473,14 @@ impl Writes {
         Ok(())
     }
 
-    async fn send(&self, connected: &mut Connected) -> Result<(), sqlx::Error> {
+    fn script(&self) -> Script<'_> {
+        let mut script = Script::default();
         for (plan, seq) in &self.seqs {
-            connected.set_seq(plan, *seq).await?;
+            script.set_seq(plan, *seq);
         }
-        let rows: Vec<RowRecord> = self.rows.values().cloned().collect();
-        connected.write_rows(&rows).await?;
-        connected.write_log(&self.log).await
+        script.write_rows(&self.rows.values().collect::<Vec<_>>());
+        script.write_log(&self.log);
+        script
     }
 }
 

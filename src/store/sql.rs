@@ -23,8 +23,19 @@ const MIGRATIONS: [&[&str]; FORMAT as usize] = [&[
      author TEXT NOT NULL, why TEXT NOT NULL, delta TEXT NOT NULL, PRIMARY KEY (plan, seq))",
 ]];
 
+/// SQLite takes its one write lock at once, so that no transaction fails half-way because another was faster.
+const BEGIN: &str = "BEGIN IMMEDIATE";
+const SEQ: &str = "SELECT seq FROM plans WHERE id = $1";
+const BEGIN_AND_SEQ: &str = "BEGIN IMMEDIATE; SELECT seq FROM plans WHERE id = $1";
+
 /// Rows in one statement at most. The statement cache holds every count up to it.
 const ROWS_A_STATEMENT: usize = 16;
+
+/// What SQLite and PostgreSQL say when there is no such table; SQLite has no code of its own for it.
+const NO_TABLE: [&str; 2] = ["1", "42P01"];
+
+/// What SQLite says when another connection holds the lock.
+const BUSY: &str = "5";
 
 type Result<T> = std::result::Result<T, sqlx::Error>;
 
@@ -77,6 +88,75 @@ pub(super) fn file_url(path: &Path) -> String {
     format!("sqlite://{path}?mode=rwc")
 }
 
+/// Statements that belong together, with a `?` in the place of each value.
+#[derive(Default)]
+pub(super) struct Script<'a> {
+    statements: Vec<String>,
+    values: Vec<Value<'a>>,
+}
+
+#[derive(Clone, Copy)]
+enum Value<'a> {
+    Text(&'a str),
+    Number(i64),
+}
+
+impl<'a> Script<'a> {
+    fn add(&mut self, statement: String, values: impl IntoIterator<Item = Value<'a>>) {
+        self.statements.push(statement);
+        self.values.extend(values);
+    }
+
+    pub(super) fn set_seq(&mut self, plan: &'a PlanId, seq: i64) {
+        self.add(
+            "UPDATE plans SET seq = ? WHERE id = ?".to_owned(),
+            [Value::Number(seq), Value::Text(plan.as_str())],
+        );
+    }
+
+    /// Writes rows in place of those with the same key. No key may occur twice.
+    pub(super) fn write_rows(&mut self, rows: &[&'a RowRecord]) {
+        for rows in rows.chunks(ROWS_A_STATEMENT) {
+            let text = format!(
+                "INSERT INTO plan_rows (plan, kind, id, seq, body) VALUES {} ON CONFLICT (plan, kind, id) \
+                 DO UPDATE SET seq = excluded.seq, body = excluded.body",
+                places(rows.len(), 5)
+            );
+            let values = rows.iter().flat_map(|(plan, kind, id, seq, body)| {
+                [
+                    Value::Text(plan),
+                    Value::Text(kind),
+                    Value::Text(id),
+                    Value::Number(*seq),
+                    Value::Text(body),
+                ]
+            });
+            self.add(text, values);
+        }
+    }
+
+    pub(super) fn write_log(&mut self, entries: &'a [LogRecord]) {
+        for entries in entries.chunks(ROWS_A_STATEMENT) {
+            let text = format!(
+                "INSERT INTO log (plan, seq, change_id, at, author, why, delta) VALUES {}",
+                places(entries.len(), 7)
+            );
+            let values = entries.iter().flat_map(|entry| {
+                [
+                    Value::Text(&entry.plan),
+                    Value::Number(entry.seq),
+                    Value::Text(&entry.change_id),
+                    Value::Number(entry.at),
+                    Value::Text(&entry.author),
+                    Value::Text(&entry.why),
+                    Value::Text(&entry.delta),
+                ]
+            });
+            self.add(text, values);
+        }
+    }
+}
+
 impl Connected {
     /// Connects, sets the connection up and brings the tables to this program's format.
     pub(super) async fn open(url: &str) -> std::result::Result<Self, OpenError> {
@@ -90,37 +170,44 @@ impl Connected {
         let options = AnyConnectOptions::from_str(url)?.disable_statement_logging();
         let connection = AnyConnection::connect_with(&options).await?;
         let mut connected = Self { connection, kind };
+        // What a newer version wrote is not even switched to another journal.
+        let known = connected.known_format().await?;
         if kind == Kind::Sqlite {
-            // The switch to WAL takes a lock that `busy_timeout` does not wait for: another process may do the same now.
-            let mut tries = 0;
-            while let Err(error) = connected.run("PRAGMA journal_mode=WAL").await {
-                tries += 1;
-                if tries > 50 {
-                    return Err(error.into());
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-            for pragma in ["PRAGMA synchronous=FULL", "PRAGMA busy_timeout=10000"] {
-                connected.run(pragma).await?;
+            connected.set_up_sqlite().await?;
+        }
+        if known < FORMAT
+            && let Err(error) = connected.migrate().await
+        {
+            // Another process that did the same was faster, or it cannot be done.
+            connected.roll_back().await;
+            if connected.known_format().await? < FORMAT {
+                return Err(error.into());
             }
         }
-        connected.migrate().await?;
         Ok(connected)
     }
 
-    async fn migrate(&mut self) -> std::result::Result<(), OpenError> {
-        let known = self.format().await.unwrap_or(0);
-        if known == FORMAT {
-            return Ok(());
+    async fn set_up_sqlite(&mut self) -> Result<()> {
+        // The switch to WAL takes a lock that `busy_timeout` does not wait for: another process may do the same now.
+        let mut tries = 0;
+        while let Err(error) = self.run("PRAGMA journal_mode=WAL").await {
+            tries += 1;
+            if tries > 50 || code(&error) != BUSY {
+                return Err(error);
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
+        for pragma in ["PRAGMA synchronous=FULL", "PRAGMA busy_timeout=10000"] {
+            self.run(pragma).await?;
+        }
+        Ok(())
+    }
+
+    async fn migrate(&mut self) -> Result<()> {
         self.begin().await?;
         self.run("CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL)")
             .await?;
         let known = self.format().await?;
-        if known > FORMAT {
-            self.roll_back().await;
-            return Err(OpenError::Newer(known));
-        }
         for statements in MIGRATIONS.iter().skip(usize::try_from(known).unwrap_or(0)) {
             for statement in *statements {
                 self.run(statement).await?;
@@ -130,8 +217,19 @@ impl Connected {
             .bind(FORMAT)
             .execute(&mut self.connection)
             .await?;
-        self.commit().await?;
-        Ok(())
+        self.run("COMMIT").await
+    }
+
+    /// Returns the format of the tables, 0 if there are none; fails if a newer version wrote them.
+    async fn known_format(&mut self) -> std::result::Result<i64, OpenError> {
+        let known = match self.format().await {
+            Err(error) if NO_TABLE.contains(&code(&error).as_str()) => 0,
+            known => known?,
+        };
+        if known > FORMAT {
+            return Err(OpenError::Newer(known));
+        }
+        Ok(known)
     }
 
     async fn format(&mut self) -> Result<i64> {
@@ -148,16 +246,74 @@ impl Connected {
             .map(drop)
     }
 
-    pub(super) async fn begin(&mut self) -> Result<()> {
+    async fn begin(&mut self) -> Result<()> {
         self.run(match self.kind {
-            Kind::Sqlite => "BEGIN IMMEDIATE",
+            Kind::Sqlite => BEGIN,
             Kind::Postgres => "BEGIN",
         })
         .await
     }
 
-    pub(super) async fn commit(&mut self) -> Result<()> {
-        self.run("COMMIT").await
+    /// Begins a transaction and returns a plan's seq, as [`Connected::lock_plan`] does.
+    pub(super) async fn begin_on(&mut self, plan: &PlanId) -> Result<Option<i64>> {
+        match self.kind {
+            Kind::Sqlite => {
+                // `fetch_optional` would only look at what the first of the two statements returns.
+                let rows = sqlx::query(BEGIN_AND_SEQ)
+                    .bind(plan.as_str())
+                    .fetch_all(&mut self.connection)
+                    .await?;
+                rows.first().map(|row| row.try_get(0)).transpose()
+            }
+            Kind::Postgres => {
+                self.begin().await?;
+                self.lock_plan(plan).await
+            }
+        }
+    }
+
+    /// Writes and ends the transaction. After an error it may still be open, and nobody knows whether it took effect:
+    /// [`Connected::has_change`] tells.
+    pub(super) async fn commit(&mut self, mut writes: Script<'_>) -> Result<()> {
+        writes.add("COMMIT".to_owned(), []);
+        self.send(&writes).await
+    }
+
+    /// Sends statements: to the embedded database, which runs on a thread of its own, all at once, because each way there
+    /// and back costs more than most statements.
+    async fn send(&mut self, script: &Script<'_>) -> Result<()> {
+        match self.kind {
+            Kind::Sqlite => {
+                let text = script.statements.join("; ");
+                self.send_one(text, &script.values).await
+            }
+            Kind::Postgres => {
+                let mut values = script.values.as_slice();
+                for statement in &script.statements {
+                    let (text, count) = numbered(statement);
+                    let (own, rest) = values.split_at(count);
+                    self.send_one(text, own).await?;
+                    values = rest;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn send_one(&mut self, text: String, values: &[Value<'_>]) -> Result<()> {
+        let mut query = sqlx::query(AssertSqlSafe(text));
+        for value in values {
+            query = match value {
+                Value::Text(text) => query.bind(*text),
+                Value::Number(number) => query.bind(*number),
+            };
+        }
+        query.execute(&mut self.connection).await.map(drop)
+    }
+
+    /// Tells whether the database is a server, to which a connection can break.
+    pub(super) fn remote(&self) -> bool {
+        self.kind == Kind::Postgres
     }
 
     /// Ends the transaction without effect. A failure is of no use to anybody: the database does the same by itself when the
@@ -184,20 +340,11 @@ impl Connected {
     }
 
     pub(super) async fn seq(&mut self, plan: &PlanId) -> Result<Option<i64>> {
-        let row = sqlx::query("SELECT seq FROM plans WHERE id = $1")
+        let row = sqlx::query(SEQ)
             .bind(plan.as_str())
             .fetch_optional(&mut self.connection)
             .await?;
         row.map(|row| row.try_get(0)).transpose()
-    }
-
-    pub(super) async fn set_seq(&mut self, plan: &PlanId, seq: i64) -> Result<()> {
-        sqlx::query("UPDATE plans SET seq = $2 WHERE id = $1")
-            .bind(plan.as_str())
-            .bind(seq)
-            .execute(&mut self.connection)
-            .await
-            .map(drop)
     }
 
     /// Makes room for a plan; `false` if the id is taken.
@@ -219,16 +366,16 @@ impl Connected {
             .map(drop)
     }
 
-    /// Returns the heads of all plans with their seqs, newest plan first.
-    pub(super) async fn heads(&mut self) -> Result<Vec<(i64, String)>> {
+    /// Returns the ids of all plans with their seqs and heads, newest plan first.
+    pub(super) async fn heads(&mut self) -> Result<Vec<(String, i64, String)>> {
         let rows = sqlx::query(
-            "SELECT plans.seq, plan_rows.body FROM plans JOIN plan_rows ON plan_rows.plan = plans.id \
+            "SELECT plans.id, plans.seq, plan_rows.body FROM plans JOIN plan_rows ON plan_rows.plan = plans.id \
              WHERE plan_rows.kind = 'head' ORDER BY plans.created_at DESC, plans.id DESC",
         )
         .fetch_all(&mut self.connection)
         .await?;
         rows.iter()
-            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)))
             .collect()
     }
 
@@ -253,50 +400,6 @@ impl Connected {
             .fetch_all(&mut self.connection)
             .await?;
         rows.iter().map(|row| row.try_get(0)).collect()
-    }
-
-    /// Writes rows in place of those with the same key. No key may occur twice.
-    pub(super) async fn write_rows(&mut self, rows: &[RowRecord]) -> Result<()> {
-        for rows in rows.chunks(ROWS_A_STATEMENT) {
-            let sql = format!(
-                "INSERT INTO plan_rows (plan, kind, id, seq, body) VALUES {} ON CONFLICT (plan, kind, id) \
-                 DO UPDATE SET seq = excluded.seq, body = excluded.body",
-                placeholders(rows.len(), 5)
-            );
-            let mut query = sqlx::query(AssertSqlSafe(sql));
-            for (plan, kind, id, seq, body) in rows {
-                query = query
-                    .bind(plan.as_str())
-                    .bind(*kind)
-                    .bind(id.as_str())
-                    .bind(*seq)
-                    .bind(body.as_str());
-            }
-            query.execute(&mut self.connection).await?;
-        }
-        Ok(())
-    }
-
-    pub(super) async fn write_log(&mut self, entries: &[LogRecord]) -> Result<()> {
-        for entries in entries.chunks(ROWS_A_STATEMENT) {
-            let sql = format!(
-                "INSERT INTO log (plan, seq, change_id, at, author, why, delta) VALUES {}",
-                placeholders(entries.len(), 7)
-            );
-            let mut query = sqlx::query(AssertSqlSafe(sql));
-            for entry in entries {
-                query = query
-                    .bind(entry.plan.as_str())
-                    .bind(entry.seq)
-                    .bind(entry.change_id.as_str())
-                    .bind(entry.at)
-                    .bind(entry.author.as_str())
-                    .bind(entry.why.as_str())
-                    .bind(entry.delta.as_str());
-            }
-            query.execute(&mut self.connection).await?;
-        }
-        Ok(())
     }
 
     /// Returns the log of a plan after a seq, at most `limit` entries.
@@ -367,12 +470,31 @@ pub(super) fn decode_delta(text: &str) -> std::result::Result<Delta, serde_json:
     })
 }
 
-fn placeholders(rows: usize, columns: usize) -> String {
-    let row = |row: usize| {
-        let names: Vec<String> = (1..=columns)
-            .map(|column| format!("${}", row * columns + column))
-            .collect();
-        format!("({})", names.join(", "))
-    };
-    (0..rows).map(row).collect::<Vec<_>>().join(", ")
+/// Returns the database's own code of an error; empty if it is not the database's.
+fn code(error: &sqlx::Error) -> String {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.map(std::borrow::Cow::into_owned).unwrap_or_default()
+}
+
+/// Returns a statement with its values numbered, and how many there are.
+fn numbered(statement: &str) -> (String, usize) {
+    let mut text = String::new();
+    let mut count = 0;
+    for part in statement.split_inclusive('?') {
+        match part.strip_suffix('?') {
+            Some(part) => {
+                count += 1;
+                text.push_str(part);
+                text.push('$');
+                text.push_str(&count.to_string());
+            }
+            None => text.push_str(part),
+        }
+    }
+    (text, count)
+}
+
+fn places(rows: usize, columns: usize) -> String {
+    let row = format!("({})", vec!["?"; columns].join(", "));
+    vec![row; rows].join(", ")
 }
