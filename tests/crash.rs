@@ -7,10 +7,12 @@ mod ledger;
 mod scene;
 mod stage;
 mod trace;
+mod worker;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::ExitStatus;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use ledger::{Ledger, Watch};
@@ -18,8 +20,16 @@ use scene::Scene;
 use stage::{Chance, Life, Stage};
 use trace::{Fault, GROUPS};
 
+use crate::common::env::{DEADLINE, Running, TestEnv, wait_until};
+
 /// Kills at the least; the agent holds its reports back until there were enough.
 const KILLS: usize = 100;
+
+/// Requests to end at the least.
+const ENDS: usize = 30;
+
+/// Pairs of daemons that start at once, twice in each folder.
+const RACES: usize = 10;
 
 /// What the driver of the kills waits for.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +94,84 @@ fn a_hundred_kills_cost_nothing() {
     watch.audit(&stage);
     assert_eq!(stage.agent.record().while_dead, scene::WHILE_DEAD);
     assert_same(&calm, &stage);
+}
+
+#[test]
+fn whoever_is_asked_to_end_does_so_and_is_resumed() {
+    let calm = calm(&scene::short());
+    let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
+    let stage = Stage::new(&scene::short(), agent::Pace::Kills(ENDS));
+    let mut watch = Watch::default();
+    let mut orderly = 0;
+    let mut settled = false;
+    while !settled {
+        let mut life = stage.begin(&stage.next_words());
+        pass(moment(&mut chance), &stage, &mut life);
+        let status = life.term();
+        match (status.code(), status.signal()) {
+            (Some(143), _) => {
+                orderly += 1;
+                let note = stage.env.path("volumes/daemon.json");
+                assert!(!note.exists(), "{}", stage.said());
+            }
+            // It came before anything was begun that could be ended in order; a shell calls that 143 as well.
+            (None, Some(15)) => {}
+            // It came after the plan was completed.
+            (Some(0), _) => {}
+            _ => panic!("{status}\n{}", stage.said()),
+        }
+        stage.agent.dead();
+        settled = watch.look(&stage);
+    }
+    assert!(orderly > 0);
+    let status = stage.begin(&stage.next_words()).end();
+    assert!(status.success(), "{status}\n{}", stage.said());
+    watch.look(&stage);
+    watch.audit(&stage);
+    assert_same(&calm, &stage);
+}
+
+#[test]
+fn of_two_that_start_at_once_one_runs() {
+    let race = |env: &TestEnv, words: &[&str]| {
+        let runners = [(); 2].map(|()| {
+            let child = env
+                .command(words)
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            Running { child }
+        });
+        let [mut first, mut second] = runners;
+        wait_until("one gives up", DEADLINE, || {
+            [&mut first, &mut second]
+                .iter_mut()
+                .any(|one| one.child.try_wait().unwrap().is_some())
+        });
+        let (loser, mut winner) = match first.child.try_wait().unwrap() {
+            Some(_) => (&mut first, second),
+            None => (&mut second, first),
+        };
+        let said = std::io::read_to_string(loser.child.stderr.take().unwrap()).unwrap();
+        assert_eq!(loser.wait().code(), Some(5), "{said}");
+        assert!(said.contains("another daemon holds the folder"), "{said}");
+        wait_until("the winner has handed out its first task", DEADLINE, || {
+            let ended = winner.child.try_wait().unwrap();
+            assert_eq!(ended, None, "the winner ended as well");
+            fs::read_dir(env.path("volumes/commands/pending")).is_ok_and(|files| files.count() == 1)
+        });
+        winner.child.kill().unwrap();
+        winner.wait();
+    };
+    for _ in 0..RACES {
+        let env = TestEnv::new();
+        env.write("config.toml", "[llm]\nprovider = \"none\"\n");
+        env.write("plan.md", &scene::short().plan);
+        race(&env, &["run", "--plan", "plan.md"]);
+        race(&env, &["resume"]);
+        assert_eq!(Ledger::of(&env).unwrap().plan.attempts().count(), 1);
+    }
 }
 
 #[test]
@@ -232,7 +320,7 @@ fn left(stage: &Stage) -> Left {
         *status.pointer_mut(volatile).unwrap() = serde_json::Value::Null;
     }
     Left {
-        plan: Ledger::of(stage).unwrap().outline(),
+        plan: Ledger::of(&stage.env).unwrap().outline(),
         status: format!("{status:#}"),
         mission: stage
             .env

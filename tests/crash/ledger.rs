@@ -8,7 +8,7 @@ use plan_agent::plan::{AskId, Event, Kind, Plan, Row, Subject, TaskId, TaskStatu
 use plan_agent::store::{Change, Store};
 
 use super::stage::Stage;
-use crate::common::env::{DEADLINE, wait_until};
+use crate::common::env::{DEADLINE, TestEnv, wait_until};
 
 /// The only plan of a folder, with everything that happened to it.
 pub struct Ledger {
@@ -18,10 +18,10 @@ pub struct Ledger {
 
 impl Ledger {
     /// Reads a copy of the store, so that the next daemon finds it as the last one left it; `None` before there is a plan.
-    pub fn of(stage: &Stage) -> Option<Self> {
+    pub fn of(env: &TestEnv) -> Option<Self> {
         let copy = tempfile::tempdir().unwrap();
         for name in ["plan-agent.db", "plan-agent.db-wal"] {
-            let path = stage.env.path("volumes").join(name);
+            let path = env.path("volumes").join(name);
             if path.exists() {
                 fs::copy(path, copy.path().join(name)).unwrap();
             }
@@ -147,7 +147,7 @@ impl Watch {
     pub fn look(&mut self, stage: &Stage) -> bool {
         let record = stage.agent.record();
         assert_eq!(record.faults, [""; 0]);
-        let Some(ledger) = Ledger::of(stage) else {
+        let Some(ledger) = Ledger::of(&stage.env) else {
             assert!(
                 record.seen.is_empty(),
                 "commands without a plan: {:?}",
@@ -278,7 +278,7 @@ impl Watch {
 
     /// Checks what holds in the end: nothing is left over, nothing is lost.
     pub fn audit(&self, stage: &Stage) {
-        let ledger = Ledger::of(stage).unwrap();
+        let ledger = Ledger::of(&stage.env).unwrap();
         assert!(ledger.plan.status().settled());
         wait_until("the agent takes the last commands", DEADLINE, || {
             files(stage, "commands/pending").is_empty()

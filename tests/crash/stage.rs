@@ -7,6 +7,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::agent::{Agent, Bell, News, Pace};
 use super::ledger::Ledger;
 use super::scene::Scene;
@@ -58,7 +60,7 @@ impl Stage {
 
     /// Returns the command line that a person would type next.
     pub fn next_words(&self) -> Vec<&'static str> {
-        match Ledger::of(self) {
+        match Ledger::of(&self.env) {
             Some(_) => vec!["resume"],
             None => vec!["run", "--plan", "plan.md"],
         }
@@ -114,6 +116,14 @@ impl Life {
         self.running.child.kill().unwrap();
         let status = self.running.wait();
         (status.signal() != Some(9)).then_some(status)
+    }
+
+    /// Asks it to end, and returns how it did.
+    pub fn term(mut self) -> ExitStatus {
+        let pid = Pid::from_child(&self.running.child);
+        // Not waited for yet, so the pid is its own even if it has ended.
+        kill_process(pid, Signal::TERM).unwrap();
+        self.running.wait()
     }
 
     /// Waits until it ends by itself.

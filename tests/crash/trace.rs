@@ -43,7 +43,7 @@ impl Stage {
         let daemon = self.env.command(words);
         let mut traced = Command::new("strace");
         traced
-            .args(["-f", "-qq", "-o", "calls"])
+            .args(["-f", "-q", "-o", "calls"])
             .args(["-e", &format!("trace={group}")])
             .args(["-e", &format!("inject={group}:{what}:when={at}")])
             .arg("-e")
@@ -63,10 +63,10 @@ impl Stage {
     /// Returns the number of the call that met the fault first, all threads together; `None` if none did.
     pub fn met(&self) -> Option<usize> {
         let calls = self.env.read("calls");
-        let began = calls.lines().filter(|line| !line.contains("resumed>"));
-        let met = |line: &str| line.contains("(INJECTED)") || line.contains("killed by SIGKILL");
-        let before = began.take_while(|line| !met(line)).count();
-        calls.lines().any(met).then_some(before)
+        let met = |line: &&str| line.contains("(INJECTED)") || line.contains("killed by SIGKILL");
+        let call = |line: &&str| line.contains('(') && !line.contains("resumed>");
+        let before = calls.lines().take_while(|line| !met(line)).filter(call);
+        calls.lines().any(|line| met(&line)).then(|| before.count())
     }
 }
 
