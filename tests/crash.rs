@@ -6,7 +6,9 @@ mod agent;
 mod ledger;
 mod scene;
 mod stage;
+mod trace;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use std::time::Duration;
 use ledger::{Ledger, Watch};
 use scene::Scene;
 use stage::{Chance, Life, Stage};
+use trace::{Fault, GROUPS};
 
 /// Kills at the least; the agent holds its reports back until there were enough.
 const KILLS: usize = 100;
@@ -87,6 +90,7 @@ fn a_hundred_kills_cost_nothing() {
 fn what_a_daemon_owes_at_the_end_is_made_good() {
     let stage = Stage::new(&scene::long(), agent::Pace::Free);
     assert!(stage.begin(&stage.next_words()).end().success());
+    Watch::default().audit(&stage);
     let before = left(&stage);
     let volumes = stage.env.path("volumes");
     // As if the last daemon had been killed as soon as the end of the plan was committed.
@@ -106,6 +110,101 @@ fn what_a_daemon_owes_at_the_end_is_made_good() {
     assert!(status.success(), "{status}\n{}", stage.said());
     Watch::default().audit(&stage);
     assert_same(&before, &stage);
+}
+
+/// Carries the short scene out with a fault, and what is left of it without. Returns which call met the fault, counted
+/// over all threads; `None` if there were not that many.
+fn survive(calm: &Left, fault: Fault) -> Option<usize> {
+    let stage = Stage::new(&scene::short(), agent::Pace::Free);
+    let mut watch = Watch::default();
+    let status = stage.begin_with(&stage.next_words(), fault).end();
+    let met = stage.met();
+    stage.agent.dead();
+    watch.look(&stage);
+    if !status.success() {
+        let clear = status.code() == Some(1) && stage.said().contains("error: ");
+        assert!(
+            clear || fault.what.starts_with("signal"),
+            "{fault:?}: {status}\n{}",
+            stage.said()
+        );
+        let status = stage.begin(&stage.next_words()).end();
+        assert!(status.success(), "{fault:?}: {status}\n{}", stage.said());
+        watch.look(&stage);
+    }
+    watch.audit(&stage);
+    assert_same(calm, &stage);
+    met
+}
+
+const KILL: &str = "signal=KILL";
+const FAULTS: [&str; 3] = [KILL, "error=ENOSPC", "error=EIO"];
+
+/// Tokio wakes its threads by `write`, which cannot fail; a full disk is played with a full disk.
+fn fails(group: &str, what: &str) -> bool {
+    what == KILL || group != "write"
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that is left out says so")]
+fn some_system_calls_are_the_last_or_fail() {
+    if !trace::possible() {
+        return eprintln!("skipped: strace cannot trace here");
+    }
+    let calm = calm(&scene::short());
+    let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
+    for what in FAULTS {
+        let at = u32::try_from(chance.below(400)).unwrap() + 1;
+        survive(
+            &calm,
+            Fault {
+                group: GROUPS[0],
+                what,
+                at,
+            },
+        );
+        let group = GROUPS[1 + usize::try_from(chance.below(3)).unwrap()];
+        let at = u32::try_from(chance.below(12)).unwrap() + 1;
+        survive(&calm, Fault { group, what, at });
+    }
+}
+
+#[test]
+#[ignore = "takes long: cargo test --test main every_ -- --ignored --nocapture"]
+fn every_system_call_is_the_last() {
+    everywhere(KILL);
+}
+
+#[test]
+#[ignore = "takes long: cargo test --test main every_ -- --ignored --nocapture"]
+fn every_system_call_finds_the_disk_full() {
+    everywhere("error=ENOSPC");
+}
+
+#[test]
+#[ignore = "takes long: cargo test --test main every_ -- --ignored --nocapture"]
+fn every_system_call_finds_the_disk_broken() {
+    everywhere("error=EIO");
+}
+
+#[expect(clippy::print_stderr, reason = "figures for whoever runs it by hand")]
+fn everywhere(what: &'static str) {
+    assert!(trace::possible(), "strace cannot trace here");
+    let calm = calm(&scene::short());
+    for group in GROUPS.into_iter().filter(|group| fails(group, what)) {
+        let mut met = BTreeSet::new();
+        let mut at = 1;
+        while let Some(call) = survive(&calm, Fault { group, what, at }) {
+            met.insert(call);
+            at += 1;
+        }
+        eprintln!(
+            "{what} at {group}: {} runs, {} different calls up to {:?}",
+            at - 1,
+            met.len(),
+            met.last()
+        );
+    }
 }
 
 /// What a run left, for a person, for a program, and in the store.

@@ -10,4 +10,5 @@ mod common;
 mod crash;
 mod layers;
 mod llm;
+mod run;
 mod store;

@@ -384,7 +384,10 @@ impl Setup {
 
     /// Opens the exchange folder and takes it for this process.
     async fn take(&self) -> Result<(DaemonLock, Site), Failure> {
-        let volumes = Volumes::open(&self.config.root())?;
+        let volumes = Volumes::open(&self.config.root()).map_err(|error| {
+            Failure::failed(error)
+                .hint("make it writable, or name another folder in config.toml: [volumes] root")
+        })?;
         let lock = volumes.lock().map_err(|error| match error {
             LockError::Held { .. } => {
                 let hint = "`plan-agent status` shows its plan, `plan-agent stop` ends it";

@@ -306,7 +306,12 @@ fn hand_out(plan: &Plan, world: &World, due: &mut Due) {
         if free == 0 {
             break;
         }
-        if asked(task.number) || recalled(plan, task) {
+        if asked(task.number) {
+            continue;
+        }
+        if recalled(plan, task) {
+            // Over in a moment: the lane is kept for it, so that no other task slips in before a retry.
+            free -= 1;
             continue;
         }
         match task.not_before.filter(|at| *at > world.now) {

@@ -258,12 +258,13 @@ impl Shared {
     }
 
     fn claim(&self, command: &str) {
+        let mut record = self.record();
         fs::rename(
             self.path("commands/pending", command),
             self.path("commands/processed", command),
         )
         .unwrap();
-        self.record().taken.insert(command.to_owned());
+        record.taken.insert(command.to_owned());
     }
 
     fn may_report(&self) -> bool {

@@ -105,6 +105,30 @@ pub fn long() -> Scene {
     }
 }
 
+/// Three tasks, one of which is retried and one of which changes the plan.
+pub fn short() -> Scene {
+    Scene {
+        plan: plan(&[&[], &[1], &[2]]),
+        reports: 6,
+        act: |_, _| Act {
+            way: Way::Usual,
+            status: Some("SUCCESS"),
+        },
+        verdict: |task, attempt| match (task, attempt) {
+            (1, 1) => retry(),
+            (2, 1) => replan(),
+            _ => next(task, attempt),
+        },
+        edits: json!({"reason": "The library is gone.", "edits": [
+            {"action": "add", "task": null, "reason": "It is needed.", "name": "Find another library",
+             "description": "Look for it.", "constraints": null, "expected_output": "A name.", "depends_on": ["1"]},
+            {"action": "update", "task": 3, "reason": "It is another one now.", "name": null,
+             "description": "Use the other library.", "constraints": null, "expected_output": null,
+             "depends_on": ["2", "n1"]},
+        ]}),
+    }
+}
+
 fn plan(after: &[&[u32]]) -> String {
     let mut text = "---\nname: The long way\ngoal: Everything is done\n---\n".to_owned();
     for (index, after) in after.iter().enumerate() {

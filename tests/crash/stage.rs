@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use super::agent::{Agent, Bell, News, Pace};
 use super::ledger::Ledger;
 use super::scene::Scene;
+use super::trace::kill_traced;
 use crate::common::env::{Running, TestEnv};
 use crate::common::llm::{Answer, LlmServer};
 
@@ -65,18 +66,20 @@ impl Stage {
 
     /// Starts a daemon.
     pub fn begin(&self, words: &[&str]) -> Life {
+        self.spawn(self.env.command(words))
+    }
+
+    pub fn spawn(&self, mut daemon: Command) -> Life {
         let said = File::options()
             .append(true)
             .create(true)
             .open(self.env.path("said"))
             .unwrap();
         self.agent.alive();
-        let child = self
-            .env
-            .command(words)
+        let child = daemon
+            .stdin(Stdio::null())
             .stdout(said.try_clone().unwrap())
             .stderr(said)
-            .stdin(Stdio::null())
             .spawn()
             .unwrap();
         Life {
@@ -116,6 +119,14 @@ impl Life {
     /// Waits until it ends by itself.
     pub fn end(mut self) -> ExitStatus {
         self.running.wait()
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            kill_traced(self.running.child.id());
+        }
     }
 }
 
