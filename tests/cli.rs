@@ -486,7 +486,7 @@ fn a_plan_can_be_looked_at_from_every_side() {
         2  [TIME]  task 1: completed, unverified
         3  [TIME]  task 2: handed out
         3  [TIME]  task 2: reported FAILED
-        3  [TIME]  task 2: retry: the agent reports FAILED
+        3  [TIME]  task 2: retry: the agent reports FAILED: see the file
         3  [TIME]  asks you about task 2: it failed
     exit 0
     ");

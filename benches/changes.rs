@@ -1,0 +1,158 @@
+//! Durable changes a second: one caller, and sixteen, in plans of different sizes, beside a bare append and flush.
+
+use std::time::{Duration, Instant};
+
+use plan_agent::plan::{Draft, Order, TaskChanges, TaskId, Time};
+use plan_agent::store::Store;
+use tempfile::TempDir;
+
+use crate::disk::{self, Journal};
+use crate::table::{Times, against, print, ratio};
+use crate::{row, sample};
+
+const SIZES: [usize; 3] = [10, 1_000, 10_000];
+
+/// Changes of one turn, and turns: the load of the machine falls on all alike.
+const CHANGES: usize = 60;
+const TURNS: usize = 10;
+
+const CALLERS: usize = 16;
+
+pub fn run() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(measure());
+}
+
+/// A plan, and what its changes took.
+struct Plan {
+    _folder: TempDir,
+    store: Store,
+    tasks: usize,
+    one: Vec<Duration>,
+    many: Vec<Duration>,
+}
+
+async fn measure() {
+    let folder = disk::folder();
+    let mut journal = Journal::open(&folder.path().join("journal"));
+    let mut floor = Vec::new();
+    let mut plans = Vec::new();
+    for tasks in SIZES {
+        plans.push(Plan::new(tasks).await);
+    }
+    // As many bytes as a change appends to the log and the rows.
+    let record = vec![b'x'; 2_000];
+    for _ in 0..TURNS {
+        floor.extend((0..CHANGES).map(|_| {
+            let begun = Instant::now();
+            journal.append(&record);
+            begun.elapsed()
+        }));
+        for plan in &mut plans {
+            plan.turn().await;
+        }
+    }
+    let floor = Times::new(floor).p50();
+    let a_second = |time: Duration| format!("{:.0}/s", 1.0 / time.as_secs_f64());
+    let mut rows = vec![row![
+        "",
+        "one caller",
+        "floor / it",
+        "16 callers",
+        "16 / one"
+    ]];
+    rows.push(row![
+        "floor: append + fdatasync",
+        a_second(floor),
+        "1.00",
+        "",
+        ""
+    ]);
+    let mut medians = Vec::new();
+    for plan in plans {
+        let (one, many) = (Times::new(plan.one).p50(), Times::new(plan.many).p50());
+        rows.push(row![
+            format!("a plan of {} tasks", plan.tasks),
+            a_second(one),
+            format!("{:.2}", ratio(floor, one)),
+            a_second(many),
+            format!("{:.1}", ratio(one, many)),
+        ]);
+        medians.push((one, many));
+    }
+    print("changes: durable changes of a plan, by the median", &rows);
+    let flat = |of: fn(&(Duration, Duration)) -> Duration| {
+        against(ratio(of(&medians[2]), of(&medians[0])), 1.3)
+    };
+    print(
+        "changes: cost in a plan of 10,000 tasks / cost in a plan of 10",
+        &[
+            row!["one caller", flat(|pair| pair.0)],
+            row!["16 callers", flat(|pair| pair.1)],
+        ],
+    );
+}
+
+impl Plan {
+    async fn new(tasks: usize) -> Self {
+        let folder = disk::folder();
+        let store = Store::open(&folder.path().join("plans.db"), || Time(1))
+            .await
+            .unwrap();
+        let head = sample::head(Order::Dependencies);
+        store
+            .create(head, sample::BY, "made", sample::make_tasks(tasks))
+            .await
+            .unwrap();
+        Self {
+            _folder: folder,
+            store,
+            tasks,
+            one: Vec::new(),
+            many: Vec::new(),
+        }
+    }
+
+    async fn turn(&mut self) {
+        for number in 0..CHANGES {
+            let begun = Instant::now();
+            change(self.store.clone(), self.tasks, number).await;
+            self.one.push(begun.elapsed());
+        }
+        let begun = Instant::now();
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|caller| {
+                let (store, tasks) = (self.store.clone(), self.tasks);
+                tokio::spawn(async move {
+                    for number in 0..CHANGES {
+                        change(store.clone(), tasks, caller * 100 + number).await;
+                    }
+                })
+            })
+            .collect();
+        for caller in callers {
+            caller.await.unwrap();
+        }
+        let each = u32::try_from(CALLERS * CHANGES).unwrap();
+        self.many.push(begun.elapsed() / each);
+    }
+}
+
+/// Changes a task somewhere in the plan: its row, the head, an entry in the log.
+async fn change(store: Store, tasks: usize, number: usize) {
+    let task = TaskId(u32::try_from(number * 7_919 % tasks + 1).unwrap());
+    let changes = TaskChanges {
+        description: Some(format!(
+            "Count the words of a file, for the {number}th time."
+        )),
+        ..TaskChanges::default()
+    };
+    let change = move |draft: &mut Draft<'_>| draft.update_task(task, &changes);
+    store
+        .change(&sample::plan(), sample::BY, "updated", change)
+        .await
+        .unwrap();
+}

@@ -1,0 +1,35 @@
+//! What plan-agent costs, beside what the same disk and machine could do at best in the same run. `cargo bench` runs
+//! everything, `cargo bench latency` one part; each takes less than a minute. Absolute times move with the load of the
+//! machine: the ratios are what counts.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "the tables are the purpose, and what fails ends the bench"
+)]
+
+mod changes;
+mod disk;
+mod footprint;
+mod latency;
+mod prompts;
+mod sample;
+mod table;
+
+fn main() {
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
+    let parts: [(&str, fn()); 4] = [
+        ("latency", latency::run),
+        ("changes", changes::run),
+        ("prompts", prompts::run),
+        ("footprint", footprint::run),
+    ];
+    for (name, run) in parts {
+        if wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str())) {
+            run();
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Plans of any size.
+
+use plan_agent::plan::{Draft, Head, NewTask, Order, Origin, PlanId, Refusal, TaskRef, Time};
+
+pub const BY: &str = "bench";
+
+/// A paragraph, as people write them.
+const TEXT: &str = "Read the words of a file line by line, split them at white space and punctuation, and count each \
+                    word once for every time it occurs. Keep the counts in a map. Print the most frequent words first.";
+
+pub fn plan() -> PlanId {
+    PlanId::new("aaaaaaaa")
+}
+
+pub fn head(order: Order) -> Head {
+    let mut head = Head::new(plan(), "Count the words of a file", Time(1));
+    head.order = order;
+    head
+}
+
+/// Makes tasks, each of which waits for the one before it.
+pub fn make_tasks(
+    count: usize,
+) -> impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static {
+    let task = |number: usize| NewTask {
+        name: format!("Task number {number}"),
+        description: TEXT.to_owned(),
+        expected_outcome: "The program prints the words with their counts.".to_owned(),
+        dependencies: number
+            .checked_sub(1)
+            .map(TaskRef::New)
+            .into_iter()
+            .collect(),
+        origin: Origin::Person,
+        ..NewTask::default()
+    };
+    let tasks = (0..count).map(task).collect();
+    move |draft| draft.make_tasks(tasks).map(drop)
+}
+
+/// The text of a plan file.
+pub fn plan_file(count: usize) -> String {
+    let mut text =
+        "---\nname: Bench\ngoal: Count the words of a file\norder: sequential\n---\n".to_owned();
+    for number in 1..=count {
+        text.push_str(&format!("\n## Task number {number}\n\n{TEXT}\n"));
+    }
+    text
+}
+
+/// A report of two kilobytes.
+pub fn report() -> String {
+    format!(
+        "---\nstatus: SUCCESS\nsession_id: bench\n---\n\n## Core results\n\n{}\n\n## Pitfalls\n\nNone.\n",
+        [TEXT; 8].join("\n")
+    )
+}
