@@ -63,7 +63,7 @@ struct Scene {
     exchange: Exchange,
 }
 
-/// A foreground run, with what it prints so far.
+/// A foreground run, with the files that it prints into.
 struct Foreground {
     running: Running,
     out: PathBuf,
@@ -212,11 +212,6 @@ impl Foreground {
         }
     }
 
-    /// Returns what it has printed so far.
-    fn printed(&self) -> String {
-        fs::read_to_string(&self.out).unwrap()
-    }
-
     /// Sends it a signal.
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.running.child), signal).unwrap();
@@ -292,7 +287,7 @@ fn judged(asked: &Asked) -> (u32, u32) {
         let (_, rest) = prompt.rsplit_once(before)?;
         rest.split_once(after)?.0.parse().ok()
     };
-    let attempt = number("Judge attempt ", " of task ").expect("an attempt");
-    let task = number(" of task ", ":").expect("a task");
+    let attempt = number("judge attempt ", " of task ").expect("an attempt");
+    let task = number(" of task ", " by the measured facts").expect("a task");
     (task, attempt)
 }

@@ -13,7 +13,7 @@ use super::args::CarryOut;
 use super::failure::{Exit, Failure};
 use super::output::{Output, Style, complain};
 use super::site::Site;
-use super::{signals, view};
+use super::view;
 use crate::clock::Clock;
 use crate::daemon::End;
 use crate::plan::{About, Choice, Event, Plan, PlanId, PlanStatus, Question, QuestionId, TaskId};
@@ -110,10 +110,10 @@ impl Foreground {
         mut self,
         mut daemon: JoinHandle<anyhow::Result<End>>,
         stop: &watch::Sender<bool>,
+        ended: impl Future<Output = Exit>,
     ) -> Result<(End, Option<Exit>), Failure> {
         let mut moved = self.store.moved();
         let mut signal = None;
-        let ended = signals::ended();
         tokio::pin!(ended);
         let end = loop {
             self.show().await?;

@@ -199,6 +199,7 @@ pub async fn abort(args: Abort, setup: &Setup, output: &mut Output) -> Result<Ex
 /// The daemon that `--detach` leaves behind: no terminal, waits for answers.
 pub async fn daemon(args: Daemon, setup: &Setup) -> Result<Exit, Failure> {
     detach::leave_terminal();
+    let signal = signals::ended();
     let agent = args.agent.parse(&setup.environment)?;
     let prepared = setup.prepare(setup.config.planner(&setup.environment)?)?;
     let (lock, site) = setup.take().await?;
@@ -209,7 +210,7 @@ pub async fn daemon(args: Daemon, setup: &Setup) -> Result<Exit, Failure> {
     let (stop, stopped) = watch::channel(false);
     let workers = start_workers(agent.as_ref(), &setup.config, &site.volumes, &stopped);
     let ended = async {
-        let exit = signals::ended().await;
+        let exit = signal.await;
         tracing::info!(?exit, "told to stop");
         exit
     };
@@ -231,12 +232,13 @@ pub async fn worker(args: Worker, setup: &Setup) -> Result<Exit, Failure> {
             .hint("`plan-agent worker --agent command -- my-agent {prompt_file}`"));
     };
     let options = worker_options(agent, &setup.config, &setup.config.root());
+    let ended = signals::ended();
     complain(&format!(
         "taking commands in `{}`; Ctrl-C ends\n",
         setup.config.root().display()
     ));
     let mut exit = Exit::Done;
-    worker::run(options, async { exit = signals::ended().await }).await?;
+    worker::run(options, async { exit = ended.await }).await?;
     Ok(exit)
 }
 
@@ -620,6 +622,7 @@ impl Ready<'_> {
         };
         let settings = prepared.settings(&plan, &site, patience).await?;
         let foreground = Foreground::new(&site, &plan, how, asks, output).await?;
+        let ended = signals::ended();
         let (stop, stopped) = watch::channel(false);
         let workers = start_workers(agent.as_ref(), &setup.config, &site.volumes, &stopped);
         let mut ending = stopped.clone();
@@ -631,7 +634,7 @@ impl Ready<'_> {
                 drop(ending.wait_for(|stopped| *stopped).await);
             },
         ));
-        let (end, signal) = foreground.follow(daemon, &stop).await?;
+        let (end, signal) = foreground.follow(daemon, &stop, ended).await?;
         stop.send_replace(true);
         join(workers).await;
         drop(lock);

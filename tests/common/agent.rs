@@ -33,14 +33,8 @@ pub struct Command {
 pub enum Act {
     /// Takes it and reports this.
     Report(String),
-    /// Takes it and says nothing more.
-    Silence,
-    /// Leaves it where it is.
-    Leave,
     /// Leaves it where it is and reports this, written in place, a few bytes at a time.
     InPlace(String),
-    /// Takes it and reports both, one after the other, under the same name.
-    Twice(String, String),
 }
 
 /// The agent; it ends when dropped.
@@ -328,19 +322,13 @@ impl Work {
             return;
         }
         let act = (self.script)(command);
-        let here = matches!(act, Act::Leave | Act::InPlace(_));
-        // Whoever finds the command gone leaves it alone: it was taken back.
-        if !here && !self.exchange.claim(&command.id) {
-            return;
-        }
         match act {
-            Act::Report(text) => self.exchange.submit(&command.id, &text),
-            Act::Twice(first, second) => {
-                self.exchange.submit(&command.id, &first);
-                self.exchange.submit(&command.id, &second);
+            // Whoever finds the command gone leaves it alone: it was taken back.
+            Act::Report(text) if self.exchange.claim(&command.id) => {
+                self.exchange.submit(&command.id, &text);
             }
+            Act::Report(_) => {}
             Act::InPlace(text) => self.write_slowly(&command.id, &text),
-            Act::Silence | Act::Leave => {}
         }
     }
 
