@@ -188,15 +188,16 @@ impl Scene {
     }
 }
 
-/// Reads from the last line of the prompt which attempt of which task is to be judged.
+/// Reads from the prompt which attempt of which task is to be judged.
 fn judged(prompt: &str) -> (u32, u32) {
-    let line = prompt.trim_end().lines().last().unwrap();
-    let numbers: Vec<u32> = line
+    let (_, rest) = prompt.rsplit_once("judge attempt ").unwrap();
+    let numbers: Vec<u32> = rest
         .split(|letter: char| !letter.is_ascii_digit())
         .filter_map(|word| word.parse().ok())
+        .take(2)
         .collect();
     let [attempt, task] = numbers[..] else {
-        panic!("which attempt is meant: {line}");
+        panic!("which attempt is meant: {rest}");
     };
     (task, attempt)
 }
