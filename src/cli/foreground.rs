@@ -1,6 +1,7 @@
 //! The terminal of a running plan: one line a change, and the questions to the human, asked and answered here.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::args::CarryOut;
 use super::failure::{Exit, Failure};
 use super::output::{Output, Style, complain};
 use super::site::Site;
-use super::{signals, view};
+use super::view;
 use crate::clock::Clock;
 use crate::daemon::End;
 use crate::plan::{Choice, Event, Plan, PlanId, PlanStatus, Question, QuestionId, TaskId};
@@ -62,15 +63,16 @@ impl Foreground {
         }
     }
 
-    /// Shows what happens until the daemon ends, and returns how, with the exit code of the signal that ended it, if one did.
+    /// Shows what happens until the daemon ends, and returns how, with the exit code of the signal that ended it, if one did:
+    /// what `ended` resolves with.
     pub async fn follow(
         mut self,
         mut daemon: JoinHandle<anyhow::Result<End>>,
         stop: &watch::Sender<bool>,
+        ended: impl Future<Output = Exit>,
     ) -> Result<(End, Option<Exit>), Failure> {
         let mut moved = self.store.moved();
         let mut signal = None;
-        let ended = signals::ended();
         tokio::pin!(ended);
         self.seq = self.first_seq().await?;
         let end = loop {

@@ -151,19 +151,15 @@ pub async fn daemon(args: Daemon, setup: &Setup<'_>) -> Result<Exit, Failure> {
     let (lock, site) = setup.take(Some(&args.plan)).await?;
     let plan = site.plan(Some(&args.plan)).await?;
     setup.log(&site.volumes)?;
+    let ended = signals::ended();
     announce(&lock, &site.volumes, &plan, &site.clock)?;
     let settings = prepared.settings(&plan, &site, Patience::Wait).await?;
     let (stop, stopped) = watch::channel(false);
     let worker = start_worker(agent, setup.config, &site.volumes, stopped.clone());
-    let ended = async {
-        let exit = signals::ended().await;
-        tracing::info!(?exit, "told to stop");
-        exit
-    };
-    tokio::pin!(ended);
     let mut exit = None;
     let end = daemon::run(settings, site.store.clone(), site.clock, async {
         exit = Some(ended.await);
+        tracing::info!(?exit, "told to stop");
     })
     .await;
     stop.send_replace(true);
@@ -182,8 +178,9 @@ pub async fn worker(args: Worker, setup: &Setup<'_>) -> Result<Exit, Failure> {
         "taking commands in `{}`; Ctrl-C ends\n",
         setup.config.root().display()
     ));
+    let ended = signals::ended();
     let mut exit = Exit::Done;
-    worker::run(options, async { exit = signals::ended().await }).await?;
+    worker::run(options, async { exit = ended.await }).await?;
     Ok(exit)
 }
 
@@ -503,6 +500,8 @@ async fn carry_out(
         drop(lock);
         return detach::detach(&plan, &site.volumes, how, setup.config, output).await;
     }
+    // Who finds the announcement may ask for the end.
+    let ended = signals::ended();
     announce(&lock, &site.volumes, &plan, &site.clock)?;
     setup.log(&site.volumes)?;
     let asks = foreground::may_ask(how);
@@ -524,7 +523,7 @@ async fn carry_out(
         },
     ));
     let foreground = Foreground::new(&site, &plan, how.json, asks, output);
-    let (end, signal) = foreground.follow(daemon, &stop).await?;
+    let (end, signal) = foreground.follow(daemon, &stop, ended).await?;
     stop.send_replace(true);
     join(worker).await;
     drop(lock);
