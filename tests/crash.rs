@@ -3,6 +3,7 @@
 //! that nobody disturbed.
 
 mod agent;
+mod disk;
 mod ledger;
 mod scene;
 mod stage;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use ledger::{Ledger, Watch};
 use scene::Scene;
 use stage::{Chance, Life, Stage};
-use trace::{Fault, GROUPS};
+use trace::{CALLS, Fault};
 
 use crate::common::env::{DEADLINE, Running, TestEnv, wait_until};
 
@@ -102,33 +103,42 @@ fn whoever_is_asked_to_end_does_so_and_is_resumed() {
     let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
     let stage = Stage::new(&scene::short(), agent::Pace::Kills(ENDS));
     let mut watch = Watch::default();
-    let mut orderly = 0;
-    let mut settled = false;
+    let life = stage.begin(&stage.next_words());
+    wait_until("the daemon is announced", DEADLINE, || {
+        life.announced(&stage)
+    });
+    let mut settled = end_one(&stage, life, &mut watch);
     while !settled {
         let mut life = stage.begin(&stage.next_words());
         pass(moment(&mut chance), &stage, &mut life);
-        let status = life.term();
-        match (status.code(), status.signal()) {
-            (Some(143), _) => {
-                orderly += 1;
-                let note = stage.env.path("volumes/daemon.json");
-                assert!(!note.exists(), "{}", stage.said());
-            }
-            // It came before anything was begun that could be ended in order; a shell calls that 143 as well.
-            (None, Some(15)) => {}
-            // It came after the plan was completed.
-            (Some(0), _) => {}
-            _ => panic!("{status}\n{}", stage.said()),
-        }
-        stage.agent.dead();
-        settled = watch.look(&stage);
+        settled = end_one(&stage, life, &mut watch);
     }
-    assert!(orderly > 0);
     let status = stage.begin(&stage.next_words()).end();
     assert!(status.success(), "{status}\n{}", stage.said());
     watch.look(&stage);
     watch.audit(&stage);
     assert_same(&calm, &stage);
+}
+
+/// Asks a daemon to end; tells whether the plan has ended.
+fn end_one(stage: &Stage, life: Life, watch: &mut Watch) -> bool {
+    let announced = life.announced(stage);
+    let status = life.term();
+    let said = || stage.said();
+    match (status.code(), status.signal()) {
+        (Some(143), _) => assert!(
+            !stage.env.path("volumes/daemon.json").exists(),
+            "{}",
+            said()
+        ),
+        // It came after the plan was completed.
+        (Some(0), _) => {}
+        // It came before anything was begun that could be ended in order; a shell calls that 143 as well.
+        (None, Some(15)) if !announced => {}
+        _ => panic!("{status}\n{}", said()),
+    }
+    stage.agent.dead();
+    watch.look(stage)
 }
 
 #[test]
@@ -175,6 +185,34 @@ fn of_two_that_start_at_once_one_runs() {
 }
 
 #[test]
+fn of_two_that_detach_at_once_one_runs() {
+    for _ in 0..RACES {
+        let env = Detached(TestEnv::new());
+        env.0.write("config.toml", "[llm]\nprovider = \"none\"\n");
+        env.0.write("plan.md", &scene::short().plan);
+        let start = || env.0.run(&["run", "--plan", "plan.md", "--detach"]);
+        let both = std::thread::scope(|scope| {
+            let other = scope.spawn(start);
+            [start(), other.join().unwrap()]
+        });
+        let mut codes = both.each_ref().map(|ran| ran.code);
+        codes.sort_unstable();
+        assert_eq!(codes, [Some(0), Some(5)], "{both:?}");
+        let stopped = env.0.run(&["stop"]);
+        assert_eq!(stopped.code, Some(0), "{stopped:?}");
+    }
+}
+
+/// A folder in which a daemon may run in the background; it ends with the test.
+struct Detached(TestEnv);
+
+impl Drop for Detached {
+    fn drop(&mut self) {
+        self.0.run(&["stop"]);
+    }
+}
+
+#[test]
 fn what_a_daemon_owes_at_the_end_is_made_good() {
     let stage = Stage::new(&scene::long(), agent::Pace::Free);
     assert!(stage.begin(&stage.next_words()).end().success());
@@ -206,7 +244,7 @@ fn survive(calm: &Left, fault: Fault) -> Option<usize> {
     let stage = Stage::new(&scene::short(), agent::Pace::Free);
     let mut watch = Watch::default();
     let status = stage.begin_with(&stage.next_words(), fault).end();
-    let met = stage.met();
+    let met = stage.met(status);
     stage.agent.dead();
     watch.look(&stage);
     if !status.success() {
@@ -229,8 +267,8 @@ const KILL: &str = "signal=KILL";
 const FAULTS: [&str; 3] = [KILL, "error=ENOSPC", "error=EIO"];
 
 /// Tokio wakes its threads by `write`, which cannot fail; a full disk is played with a full disk.
-fn fails(group: &str, what: &str) -> bool {
-    what == KILL || group != "write"
+fn fails(call: &str, what: &str) -> bool {
+    what == KILL || call != "write"
 }
 
 #[test]
@@ -242,18 +280,10 @@ fn some_system_calls_are_the_last_or_fail() {
     let calm = calm(&scene::short());
     let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
     for what in FAULTS {
-        let at = u32::try_from(chance.below(400)).unwrap() + 1;
-        survive(
-            &calm,
-            Fault {
-                group: GROUPS[0],
-                what,
-                at,
-            },
-        );
-        let group = GROUPS[1 + usize::try_from(chance.below(3)).unwrap()];
-        let at = u32::try_from(chance.below(12)).unwrap() + 1;
-        survive(&calm, Fault { group, what, at });
+        for (call, most) in [("pwrite64", 300), ("fsync", 30), ("renameat2", 8)] {
+            let at = u32::try_from(chance.below(most)).unwrap() + 1;
+            survive(&calm, Fault { call, what, at });
+        }
     }
 }
 
@@ -279,15 +309,15 @@ fn every_system_call_finds_the_disk_broken() {
 fn everywhere(what: &'static str) {
     assert!(trace::possible(), "strace cannot trace here");
     let calm = calm(&scene::short());
-    for group in GROUPS.into_iter().filter(|group| fails(group, what)) {
+    for call in CALLS.into_iter().filter(|call| fails(call, what)) {
         let mut met = BTreeSet::new();
         let mut at = 1;
-        while let Some(call) = survive(&calm, Fault { group, what, at }) {
-            met.insert(call);
+        while let Some(number) = survive(&calm, Fault { call, what, at }) {
+            met.insert(number);
             at += 1;
         }
         eprintln!(
-            "{what} at {group}: {} runs, {} different calls up to {:?}",
+            "{what} at {call}: {} runs, {} different calls up to {:?}",
             at - 1,
             met.len(),
             met.last()

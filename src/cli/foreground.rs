@@ -1,6 +1,7 @@
 //! The terminal of a running plan: one line a change, and the questions to the human, asked and answered here.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
@@ -105,7 +106,8 @@ impl Foreground {
         })
     }
 
-    /// Shows what happens until the daemon ends, and returns how, with the exit code of the signal that ended it, if one did.
+    /// Shows what happens until the daemon ends, and returns how, with the exit code of the signal that ended it, if one did:
+    /// what `ended` resolves with.
     pub async fn follow(
         mut self,
         mut daemon: JoinHandle<anyhow::Result<End>>,

@@ -612,6 +612,8 @@ impl Ready<'_> {
             drop(lock);
             return detach::detach(&plan, &site.volumes, how, &setup.config, output).await;
         }
+        // Who finds the announcement may ask for the end.
+        let ended = signals::ended();
         announce(&lock, &site.volumes, &plan, &site.clock)?;
         setup.log(&site.volumes)?;
         let asks = foreground::may_ask(how);
@@ -622,7 +624,6 @@ impl Ready<'_> {
         };
         let settings = prepared.settings(&plan, &site, patience).await?;
         let foreground = Foreground::new(&site, &plan, how, asks, output).await?;
-        let ended = signals::ended();
         let (stop, stopped) = watch::channel(false);
         let workers = start_workers(agent.as_ref(), &setup.config, &site.volumes, &stopped);
         let mut ending = stopped.clone();

@@ -118,6 +118,13 @@ impl Life {
         (status.signal() != Some(9)).then_some(status)
     }
 
+    /// Tells whether it has told other commands that it is there.
+    pub fn announced(&self, stage: &Stage) -> bool {
+        let note = std::fs::read(stage.env.path("volumes/daemon.json")).unwrap_or_default();
+        let note: serde_json::Value = serde_json::from_slice(&note).unwrap_or_default();
+        note["pid"] == self.running.child.id()
+    }
+
     /// Asks it to end, and returns how it did.
     pub fn term(mut self) -> ExitStatus {
         let pid = Pid::from_child(&self.running.child);

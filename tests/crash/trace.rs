@@ -1,25 +1,29 @@
 //! A daemon whose system calls are counted: one of them is its last, or fails.
 
-use std::process::{Command, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::stage::{Life, Stage};
 
-/// System calls that change something outside of the process, in groups that are counted apart: those of the store, of
-/// the folders, and plain writing.
-pub const GROUPS: [&str; 5] = [
-    "pwrite64,fsync,fdatasync,ftruncate",
-    "rename,renameat,renameat2",
-    "unlink,unlinkat",
-    "mkdir,mkdirat",
+/// System calls that change something outside of the process: those of the store, those of the folders, plain writing.
+pub const CALLS: [&str; 9] = [
+    "pwrite64",
+    "fsync",
+    "fdatasync",
+    "ftruncate",
+    "rename",
+    "renameat2",
+    "unlink",
+    "mkdir",
     "write",
 ];
 
 /// What happens at a system call.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    pub group: &'static str,
+    pub call: &'static str,
     /// `signal=KILL` or `error=ENOSPC`, as strace has it.
     pub what: &'static str,
     /// Each thread counts its own calls from 1.
@@ -39,13 +43,13 @@ pub fn possible() -> bool {
 impl Stage {
     /// Starts a daemon with a fault before it.
     pub fn begin_with(&self, words: &[&str], fault: Fault) -> Life {
-        let Fault { group, what, at } = fault;
+        let Fault { call, what, at } = fault;
         let daemon = self.env.command(words);
         let mut traced = Command::new("strace");
         traced
-            .args(["-f", "-q", "-o", "calls"])
-            .args(["-e", &format!("trace={group}")])
-            .args(["-e", &format!("inject={group}:{what}:when={at}")])
+            .args(["-f", "-qq", "-o", "calls"])
+            .args(["-e", &format!("trace={call}")])
+            .args(["-e", &format!("inject={call}:{what}:when={at}")])
             .arg("-e")
             .arg("signal=none")
             .arg(daemon.get_program())
@@ -61,12 +65,17 @@ impl Stage {
     }
 
     /// Returns the number of the call that met the fault first, all threads together; `None` if none did.
-    pub fn met(&self) -> Option<usize> {
+    pub fn met(&self, ended: ExitStatus) -> Option<usize> {
         let calls = self.env.read("calls");
-        let met = |line: &&str| line.contains("(INJECTED)") || line.contains("killed by SIGKILL");
-        let call = |line: &&str| line.contains('(') && !line.contains("resumed>");
-        let before = calls.lines().take_while(|line| !met(line)).filter(call);
-        calls.lines().any(|line| met(&line)).then(|| before.count())
+        let began: Vec<&str> = calls
+            .lines()
+            .filter(|line| !line.contains("resumed>"))
+            .collect();
+        match ended.signal() {
+            // Whoever is killed makes no further call.
+            Some(9) => Some(began.len()),
+            _ => began.iter().position(|line| line.contains("(INJECTED)")),
+        }
     }
 }
 
