@@ -336,3 +336,54 @@ fn a_broken_prompt_is_an_error_at_the_start() {
     assert!(ran.stderr.contains("line 2"), "{}", ran.stderr);
     assert!(!scene.env.path("volumes").exists(), "nothing half-made");
 }
+
+#[test]
+fn a_change_of_the_plan_that_does_not_come_is_a_question() {
+    let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
+        ("plan", _) => planned(&[("First", &[])]),
+        ("judge", 0) => verdict("replan", "Another way."),
+        // Twice: the answer, and the one that mends it.
+        ("replan", 0 | 1) => Answer::Json(json!({"reason": "", "edits": []})),
+        ("replan", _) => Answer::Json(json!({"reason": "Say it again.", "edits": [
+            {"action": "add", "task": null, "reason": "", "name": "Another way", "description": "Do it otherwise.",
+             "constraints": null, "expected_output": "It is done.", "depends_on": []},
+            {"action": "skip", "task": 1, "reason": "replaced", "name": null, "description": null,
+             "constraints": null, "expected_output": null, "depends_on": null},
+        ]})),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Messages, "");
+    let agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["run", "Do it"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert_eq!(
+        scene.status()["questions"][0]["choices"],
+        json!(["retry", "abort"])
+    );
+    scene.works(&["answer", "retry"]);
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(agent.attempts(), [(1, 1), (2, 1)]);
+    assert_eq!(server.count("replan"), 3);
+}
+
+#[test]
+fn an_audit_that_does_not_come_can_be_done_by_the_person() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "plan" => planned(&[("First", &[])]),
+        "audit" => Answer::error(400, "no"),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Chat, "");
+    let _agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["run", "Do it"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert_eq!(
+        scene.status()["questions"][0]["choices"],
+        json!(["approve", "retry", "abort"])
+    );
+    scene.works(&["answer", "approve", "--note", "I looked at it"]);
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(server.count("audit"), 1);
+}

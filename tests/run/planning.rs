@@ -297,3 +297,40 @@ fn a_plan_is_reviewed_before_anything_starts() {
     scene.await_status("completed");
     assert_eq!(agent.attempts(), [(1, 1)]);
 }
+
+#[test]
+fn a_plan_may_have_one_session_for_all_its_tasks() {
+    let scene = Scene::by_rules("run.session = 'plan'");
+    let agent = scene.agent(|_| Act::Report(report_in("the-one", "SUCCESS", "done")));
+    let ran = scene.run(&["run", "--plan", "chain.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let sessions: Vec<(u32, String, String)> = agent
+        .seen()
+        .iter()
+        .filter(|command| command.kind() != "end")
+        .map(|command| {
+            (
+                command.task(),
+                command.kind().to_owned(),
+                command.session().to_owned(),
+            )
+        })
+        .collect();
+    let going_on = |task| (task, "continue".to_owned(), "the-one".to_owned());
+    assert_eq!(
+        sessions,
+        [
+            (1, "new".to_owned(), "auto".to_owned()),
+            going_on(2),
+            going_on(3)
+        ]
+    );
+    assert!(agent.command(2, 1).body().contains("Make `two.txt`."));
+    let ends = scene
+        .exchange
+        .texts("commands/pending", ".md")
+        .into_iter()
+        .chain(scene.exchange.texts("commands/processed", ".md"))
+        .filter(|text| text.contains("command_type: end"));
+    assert_eq!(ends.count(), 1);
+}

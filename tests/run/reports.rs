@@ -492,3 +492,19 @@ fn hostile_texts() -> Vec<Vec<u8>> {
     }
     texts
 }
+
+#[test]
+fn a_usage_limit_costs_no_attempt() {
+    let scene = Scene::by_rules("run.max_attempts = 1");
+    let agent = scene.agent(|command| match command.attempt() {
+        1 => Act::Report(
+            "---\nstatus: FAILED\nsession_id: s-1\nblocked_until: 2020-01-01T00:00:00Z\n---\n## Core results\n\nHalf of it.\n"
+                .to_owned(),
+        ),
+        _ => Act::success("all of it"),
+    });
+    let ran = scene.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(agent.command(1, 2).session(), "s-1");
+    assert_eq!(scene.events_named("parked").len(), 1);
+}
