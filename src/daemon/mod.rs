@@ -226,8 +226,14 @@ struct Daemon {
     /// Questions whose file is in `questions/pending`.
     shown: BTreeSet<QuestionId>,
     scanner: Option<Scanner>,
+    /// What a look has to look for, as the plan last said.
+    awaited: Vec<CommandId>,
+    asked: Vec<QuestionId>,
     watch: Watch,
+    /// Something happened in the folders.
     wake: Arc<Notify>,
+    /// Some process wrote to the store.
+    stored: Arc<Notify>,
     moved: tokio::sync::watch::Receiver<u64>,
     /// When the folders are looked at next at the latest.
     look_at: Time,
@@ -252,7 +258,8 @@ enum Filed {
 impl Daemon {
     fn new(settings: Settings, store: Store, clock: Clock) -> Self {
         let wake = Arc::new(Notify::new());
-        let watch = Watch::start(&settings.volumes, Arc::clone(&wake));
+        let stored = Arc::new(Notify::new());
+        let watch = Watch::start(&settings.volumes, Arc::clone(&wake), Arc::clone(&stored));
         let scanner = Scanner::new(&settings.volumes, watch.hints());
         let desk = Desk {
             prompts: Arc::clone(&settings.prompts),
@@ -283,8 +290,11 @@ impl Daemon {
             filings: BTreeMap::new(),
             shown: BTreeSet::new(),
             scanner: Some(scanner),
+            awaited: Vec::new(),
+            asked: Vec::new(),
             watch,
             wake,
+            stored,
             moved,
             look_at: now,
             mission: (-1, now),
@@ -352,6 +362,10 @@ impl Daemon {
     async fn turn(&mut self) -> anyhow::Result<Option<End>> {
         self.world.now = self.clock.now();
         self.retry_kept().await?;
+        // What woke the loop is most often a file: it is read while the plan is looked at.
+        if self.world.scan_began.is_some() {
+            self.look();
+        }
         let mut view = self.view().await?;
         if view.due.steps.iter().any(Step::is_decision) {
             let (desk, world) = (self.desk.clone(), self.world.clone());
@@ -373,11 +387,15 @@ impl Daemon {
 
     async fn view(&mut self) -> Result<View, StoreError> {
         let world = self.world.clone();
-        self.store
+        let view = self
+            .store
             .read(&self.settings.plan, move |plan, seq| {
                 View::of(plan, seq, &world)
             })
-            .await
+            .await?;
+        self.awaited.clone_from(&view.awaited);
+        self.asked.clone_from(&view.questions);
+        Ok(view)
     }
 
     fn send(&mut self, outgoing: Vec<Outgoing>) {
@@ -420,7 +438,7 @@ impl Daemon {
         if view.due.rescan {
             self.look_at = self.world.now;
         }
-        self.look(view);
+        self.look();
         if let Some(at) = view.due.look_again {
             self.wake_by(at);
         }
@@ -582,7 +600,7 @@ impl Daemon {
         });
     }
 
-    fn look(&mut self, view: &View) {
+    fn look(&mut self) {
         if self.look_at > self.world.now || !self.pace.ready(&Key::Scan, self.world.now) {
             return;
         }
@@ -592,7 +610,7 @@ impl Daemon {
         self.look_at = self.world.now.plus(SAFETY_LOOK);
         self.watch.check();
         let (awaited, questions, began) =
-            (view.awaited.clone(), view.questions.clone(), self.world.now);
+            (self.awaited.clone(), self.asked.clone(), self.world.now);
         self.spawn(Key::Scan, async move {
             let look = move || {
                 let found = scanner
@@ -637,6 +655,7 @@ impl Daemon {
                 }
             }
             () = self.wake.notified() => self.look_at = self.clock.now(),
+            () = self.stored.notified() => {}
             Ok(()) = self.moved.changed() => {}
             () = tokio::time::sleep(nap) => {}
         }
