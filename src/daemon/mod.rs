@@ -236,8 +236,14 @@ struct Daemon {
     scanner: Option<Scanner>,
     /// The last look found a file that may not be finished.
     waiting: bool,
+    /// What a look has to look for, as the plan last said.
+    awaited: Vec<CommandId>,
+    asked: Vec<QuestionId>,
     watch: Watch,
+    /// Something happened in the folders.
     wake: Arc<Notify>,
+    /// Some process wrote to the store.
+    stored: Arc<Notify>,
     moved: tokio::sync::watch::Receiver<u64>,
     /// When the folders are looked at next at the latest.
     look_at: Time,
@@ -262,7 +268,8 @@ enum Filed {
 impl Daemon {
     fn new(settings: Settings, store: Store, clock: Clock) -> Self {
         let wake = Arc::new(Notify::new());
-        let watch = Watch::start(&settings.volumes, Arc::clone(&wake));
+        let stored = Arc::new(Notify::new());
+        let watch = Watch::start(&settings.volumes, Arc::clone(&wake), Arc::clone(&stored));
         let scanner = Scanner::new(&settings.volumes, watch.hints());
         let desk = Desk {
             prompts: Arc::clone(&settings.prompts),
@@ -294,8 +301,11 @@ impl Daemon {
             shown: BTreeSet::new(),
             scanner: Some(scanner),
             waiting: false,
+            awaited: Vec::new(),
+            asked: Vec::new(),
             watch,
             wake,
+            stored,
             moved,
             look_at: now,
             mission: (-1, now),
@@ -364,6 +374,10 @@ impl Daemon {
     async fn turn(&mut self) -> anyhow::Result<Option<End>> {
         self.world.now = self.clock.now();
         self.retry_kept().await;
+        // What woke the loop is most often a file: it is read while the plan is looked at.
+        if self.world.scan_began.is_some() {
+            self.look();
+        }
         match self.decided_view().await {
             Ok(view) => {
                 self.start(&view);
@@ -397,11 +411,15 @@ impl Daemon {
 
     async fn view(&mut self) -> Result<View, StoreError> {
         let world = self.world.clone();
-        self.store
+        let view = self
+            .store
             .read(&self.settings.plan, move |plan, seq| {
                 View::of(plan, seq, &world)
             })
-            .await
+            .await?;
+        self.awaited.clone_from(&view.awaited);
+        self.asked.clone_from(&view.questions);
+        Ok(view)
     }
 
     fn send(&mut self, outgoing: Vec<Outgoing>) {
@@ -444,7 +462,7 @@ impl Daemon {
         if view.due.rescan {
             self.look_at = self.world.now;
         }
-        self.look(view);
+        self.look();
         if let Some(at) = view.due.look_again {
             self.wake_by(at);
         }
@@ -606,7 +624,7 @@ impl Daemon {
         });
     }
 
-    fn look(&mut self, view: &View) {
+    fn look(&mut self) {
         if self.look_at > self.world.now || !self.pace.ready(&Key::Scan, self.world.now) {
             return;
         }
@@ -616,7 +634,7 @@ impl Daemon {
         self.look_at = self.world.now.plus(SAFETY_LOOK);
         self.watch.check();
         let (awaited, questions, began) =
-            (view.awaited.clone(), view.questions.clone(), self.world.now);
+            (self.awaited.clone(), self.asked.clone(), self.world.now);
         self.spawn(Key::Scan, async move {
             let look = move || {
                 let found = scanner
@@ -661,6 +679,7 @@ impl Daemon {
                 }
             }
             () = self.wake.notified() => self.look_at = self.clock.now(),
+            () = self.stored.notified() => {}
             Ok(()) = self.moved.changed() => {}
             () = tokio::time::sleep(nap) => {}
         }

@@ -50,21 +50,27 @@ struct Watched {
 }
 
 impl Watch {
-    /// Watches everything that a daemon waits for, the root with the store's journal included. Without watches it
-    /// says so once in the log, and the regular looks are all there is.
-    pub fn start(volumes: &Volumes, wake: Arc<Notify>) -> Self {
-        Self::of(volumes, &DAEMON, true, wake)
+    /// Watches everything that a daemon waits for. The store's journal wakes `stored`, because nothing new is in the
+    /// folders then; everything else wakes `wake`. Without watches it says so once in the log, and the regular looks
+    /// are all there is.
+    pub fn start(volumes: &Volumes, wake: Arc<Notify>, stored: Arc<Notify>) -> Self {
+        Self::of(volumes, &DAEMON, wake, Some(stored))
     }
 
     /// Watches what a worker waits for.
     pub fn for_worker(volumes: &Volumes, wake: Arc<Notify>) -> Self {
-        Self::of(volumes, &WORKER, false, wake)
+        Self::of(volumes, &WORKER, wake, None)
     }
 
-    fn of(volumes: &Volumes, folders: &[Folder], root: bool, wake: Arc<Notify>) -> Self {
+    fn of(
+        volumes: &Volumes,
+        folders: &[Folder],
+        wake: Arc<Notify>,
+        stored: Option<Arc<Notify>>,
+    ) -> Self {
         let hints = Hints::default();
         let gone = Gone::default();
-        let root = root.then(|| volumes.root().to_owned());
+        let root = stored.is_some().then(|| volumes.root().to_owned());
         let folders = folders.iter().map(|folder| volumes.path(*folder));
         let paths: Vec<_> = root.into_iter().chain(folders).collect();
         let hear = Hear {
@@ -74,6 +80,7 @@ impl Watch {
             hints: hints.clone(),
             gone: Arc::clone(&gone),
             wake: Arc::clone(&wake),
+            stored,
         };
         let watcher = notify::recommended_watcher(move |event| hear.hear(event));
         let mut watch = Self {
@@ -176,6 +183,7 @@ struct Hear {
     hints: Hints,
     gone: Gone,
     wake: Arc<Notify>,
+    stored: Option<Arc<Notify>>,
 }
 
 impl Hear {
@@ -200,16 +208,20 @@ impl Hear {
                 .filter(|path| self.folders.contains(path));
             locked(&self.gone).extend(gone.cloned());
         }
-        if event.paths.iter().any(|path| self.matters(path)) {
-            self.wake.notify_one();
+        for path in &event.paths {
+            if self.in_folders(path) {
+                self.wake.notify_one();
+            } else if path.to_string_lossy().ends_with("-wal")
+                && let Some(stored) = &self.stored
+            {
+                stored.notify_one();
+            }
         }
     }
 
-    /// The root holds logs and locks too; only the store's journal and the folders themselves matter there.
-    fn matters(&self, path: &Path) -> bool {
-        path.parent() != Some(&self.root)
-            || path.extension().is_none()
-            || path.to_string_lossy().ends_with("-wal")
+    /// The root holds the store, logs and locks too; only the folders themselves matter there.
+    fn in_folders(&self, path: &Path) -> bool {
+        path.parent() != Some(&self.root) || path.extension().is_none()
     }
 
     fn note(&self, event: &Event) {
@@ -264,6 +276,7 @@ mod tests {
         _root: tempfile::TempDir,
         volumes: Volumes,
         wake: Arc<Notify>,
+        stored: Arc<Notify>,
         watch: Watch,
     }
 
@@ -272,11 +285,13 @@ mod tests {
             let root = tempfile::tempdir().unwrap();
             let volumes = Volumes::open(root.path()).unwrap();
             let wake = Arc::new(Notify::new());
-            let watch = Watch::start(&volumes, Arc::clone(&wake));
+            let stored = Arc::new(Notify::new());
+            let watch = Watch::start(&volumes, Arc::clone(&wake), Arc::clone(&stored));
             Self {
                 _root: root,
                 volumes,
                 wake,
+                stored,
                 watch,
             }
         }
@@ -401,8 +416,10 @@ mod tests {
     async fn the_stores_journal_and_every_folder_wake() {
         let given = Given::new();
         given.wake.notified().await;
+        fs::write(given.volumes.root().join("plan-agent.db-wal"), "text").unwrap();
+        let stored = tokio::time::timeout(LONG, given.stored.notified()).await;
+        stored.expect("the store's journal woke nobody");
         for path in [
-            given.volumes.root().join("plan-agent.db-wal"),
             given
                 .volumes
                 .path(Folder::CommandsProcessed)
@@ -445,6 +462,7 @@ mod tests {
             hints: hints.clone(),
             gone: Gone::default(),
             wake: Arc::clone(&wake),
+            stored: None,
         };
         for event in [
             Ok(Event::new(EventKind::Other).set_flag(Flag::Rescan)),
