@@ -247,6 +247,8 @@ struct Daemon {
     moved: tokio::sync::watch::Receiver<u64>,
     /// When the folders are looked at next at the latest.
     look_at: Time,
+    /// When the watches are examined next; a report that waits is not held up by it each time.
+    check_at: Time,
     /// The change that MISSION.md shows, and when it may be written next.
     mission: (i64, Time),
     /// Inputs whose change could not be committed; tried again at that moment.
@@ -308,6 +310,7 @@ impl Daemon {
             stored,
             moved,
             look_at: now,
+            check_at: now,
             mission: (-1, now),
             kept: Vec::new(),
             kept_until: now,
@@ -437,9 +440,9 @@ impl Daemon {
             .collect();
         for (id, text) in commands {
             let volumes = self.settings.volumes.clone();
-            self.spawn(Key::Publish(id.clone()), async move {
-                steps::blocking(move || volumes.publish(&id, &text).map(|()| Input::Published(id)))
-                    .await
+            self.spawn_blocking(Key::Publish(id.clone()), move || {
+                volumes.publish(&id, &text)?;
+                Ok(Input::Published(id))
             });
         }
     }
@@ -632,24 +635,24 @@ impl Daemon {
             return;
         };
         self.look_at = self.world.now.plus(SAFETY_LOOK);
-        self.watch.check();
+        if self.check_at <= self.world.now {
+            self.check_at = self.look_at;
+            self.watch.check();
+        }
         let (awaited, questions, began) =
             (self.awaited.clone(), self.asked.clone(), self.world.now);
-        self.spawn(Key::Scan, async move {
-            let look = move || {
-                let found = scanner
-                    .scan(&awaited, &questions)
-                    .map(|mut scan| input::Look {
-                        reports: arrival::reports(&mut scan, began),
-                        replies: arrival::replies(&mut scan),
-                        signs: scan.signs,
-                        waiting: scan.waiting,
-                        more: scan.more,
-                        began,
-                    });
-                Input::Looked(Box::new(scanner), found.map(Box::new))
-            };
-            Ok(tokio::task::spawn_blocking(look).await?)
+        self.spawn_blocking(Key::Scan, move || {
+            let found = scanner
+                .scan(&awaited, &questions)
+                .map(|mut scan| input::Look {
+                    reports: arrival::reports(&mut scan, began),
+                    replies: arrival::replies(&mut scan),
+                    signs: scan.signs,
+                    waiting: scan.waiting,
+                    more: scan.more,
+                    began,
+                });
+            Ok(Input::Looked(Box::new(scanner), found.map(Box::new)))
         });
     }
 
@@ -659,11 +662,26 @@ impl Daemon {
         key: Key,
         act: impl Future<Output = anyhow::Result<Input>> + Send + 'static,
     ) {
-        if !self.pace.ready(&key, self.world.now) || !self.under_way.insert(key.clone()) {
-            return;
+        if self.may_start(&key) {
+            let id = self.running.spawn(act).id();
+            self.keys.insert(id, key);
         }
-        let id = self.running.spawn(act).id();
-        self.keys.insert(id, key);
+    }
+
+    /// As [`Self::spawn`], for an act that blocks; it begins at once, even while the loop is busy.
+    fn spawn_blocking(
+        &mut self,
+        key: Key,
+        act: impl FnOnce() -> anyhow::Result<Input> + Send + 'static,
+    ) {
+        if self.may_start(&key) {
+            let id = self.running.spawn_blocking(act).id();
+            self.keys.insert(id, key);
+        }
+    }
+
+    fn may_start(&mut self, key: &Key) -> bool {
+        self.pace.ready(key, self.world.now) && self.under_way.insert(key.clone())
     }
 
     /// Waits until something happens and takes it in.

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -50,7 +50,7 @@ struct Watched {
 }
 
 impl Watch {
-    /// Watches everything that a daemon waits for. The store's journal wakes `stored`, because nothing new is in the
+    /// Watches everything that a daemon waits for. A commit to the store wakes `stored`, because nothing new is in the
     /// folders then; everything else wakes `wake`. Without watches it says so once in the log, and the regular looks
     /// are all there is.
     pub fn start(volumes: &Volumes, wake: Arc<Notify>, stored: Arc<Notify>) -> Self {
@@ -70,12 +70,12 @@ impl Watch {
     ) -> Self {
         let hints = Hints::default();
         let gone = Gone::default();
-        let root = stored.is_some().then(|| volumes.root().to_owned());
+        let store = stored.is_some().then(|| volumes.database());
         let folders = folders.iter().map(|folder| volumes.path(*folder));
-        let paths: Vec<_> = root.into_iter().chain(folders).collect();
+        let paths: Vec<_> = folders.chain(store).collect();
         let hear = Hear {
             reports: volumes.path(Folder::ReportsPending),
-            root: volumes.root().to_owned(),
+            store: volumes.database(),
             folders: paths.clone(),
             hints: hints.clone(),
             gone: Arc::clone(&gone),
@@ -178,7 +178,7 @@ impl Watch {
 /// What the watcher's thread does with an event. It never waits: the kernel's queue would overflow meanwhile.
 struct Hear {
     reports: PathBuf,
-    root: PathBuf,
+    store: PathBuf,
     folders: Vec<PathBuf>,
     hints: Hints,
     gone: Gone,
@@ -209,19 +209,11 @@ impl Hear {
             locked(&self.gone).extend(gone.cloned());
         }
         for path in &event.paths {
-            if self.in_folders(path) {
-                self.wake.notify_one();
-            } else if path.to_string_lossy().ends_with("-wal")
-                && let Some(stored) = &self.stored
-            {
-                stored.notify_one();
+            match &self.stored {
+                Some(stored) if *path == self.store => stored.notify_one(),
+                _ => self.wake.notify_one(),
             }
         }
-    }
-
-    /// The root holds the store, logs and locks too; only the folders themselves matter there.
-    fn in_folders(&self, path: &Path) -> bool {
-        path.parent() != Some(&self.root) || path.extension().is_none()
     }
 
     fn note(&self, event: &Event) {
@@ -286,6 +278,7 @@ mod tests {
             let volumes = Volumes::open(root.path()).unwrap();
             let wake = Arc::new(Notify::new());
             let stored = Arc::new(Notify::new());
+            fs::write(volumes.database(), "").unwrap();
             let watch = Watch::start(&volumes, Arc::clone(&wake), Arc::clone(&stored));
             Self {
                 _root: root,
@@ -413,12 +406,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_stores_journal_and_every_folder_wake() {
+    async fn the_store_and_every_folder_wake() {
         let given = Given::new();
         given.wake.notified().await;
-        fs::write(given.volumes.root().join("plan-agent.db-wal"), "text").unwrap();
-        let stored = tokio::time::timeout(LONG, given.stored.notified()).await;
-        stored.expect("the store's journal woke nobody");
+        let store = fs::File::open(given.volumes.database()).unwrap();
+        store.set_modified(std::time::SystemTime::now()).unwrap();
+        let woken = tokio::time::timeout(LONG, given.stored.notified()).await;
+        woken.expect("the store woke nobody");
         for path in [
             given
                 .volumes
@@ -457,7 +451,7 @@ mod tests {
         let hints = Hints::default();
         let hear = Hear {
             reports: "/v/reports/pending".into(),
-            root: "/v".into(),
+            store: "/v/plan-agent.db".into(),
             folders: vec![],
             hints: hints.clone(),
             gone: Gone::default(),
