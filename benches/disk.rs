@@ -1,5 +1,6 @@
 //! What the disk and the kernel can do at best: the floors that everything else is compared with.
 
+use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::mem::MaybeUninit;
@@ -27,24 +28,39 @@ pub fn folder() -> TempDir {
 pub struct Arrivals {
     inotify: OwnedFd,
     buffer: Box<[MaybeUninit<u8>]>,
+    heard: VecDeque<String>,
 }
 
 impl Arrivals {
     pub fn of(folder: &Path) -> Self {
         let inotify = inotify::init(CreateFlags::CLOEXEC).unwrap();
         inotify::add_watch(&inotify, folder, WatchFlags::MOVED_TO).unwrap();
-        let buffer = vec![MaybeUninit::uninit(); 4096].into();
-        Self { inotify, buffer }
+        Self {
+            inotify,
+            buffer: vec![MaybeUninit::uninit(); 4096].into(),
+            heard: VecDeque::new(),
+        }
     }
 
-    /// Blocks until the next file is there and returns its name.
-    pub fn next(&mut self) -> String {
-        let mut watched = [PollFd::new(&self.inotify, PollFlags::IN)];
-        let woken = poll(&mut watched, Some(&PATIENCE)).unwrap();
-        assert_eq!(woken, 1, "waited in vain for a file");
-        let mut reader = inotify::Reader::new(&self.inotify, &mut self.buffer);
-        let event = reader.next().unwrap();
-        event.file_name().unwrap().to_str().unwrap().to_owned()
+    /// Blocks until the next file is there and returns its name; `None` if it does not come.
+    pub fn next(&mut self) -> Option<String> {
+        if self.heard.is_empty() {
+            let mut watched = [PollFd::new(&self.inotify, PollFlags::IN)];
+            if poll(&mut watched, Some(&PATIENCE)).unwrap() == 0 {
+                return None;
+            }
+            let mut reader = inotify::Reader::new(&self.inotify, &mut self.buffer);
+            loop {
+                let event = reader.next().unwrap();
+                // Without a name the folder is gone.
+                let name = event.file_name()?.to_str().unwrap();
+                self.heard.push_back(name.to_owned());
+                if reader.is_buffer_empty() {
+                    break;
+                }
+            }
+        }
+        self.heard.pop_front()
     }
 }
 
@@ -69,33 +85,42 @@ impl Journal {
 }
 
 /// The least that anything must do between a report and the next command: be woken, read the file, flush one record,
-/// rename a file into place. Returns the times that whoever renamed the report saw.
-pub fn step_floor(rounds: usize, report: &str) -> Vec<Duration> {
-    let folder = folder();
-    let path = |name: &str| folder.path().join(name);
-    for name in ["in", "out", "temp"] {
-        fs::create_dir(path(name)).unwrap();
-    }
-    let (mut reports, mut commands) = (Arrivals::of(&path("in")), Arrivals::of(&path("out")));
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut journal = Journal::open(&path("journal"));
-            for _ in 0..rounds {
-                let name = reports.next();
-                let text = fs::read(path("in").join(&name)).unwrap();
+/// rename a file into place.
+pub struct Floor {
+    folder: TempDir,
+    commands: Arrivals,
+}
+
+impl Floor {
+    pub fn start() -> Self {
+        let folder = folder();
+        let path = folder.path().to_owned();
+        for name in ["in", "out", "temp"] {
+            fs::create_dir(path.join(name)).unwrap();
+        }
+        let mut reports = Arrivals::of(&path.join("in"));
+        let commands = Arrivals::of(&path.join("out"));
+        // Ends with the process.
+        thread::spawn(move || {
+            let mut journal = Journal::open(&path.join("journal"));
+            while let Some(name) = reports.next() {
+                let text = fs::read(path.join("in").join(&name)).unwrap();
                 journal.append(&text);
-                fs::write(path("temp/command"), &text).unwrap();
-                fs::rename(path("temp/command"), path("out").join(name)).unwrap();
+                fs::write(path.join("temp/command"), &text).unwrap();
+                fs::rename(path.join("temp/command"), path.join("out").join(name)).unwrap();
             }
         });
-        let round = |number| {
-            fs::write(path("temp/report"), report).unwrap();
-            thread::sleep(super::latency::WORK);
-            let begun = Instant::now();
-            fs::rename(path("temp/report"), path("in").join(format!("{number}"))).unwrap();
-            commands.next();
-            begun.elapsed()
-        };
-        (0..rounds).map(round).collect()
-    })
+        Self { folder, commands }
+    }
+
+    /// Reports once and returns how long the answer took.
+    pub fn step(&mut self, report: &str, number: usize) -> Duration {
+        let path = |name: &str| self.folder.path().join(name);
+        fs::write(path("temp/report"), report).unwrap();
+        thread::sleep(super::latency::WORK);
+        let begun = Instant::now();
+        fs::rename(path("temp/report"), path("in").join(number.to_string())).unwrap();
+        self.commands.next().unwrap();
+        begun.elapsed()
+    }
 }

@@ -9,29 +9,29 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::disk::{self, Arrivals};
+use crate::disk::{self, Arrivals, Floor};
 use crate::table::{Times, against, ms, print, ratio};
 use crate::{row, sample};
 
 /// How long an agent takes for a task: long enough for the daemon to be at rest again.
 pub const WORK: Duration = Duration::from_millis(25);
 
-/// Steps of one turn, and turns: the load of the machine falls on both alike.
-const STEPS: usize = 50;
-const TURNS: usize = 5;
+/// Steps of each kind, in turns: the load of the machine falls on all alike.
+const STEPS: usize = 200;
 
 pub fn run() {
-    let mut rows = vec![row!["", "p50", "p99", "p50 / floor"]];
     let report = sample::report();
-    let (mut floor, mut small, mut large) = (Vec::new(), Vec::new(), Vec::new());
-    let mut ten = Daemon::start(STEPS * TURNS + 1);
-    let mut many = Daemon::start(4_000);
-    for _ in 0..TURNS {
-        floor.extend(disk::step_floor(STEPS, &report));
-        small.extend((0..STEPS).map(|_| ten.step(&report)));
-        large.extend((0..STEPS / 2).map(|_| many.step(&report)));
+    let mut floor = Floor::start();
+    let mut small = Daemon::start(STEPS + 1);
+    let mut large = Daemon::start(4_000);
+    let mut times = [const { Vec::new() }; 3];
+    for number in 0..STEPS {
+        times[0].push(floor.step(&report, number));
+        times[1].push(small.step(&report));
+        times[2].push(large.step(&report));
     }
-    let floor = Times::new(floor);
+    let [floor, small, large] = times.map(Times::new);
+    let mut rows = vec![row!["", "p50", "p99", "p50 / floor"]];
     rows.push(row![
         "floor: wake, read, append + fdatasync, rename",
         ms(floor.p50()),
@@ -39,10 +39,9 @@ pub fn run() {
         "1.00"
     ]);
     for (name, times) in [
-        ("a plan of 250 tasks", small),
+        ("a plan of 201 tasks", small),
         ("a plan of 4,000 tasks", large),
     ] {
-        let times = Times::new(times);
         let ratio = against(ratio(times.p50(), floor.p50()), 2.0);
         rows.push(row![name, ms(times.p50()), ms(times.p99()), ratio]);
     }
@@ -74,7 +73,7 @@ impl Daemon {
         let child = program(folder.path(), &["run", "--plan", "plan.md", "--no-input"])
             .spawn()
             .unwrap();
-        let command = commands.next();
+        let command = commands.next().expect("no first command came");
         let ready = begun.elapsed();
         Self {
             folder,
@@ -103,7 +102,7 @@ impl Daemon {
         fs::rename(temp, place).unwrap();
         // Commands that only end a session come in between.
         loop {
-            self.command = self.commands.next();
+            self.command = self.commands.next().expect("no next command came");
             let took = begun.elapsed();
             let text =
                 fs::read_to_string(self.path("commands/pending").join(&self.command)).unwrap();

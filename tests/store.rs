@@ -159,6 +159,15 @@ async fn on_every_store(test: impl AsyncFn(&Given)) {
     }
 }
 
+/// Returns the process that [`one_of_several_writers`] is.
+fn writer() -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "--ignored", "store::one_of_several_writers"])
+        .stdout(Stdio::null());
+    command
+}
+
 async fn run_sql(url: &str, statements: &str) {
     sqlx::any::install_default_drivers();
     let mut connection = sqlx::AnyConnection::connect(url).await.unwrap();
@@ -517,12 +526,9 @@ async fn four_processes_write_one_plan_and_nothing_is_lost() {
         make(&store, "aaaaaaaa").await;
         let place = given.place();
         let start = |name: &&str| {
-            Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "--ignored", "store::one_of_several_writers"])
-                .envs(WRITER.iter().zip([place.as_str(), name]))
-                .stdout(Stdio::null())
-                .spawn()
-                .unwrap()
+            let mut writer = writer();
+            writer.envs(WRITER.iter().zip([place.as_str(), name]));
+            writer.spawn().unwrap()
         };
         let writers = ["a", "b", "c", "d"];
         let mut children: Vec<_> = writers.iter().map(start).collect();
@@ -546,6 +552,26 @@ async fn four_processes_write_one_plan_and_nothing_is_lost() {
         assert_eq!(self::rows(&store.at(&plan(), seq).await.unwrap()), rows);
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_second_store_of_a_process_leaves_the_first_its_locks() {
+    let given = Given::new(Kinds::File);
+    let first = given.open().await;
+    make(&first, "aaaaaaaa").await;
+    let second = given.open().await;
+    assert_eq!(state(&second).await.0, 1);
+    // The process that closes a file as the last one puts its write-ahead log away. It must not be the last one here.
+    for round in 1..=2 {
+        let (mut child, place) = (writer(), given.place());
+        child.envs(WRITER.iter().zip([place.as_str(), "other"]));
+        assert!(child.status().unwrap().success());
+        first
+            .change(&plan(), "test", "added", add("x"))
+            .await
+            .unwrap();
+        assert_eq!(state(&given.open().await).await.0, 1 + round * 101);
+    }
 }
 
 #[tokio::test]

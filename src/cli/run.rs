@@ -178,8 +178,8 @@ pub async fn abort(args: Abort, setup: &Setup, output: &mut Output) -> Result<Ex
             draft.abandon("on the command line")
         })
         .await?;
-    let daemon = site.volumes.running().and_then(|daemon| daemon.plan);
-    if daemon.as_deref() != Some(plan.as_str()) {
+    // A daemon of this plan does it; one of another plan keeps the folder, and a later `resume` of this one does.
+    if site.daemon().is_none() {
         drop(site);
         let prepared = setup.prepare(Planner::Rules {
             why: "only what is left is done".to_owned(),

@@ -236,11 +236,19 @@ struct Daemon {
     scanner: Option<Scanner>,
     /// The last look found a file that may not be finished.
     waiting: bool,
+    /// What a look has to look for, as the plan last said.
+    awaited: Vec<CommandId>,
+    asked: Vec<QuestionId>,
     watch: Watch,
+    /// Something happened in the folders.
     wake: Arc<Notify>,
+    /// Some process wrote to the store.
+    stored: Arc<Notify>,
     moved: tokio::sync::watch::Receiver<u64>,
     /// When the folders are looked at next at the latest.
     look_at: Time,
+    /// When the watches are examined next; a report that waits is not held up by it each time.
+    check_at: Time,
     /// The change that MISSION.md shows, and when it may be written next.
     mission: (i64, Time),
     /// Inputs whose change could not be committed; tried again at that moment.
@@ -262,7 +270,8 @@ enum Filed {
 impl Daemon {
     fn new(settings: Settings, store: Store, clock: Clock) -> Self {
         let wake = Arc::new(Notify::new());
-        let watch = Watch::start(&settings.volumes, Arc::clone(&wake));
+        let stored = Arc::new(Notify::new());
+        let watch = Watch::start(&settings.volumes, Arc::clone(&wake), Arc::clone(&stored));
         let scanner = Scanner::new(&settings.volumes, watch.hints());
         let desk = Desk {
             prompts: Arc::clone(&settings.prompts),
@@ -294,10 +303,14 @@ impl Daemon {
             shown: BTreeSet::new(),
             scanner: Some(scanner),
             waiting: false,
+            awaited: Vec::new(),
+            asked: Vec::new(),
             watch,
             wake,
+            stored,
             moved,
             look_at: now,
+            check_at: now,
             mission: (-1, now),
             kept: Vec::new(),
             kept_until: now,
@@ -364,6 +377,10 @@ impl Daemon {
     async fn turn(&mut self) -> anyhow::Result<Option<End>> {
         self.world.now = self.clock.now();
         self.retry_kept().await;
+        // What woke the loop is most often a file: it is read while the plan is looked at.
+        if self.world.scan_began.is_some() {
+            self.look();
+        }
         match self.decided_view().await {
             Ok(view) => {
                 self.start(&view);
@@ -397,11 +414,15 @@ impl Daemon {
 
     async fn view(&mut self) -> Result<View, StoreError> {
         let world = self.world.clone();
-        self.store
+        let view = self
+            .store
             .read(&self.settings.plan, move |plan, seq| {
                 View::of(plan, seq, &world)
             })
-            .await
+            .await?;
+        self.awaited.clone_from(&view.awaited);
+        self.asked.clone_from(&view.questions);
+        Ok(view)
     }
 
     fn send(&mut self, outgoing: Vec<Outgoing>) {
@@ -419,9 +440,9 @@ impl Daemon {
             .collect();
         for (id, text) in commands {
             let volumes = self.settings.volumes.clone();
-            self.spawn(Key::Publish(id.clone()), async move {
-                steps::blocking(move || volumes.publish(&id, &text).map(|()| Input::Published(id)))
-                    .await
+            self.spawn_blocking(Key::Publish(id.clone()), move || {
+                volumes.publish(&id, &text)?;
+                Ok(Input::Published(id))
             });
         }
     }
@@ -444,7 +465,7 @@ impl Daemon {
         if view.due.rescan {
             self.look_at = self.world.now;
         }
-        self.look(view);
+        self.look();
         if let Some(at) = view.due.look_again {
             self.wake_by(at);
         }
@@ -606,7 +627,7 @@ impl Daemon {
         });
     }
 
-    fn look(&mut self, view: &View) {
+    fn look(&mut self) {
         if self.look_at > self.world.now || !self.pace.ready(&Key::Scan, self.world.now) {
             return;
         }
@@ -614,24 +635,24 @@ impl Daemon {
             return;
         };
         self.look_at = self.world.now.plus(SAFETY_LOOK);
-        self.watch.check();
+        if self.check_at <= self.world.now {
+            self.check_at = self.look_at;
+            self.watch.check();
+        }
         let (awaited, questions, began) =
-            (view.awaited.clone(), view.questions.clone(), self.world.now);
-        self.spawn(Key::Scan, async move {
-            let look = move || {
-                let found = scanner
-                    .scan(&awaited, &questions)
-                    .map(|mut scan| input::Look {
-                        reports: arrival::reports(&mut scan, began),
-                        replies: arrival::replies(&mut scan),
-                        signs: scan.signs,
-                        waiting: scan.waiting,
-                        more: scan.more,
-                        began,
-                    });
-                Input::Looked(Box::new(scanner), found.map(Box::new))
-            };
-            Ok(tokio::task::spawn_blocking(look).await?)
+            (self.awaited.clone(), self.asked.clone(), self.world.now);
+        self.spawn_blocking(Key::Scan, move || {
+            let found = scanner
+                .scan(&awaited, &questions)
+                .map(|mut scan| input::Look {
+                    reports: arrival::reports(&mut scan, began),
+                    replies: arrival::replies(&mut scan),
+                    signs: scan.signs,
+                    waiting: scan.waiting,
+                    more: scan.more,
+                    began,
+                });
+            Ok(Input::Looked(Box::new(scanner), found.map(Box::new)))
         });
     }
 
@@ -641,11 +662,26 @@ impl Daemon {
         key: Key,
         act: impl Future<Output = anyhow::Result<Input>> + Send + 'static,
     ) {
-        if !self.pace.ready(&key, self.world.now) || !self.under_way.insert(key.clone()) {
-            return;
+        if self.may_start(&key) {
+            let id = self.running.spawn(act).id();
+            self.keys.insert(id, key);
         }
-        let id = self.running.spawn(act).id();
-        self.keys.insert(id, key);
+    }
+
+    /// As [`Self::spawn`], for an act that blocks; it begins at once, even while the loop is busy.
+    fn spawn_blocking(
+        &mut self,
+        key: Key,
+        act: impl FnOnce() -> anyhow::Result<Input> + Send + 'static,
+    ) {
+        if self.may_start(&key) {
+            let id = self.running.spawn_blocking(act).id();
+            self.keys.insert(id, key);
+        }
+    }
+
+    fn may_start(&mut self, key: &Key) -> bool {
+        self.pace.ready(key, self.world.now) && self.under_way.insert(key.clone())
     }
 
     /// Waits until something happens and takes it in.
@@ -661,6 +697,7 @@ impl Daemon {
                 }
             }
             () = self.wake.notified() => self.look_at = self.clock.now(),
+            () = self.stored.notified() => {}
             Ok(()) = self.moved.changed() => {}
             () = tokio::time::sleep(nap) => {}
         }

@@ -342,6 +342,7 @@ fn stuck(plan: &Plan, due: &mut Due, reason: &str) {
 
 fn minutes(span: Duration) -> String {
     match span.as_secs() {
+        0 => format!("{} ms", span.as_millis()),
         seconds if seconds >= 120 && seconds % 60 == 0 => format!("{} minutes", seconds / 60),
         seconds => format!("{seconds} s"),
     }

@@ -390,6 +390,26 @@ fn a_clock_that_was_wrong_when_an_attempt_began_delays_no_time_out() {
 }
 
 #[test]
+fn a_plan_that_ends_early_leaves_nothing_in_progress() {
+    let mut plan = running(&[("a", &[]), ("b", &[0])]);
+    change(&mut plan, |draft| {
+        draft.issue(TaskId(1), issue(1))?;
+        draft.abandon("enough")
+    })
+    .unwrap();
+    assert_eq!(plan.counts().pending, 2);
+    let attempt = plan.attempt(&command(1)).unwrap();
+    assert_eq!(
+        (attempt.state, attempt.recall),
+        (AttemptState::Stopped, true)
+    );
+    assert_eq!(
+        due(&plan, &World::default()).steps,
+        [Step::Withdraw(command(1))]
+    );
+}
+
+#[test]
 fn a_replan_edits_what_is_not_finished_or_nothing() {
     let mut plan = running(&[("a", &[]), ("b", &[0]), ("c", &[1])]);
     attempt(&mut plan, 1, ReportStatus::Success);

@@ -6,7 +6,7 @@
 mod owner;
 mod sql;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -63,7 +63,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the SQLite file at `path`, made with mode 0600 if it does not exist.
+    /// Opens the SQLite file at `path`, made with mode 0600 if it does not exist. Each commit moves the file's time, so
+    /// that a watch on it tells every process of it.
     ///
     /// # Errors
     /// The file cannot be made or read, or a newer version wrote it.
@@ -76,7 +77,8 @@ impl Store {
             reason: error.to_string(),
         };
         make_private(path).map_err(unusable)?;
-        Self::connect(&sql::file_url(path), &path.display().to_string(), now).await
+        let place = path.display().to_string();
+        Self::connect(&sql::file_url(path), &place, Some(path.to_owned()), now).await
     }
 
     /// Opens a store in memory, gone with its last handle.
@@ -84,7 +86,7 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub async fn in_memory(now: impl Fn() -> Time + Send + 'static) -> Result<Self, StoreError> {
-        Self::connect("sqlite::memory:", ":memory:", now).await
+        Self::connect("sqlite::memory:", ":memory:", None, now).await
     }
 
     /// Opens the database behind a URL that sqlx understands.
@@ -95,17 +97,18 @@ impl Store {
         url: &str,
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self, StoreError> {
-        Self::connect(url, url.split('?').next().unwrap_or(url), now).await
+        Self::connect(url, url.split('?').next().unwrap_or(url), None, now).await
     }
 
     async fn connect(
         url: &str,
         place: &str,
+        file: Option<PathBuf>,
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self, StoreError> {
         let (jobs, queue) = mpsc::channel(QUEUE);
         let (announce, moved) = watch::channel(0);
-        let owner = Owner::open(url, Box::new(now), announce)
+        let owner = Owner::open(url, file, Box::new(now), announce)
             .await
             .map_err(|error| StoreError::Open {
                 place: place.to_owned(),
@@ -272,13 +275,17 @@ impl Store {
     }
 }
 
-/// Makes the file for its owner only; SQLite gives its `-wal` and `-shm` the same mode.
+/// Makes the file for its owner only; SQLite gives its `-wal` and `-shm` the same mode. One that is there is not opened:
+/// closing it again would take the locks away that another store of this process has on it.
 fn make_private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
-    std::fs::OpenOptions::new()
-        .create(true)
+    let made = std::fs::OpenOptions::new()
+        .create_new(true)
         .append(true)
         .mode(0o600)
-        .open(path)
-        .map(drop)
+        .open(path);
+    match made {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
 }

@@ -1,7 +1,9 @@
 //! The task that owns the connection and the plans in memory.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
 
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
@@ -14,6 +16,17 @@ const BATCH: usize = 64;
 
 /// Plans kept in memory; a daemon has one, a server a few.
 const CACHED: usize = 16;
+
+const NOW: Timestamps = {
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_NOW,
+    };
+    Timestamps {
+        last_access: now,
+        last_modification: now,
+    }
+};
 
 type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
@@ -67,6 +80,8 @@ struct Cached {
 
 pub(super) struct Owner {
     url: String,
+    /// The file of an embedded store.
+    file: Option<PathBuf>,
     connected: Option<Connected>,
     now: Box<dyn Fn() -> Time + Send>,
     plans: HashMap<PlanId, Cached>,
@@ -91,12 +106,14 @@ struct Writes {
 impl Owner {
     pub(super) async fn open(
         url: &str,
+        file: Option<PathBuf>,
         now: Box<dyn Fn() -> Time + Send>,
         announce: watch::Sender<u64>,
     ) -> Result<Self, OpenError> {
         let connected = Some(Connected::open(url).await?);
         Ok(Self {
             url: url.to_owned(),
+            file,
             connected,
             now,
             plans: HashMap::new(),
@@ -186,7 +203,7 @@ impl Owner {
             Ok(()) => {
                 // Whoever looks again at every change and changes nothing must not wake itself.
                 if !writes.log.is_empty() {
-                    self.announce.send_modify(|count| *count += 1);
+                    self.tell();
                 }
                 for done in waiting {
                     drop(done.send(Ok(())));
@@ -200,6 +217,16 @@ impl Owner {
                     drop(done.send(Err(StoreError::Database(error.to_string()))));
                 }
             }
+        }
+    }
+
+    /// Tells this process and, through the time of the file, every other one that watches it.
+    fn tell(&self) {
+        self.announce.send_modify(|count| *count += 1);
+        if let Some(file) = &self.file
+            && let Err(error) = utimensat(CWD, file, &NOW, AtFlags::empty())
+        {
+            tracing::debug!(%error, "other processes are not told of a change");
         }
     }
 
@@ -336,37 +363,42 @@ impl Owner {
             self.plans.remove(id);
             return Err(StoreError::UnknownPlan(id.clone()));
         };
-        let known = self.plans.get(id).map(|cached| cached.seq);
-        if known == Some(seq) {
-            return Ok(());
+        match self.plans.get(id).map(|cached| cached.seq) {
+            Some(known) if known == seq => Ok(()),
+            Some(known) if known < seq => self.catch_up(id, known, seq).await,
+            _ => self.load(id, seq).await,
         }
-        let after = known.filter(|known| *known < seq).unwrap_or(-1);
-        let bodies = self.connection().await?.rows_after(id, after).await?;
+    }
+
+    /// Takes in what another process has changed: the log has the rows as they became.
+    async fn catch_up(&mut self, id: &PlanId, known: i64, seq: i64) -> Result<(), StoreError> {
+        let changes = self.since(id, known, seq - known).await?;
+        let Some(cached) = self.plans.get_mut(id) else {
+            return Err(StoreError::UnknownPlan(id.clone()));
+        };
+        for row in changes.into_iter().flat_map(|change| change.delta.rows) {
+            drop(cached.plan.put(row));
+        }
+        cached.seq = seq;
+        Ok(())
+    }
+
+    async fn load(&mut self, id: &PlanId, seq: i64) -> Result<(), StoreError> {
         let damaged = |reason: String| StoreError::Damaged {
             plan: id.clone(),
             reason,
         };
+        let bodies = self.connection().await?.rows(id).await?;
         let rows: Vec<Row> = bodies
             .iter()
             .map(|body| serde_json::from_str(body))
             .collect::<Result<_, _>>()
             .map_err(|error| damaged(error.to_string()))?;
-        match self.plans.get_mut(id).filter(|_| after >= 0) {
-            Some(cached) => {
-                for row in rows {
-                    drop(cached.plan.put(row));
-                }
-                cached.seq = seq;
-            }
-            None => {
-                let plan =
-                    Plan::from_rows(rows).ok_or_else(|| damaged("it has no head".to_owned()))?;
-                if self.plans.len() >= CACHED {
-                    self.plans.clear();
-                }
-                self.plans.insert(id.clone(), Cached { plan, seq });
-            }
+        let plan = Plan::from_rows(rows).ok_or_else(|| damaged("it has no head".to_owned()))?;
+        if self.plans.len() >= CACHED {
+            self.plans.clear();
         }
+        self.plans.insert(id.clone(), Cached { plan, seq });
         Ok(())
     }
 
@@ -457,7 +489,7 @@ impl Writes {
         for row in &delta.rows {
             let key = row.key();
             let (kind, id) = key.parts();
-            let record = (plan.to_string(), kind, id, seq, serde_json::to_string(row)?);
+            let record = (plan.to_string(), kind, id, serde_json::to_string(row)?);
             self.rows.insert((plan.clone(), key), record);
         }
         self.log.push(LogRecord {

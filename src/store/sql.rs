@@ -16,9 +16,8 @@ const FORMAT: i64 = 1;
 /// One list of statements a version, each leading from the version before.
 const MIGRATIONS: [&[&str]; FORMAT as usize] = [&[
     "CREATE TABLE plans (id TEXT PRIMARY KEY, seq BIGINT NOT NULL, created_at BIGINT NOT NULL)",
-    "CREATE TABLE plan_rows (plan TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL, seq BIGINT NOT NULL, \
-     body TEXT NOT NULL, PRIMARY KEY (plan, kind, id))",
-    "CREATE INDEX plan_rows_by_seq ON plan_rows (plan, seq)",
+    "CREATE TABLE plan_rows (plan TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL, body TEXT NOT NULL, \
+     PRIMARY KEY (plan, kind, id))",
     "CREATE TABLE log (plan TEXT NOT NULL, seq BIGINT NOT NULL, change_id TEXT NOT NULL, at BIGINT NOT NULL, \
      author TEXT NOT NULL, why TEXT NOT NULL, delta TEXT NOT NULL, PRIMARY KEY (plan, seq))",
 ]];
@@ -39,8 +38,8 @@ const BUSY: &str = "5";
 
 type Result<T> = std::result::Result<T, sqlx::Error>;
 
-/// A row to be written: plan, kind, id, seq, body.
-pub(super) type RowRecord = (String, &'static str, String, i64, String);
+/// A row to be written: plan, kind, id, body.
+pub(super) type RowRecord = (String, &'static str, String, String);
 
 /// A log entry to be written or as read.
 #[derive(Clone, Debug)]
@@ -118,18 +117,12 @@ impl<'a> Script<'a> {
     pub(super) fn write_rows(&mut self, rows: &[&'a RowRecord]) {
         for rows in rows.chunks(ROWS_A_STATEMENT) {
             let text = format!(
-                "INSERT INTO plan_rows (plan, kind, id, seq, body) VALUES {} ON CONFLICT (plan, kind, id) \
-                 DO UPDATE SET seq = excluded.seq, body = excluded.body",
-                places(rows.len(), 5)
+                "INSERT INTO plan_rows (plan, kind, id, body) VALUES {} ON CONFLICT (plan, kind, id) \
+                 DO UPDATE SET body = excluded.body",
+                places(rows.len(), 4)
             );
-            let values = rows.iter().flat_map(|(plan, kind, id, seq, body)| {
-                [
-                    Value::Text(plan),
-                    Value::Text(kind),
-                    Value::Text(id),
-                    Value::Number(*seq),
-                    Value::Text(body),
-                ]
+            let values = rows.iter().flat_map(|(plan, kind, id, body)| {
+                [plan.as_str(), kind, id, body].map(Value::Text)
             });
             self.add(text, values);
         }
@@ -392,11 +385,10 @@ impl Connected {
             .transpose()
     }
 
-    /// Returns the bodies of the plan's rows that changed after a seq.
-    pub(super) async fn rows_after(&mut self, plan: &PlanId, seq: i64) -> Result<Vec<String>> {
-        let rows = sqlx::query("SELECT body FROM plan_rows WHERE plan = $1 AND seq > $2")
+    /// Returns the bodies of the plan's rows.
+    pub(super) async fn rows(&mut self, plan: &PlanId) -> Result<Vec<String>> {
+        let rows = sqlx::query("SELECT body FROM plan_rows WHERE plan = $1")
             .bind(plan.as_str())
-            .bind(seq)
             .fetch_all(&mut self.connection)
             .await?;
         rows.iter().map(|row| row.try_get(0)).collect()

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -50,30 +50,37 @@ struct Watched {
 }
 
 impl Watch {
-    /// Watches everything that a daemon waits for, the root with the store's journal included. Without watches it
-    /// says so once in the log, and the regular looks are all there is.
-    pub fn start(volumes: &Volumes, wake: Arc<Notify>) -> Self {
-        Self::of(volumes, &DAEMON, true, wake)
+    /// Watches everything that a daemon waits for. A commit to the store wakes `stored`, because nothing new is in the
+    /// folders then; everything else wakes `wake`. Without watches it says so once in the log, and the regular looks
+    /// are all there is.
+    pub fn start(volumes: &Volumes, wake: Arc<Notify>, stored: Arc<Notify>) -> Self {
+        Self::of(volumes, &DAEMON, wake, Some(stored))
     }
 
     /// Watches what a worker waits for.
     pub fn for_worker(volumes: &Volumes, wake: Arc<Notify>) -> Self {
-        Self::of(volumes, &WORKER, false, wake)
+        Self::of(volumes, &WORKER, wake, None)
     }
 
-    fn of(volumes: &Volumes, folders: &[Folder], root: bool, wake: Arc<Notify>) -> Self {
+    fn of(
+        volumes: &Volumes,
+        folders: &[Folder],
+        wake: Arc<Notify>,
+        stored: Option<Arc<Notify>>,
+    ) -> Self {
         let hints = Hints::default();
         let gone = Gone::default();
-        let root = root.then(|| volumes.root().to_owned());
+        let store = stored.is_some().then(|| volumes.database());
         let folders = folders.iter().map(|folder| volumes.path(*folder));
-        let paths: Vec<_> = root.into_iter().chain(folders).collect();
+        let paths: Vec<_> = folders.chain(store).collect();
         let hear = Hear {
             reports: volumes.path(Folder::ReportsPending),
-            root: volumes.root().to_owned(),
+            store: volumes.database(),
             folders: paths.clone(),
             hints: hints.clone(),
             gone: Arc::clone(&gone),
             wake: Arc::clone(&wake),
+            stored,
         };
         let watcher = notify::recommended_watcher(move |event| hear.hear(event));
         let mut watch = Self {
@@ -171,11 +178,12 @@ impl Watch {
 /// What the watcher's thread does with an event. It never waits: the kernel's queue would overflow meanwhile.
 struct Hear {
     reports: PathBuf,
-    root: PathBuf,
+    store: PathBuf,
     folders: Vec<PathBuf>,
     hints: Hints,
     gone: Gone,
     wake: Arc<Notify>,
+    stored: Option<Arc<Notify>>,
 }
 
 impl Hear {
@@ -200,16 +208,12 @@ impl Hear {
                 .filter(|path| self.folders.contains(path));
             locked(&self.gone).extend(gone.cloned());
         }
-        if event.paths.iter().any(|path| self.matters(path)) {
-            self.wake.notify_one();
+        for path in &event.paths {
+            match &self.stored {
+                Some(stored) if *path == self.store => stored.notify_one(),
+                _ => self.wake.notify_one(),
+            }
         }
-    }
-
-    /// The root holds logs and locks too; only the store's journal and the folders themselves matter there.
-    fn matters(&self, path: &Path) -> bool {
-        path.parent() != Some(&self.root)
-            || path.extension().is_none()
-            || path.to_string_lossy().ends_with("-wal")
     }
 
     fn note(&self, event: &Event) {
@@ -264,6 +268,7 @@ mod tests {
         _root: tempfile::TempDir,
         volumes: Volumes,
         wake: Arc<Notify>,
+        stored: Arc<Notify>,
         watch: Watch,
     }
 
@@ -272,11 +277,14 @@ mod tests {
             let root = tempfile::tempdir().unwrap();
             let volumes = Volumes::open(root.path()).unwrap();
             let wake = Arc::new(Notify::new());
-            let watch = Watch::start(&volumes, Arc::clone(&wake));
+            let stored = Arc::new(Notify::new());
+            fs::write(volumes.database(), "").unwrap();
+            let watch = Watch::start(&volumes, Arc::clone(&wake), Arc::clone(&stored));
             Self {
                 _root: root,
                 volumes,
                 wake,
+                stored,
                 watch,
             }
         }
@@ -398,11 +406,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_stores_journal_and_every_folder_wake() {
+    async fn the_store_and_every_folder_wake() {
         let given = Given::new();
         given.wake.notified().await;
+        let store = fs::File::open(given.volumes.database()).unwrap();
+        store.set_modified(std::time::SystemTime::now()).unwrap();
+        let woken = tokio::time::timeout(LONG, given.stored.notified()).await;
+        woken.expect("the store woke nobody");
         for path in [
-            given.volumes.root().join("plan-agent.db-wal"),
             given
                 .volumes
                 .path(Folder::CommandsProcessed)
@@ -440,11 +451,12 @@ mod tests {
         let hints = Hints::default();
         let hear = Hear {
             reports: "/v/reports/pending".into(),
-            root: "/v".into(),
+            store: "/v/plan-agent.db".into(),
             folders: vec![],
             hints: hints.clone(),
             gone: Gone::default(),
             wake: Arc::clone(&wake),
+            stored: None,
         };
         for event in [
             Ok(Event::new(EventKind::Other).set_flag(Flag::Rescan)),
