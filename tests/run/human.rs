@@ -123,7 +123,7 @@ fn without_a_person_it_ends_with_4_and_goes_on_after_the_answer() {
 fn a_task_can_be_left_out_or_the_plan_ended() {
     for (choice, code, tasks) in [
         ("skip", 0, ["skipped", "completed", "completed"]),
-        ("abort", 3, ["in_progress", "pending", "pending"]),
+        ("abort", 3, ["pending", "pending", "pending"]),
     ] {
         let scene = Scene::by_rules("");
         let _agent = scene.agent(stubborn);
