@@ -16,6 +16,7 @@ mod init;
 mod log;
 mod plans;
 mod run;
+mod setup;
 mod signals;
 mod site;
 
@@ -26,7 +27,7 @@ use clap::Parser;
 use self::args::{Command, CommandLine};
 use self::failure::{Exit, Failure};
 use self::output::{Output, complain};
-use self::run::Setup;
+use self::setup::Setup;
 use crate::config::{Config, Environment};
 
 /// Does what the command line of this process asks for.

@@ -1,13 +1,11 @@
 //! `run`, `plan`, `resume`, `worker` and the daemon that `--detach` leaves behind: put the parts together and carry a
 //! plan out.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use uuid::Uuid;
 
 use super::args::{
     Abort, Agent as AgentArgs, AgentKind, CarryOut, Daemon, MakePlan, Resume, Run, Worker,
@@ -17,26 +15,18 @@ use super::failure::{Exit, Failure};
 use super::foreground::{self, Foreground};
 use super::output::{Output, complain};
 use super::plans::settled;
+use super::setup::{Prepared, Setup, new_head};
 use super::site::{BY, Site};
-use super::{detach, logging, signals};
+use super::{detach, signals};
 use crate::agents::Agent;
 use crate::clock::Clock;
-use crate::config::{Api, Config, Environment, Planner};
-use crate::daemon::{self, End, Models, Patience, Settings};
-use crate::exec::Check;
-use crate::llm::{Anthropic, Llm, Model, OpenAi, Prompts, RetryPolicy};
-use crate::plan::{Head, NewTask, Origin, PlanId, PlanStatus, Review, Time};
-use crate::store::Store;
-use crate::volumes::{DaemonInfo, DaemonLock, LockError, Volumes};
+use crate::config::{Config, Environment, Planner};
+use crate::daemon::{self, End, Patience};
+use crate::plan::{Head, NewTask, Origin, PlanId, PlanStatus, Review};
+use crate::volumes::{DaemonInfo, DaemonLock, Volumes};
 use crate::wire::plan_file;
 use crate::wire::text::time_text;
 use crate::worker;
-
-/// What every command that carries out plans needs.
-pub struct Setup {
-    pub config: Config,
-    pub environment: Environment,
-}
 
 /// Plans a goal and carries the plan out.
 pub async fn run(args: Run, setup: &Setup, output: Output) -> Result<Exit, Failure> {
@@ -283,218 +273,6 @@ fn find_program(program: &str, environment: &Environment) -> Option<String> {
     }
     let path = std::path::absolute(program).ok()?;
     path.is_file().then(|| path.to_str().map(str::to_owned))?
-}
-
-impl Setup {
-    /// Returns the configuration for a command that keeps no log of its own.
-    ///
-    /// # Errors
-    /// The environment asks for a log that there is not.
-    pub fn quiet(self) -> Result<Config, Failure> {
-        logging::start(None, &self.environment)?;
-        Ok(self.config)
-    }
-
-    /// Opens the plans for a command that keeps no log of its own.
-    ///
-    /// # Errors
-    /// As [`Site::open`].
-    pub async fn site(self) -> Result<Site, Failure> {
-        Site::open(&self.quiet()?).await
-    }
-
-    fn read_plan(&self, path: &Path) -> Result<(Head, Vec<NewTask>), Failure> {
-        let shown = path.display();
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("failed to read the plan file `{shown}`"))
-            .map_err(Failure::usage)?;
-        let name = path
-            .file_name()
-            .map(|name| name.to_string_lossy())
-            .unwrap_or_default();
-        let file = plan_file::parse(&name, &text).map_err(|problems| {
-            let lines: Vec<String> = problems
-                .iter()
-                .map(|problem| format!("\n  {problem}"))
-                .collect();
-            let hints: Vec<&str> = problems
-                .iter()
-                .filter_map(|problem| problem.hint.as_deref())
-                .collect();
-            let failure = Failure::usage(anyhow!(
-                "the plan file `{shown}` cannot be used:{}",
-                lines.concat()
-            ));
-            if hints.is_empty() {
-                failure
-            } else {
-                failure.hint(hints.join("\n      "))
-            }
-        })?;
-        let known = &self.config.checks;
-        let unknown = file
-            .tasks
-            .iter()
-            .flat_map(|task| &task.checks)
-            .find(|name| !known.contains_key(*name));
-        if let Some(name) = unknown {
-            return Err(Failure::usage(anyhow!(
-                "the plan file `{shown}` names a check `{name}` that is not configured"
-            ))
-            .hint(format!(
-                "define it in config.toml: [checks] {name} = {{ run = [\"…\"] }}"
-            )));
-        }
-        let mut head = new_head(&file.goal);
-        head.name = file.name;
-        head.description = file.description;
-        head.expected_outcome = file.expected_outcome;
-        head.constraints = file.constraints;
-        head.order = file.order.unwrap_or_default();
-        Ok((head, file.tasks))
-    }
-
-    fn workspace(&self, named: Option<&Path>) -> Result<String, Failure> {
-        let path = named.map_or_else(|| self.config.workspace(), Path::to_owned);
-        let path = std::path::absolute(&path)
-            .with_context(|| format!("failed to find the workspace `{}`", path.display()))?;
-        Ok(path.display().to_string())
-    }
-
-    /// Makes everything that can fail for reasons of the configuration.
-    fn prepare(&self, planner: Planner) -> Result<Prepared<'_>, Failure> {
-        let prompts = Prompts::load(Some(&self.config.prompts_dir())).map_err(|error| {
-            let hint = error.hint();
-            Failure::usage(error).hint(hint)
-        })?;
-        let models = models(&planner)?;
-        Ok(Prepared {
-            config: &self.config,
-            planner,
-            prompts: Arc::new(prompts),
-            models,
-        })
-    }
-
-    /// Starts the log in the exchange folder.
-    fn log(&self, volumes: &Volumes) -> Result<(), Failure> {
-        let file = volumes
-            .path(crate::volumes::Folder::Logs)
-            .join("daemon.log");
-        logging::start(Some(&file), &self.environment)
-    }
-
-    /// Opens the exchange folder and takes it for this process.
-    async fn take(&self) -> Result<(DaemonLock, Site), Failure> {
-        let volumes = Volumes::open(&self.config.root()).map_err(|error| {
-            Failure::failed(error)
-                .hint("make it writable, or name another folder in config.toml: [volumes] root")
-        })?;
-        let lock = volumes.lock().map_err(|error| match error {
-            LockError::Held { .. } => {
-                let hint = "`plan-agent status` shows its plan, `plan-agent stop` ends it";
-                Failure::new(
-                    anyhow!("`{}`: {error}", volumes.root().display()),
-                    Exit::Busy,
-                )
-                .hint(hint)
-            }
-            LockError::Volumes(error) => error.into(),
-        })?;
-        let clock = Clock::start();
-        let store = Store::open(&volumes.database(), move || clock.now()).await?;
-        Ok((
-            lock,
-            Site {
-                store,
-                volumes,
-                clock,
-            },
-        ))
-    }
-}
-
-/// The configured parts, before it is known which plan they serve.
-struct Prepared<'a> {
-    config: &'a Config,
-    planner: Planner,
-    prompts: Arc<Prompts>,
-    models: Option<Models>,
-}
-
-impl Prepared<'_> {
-    async fn settings(
-        &self,
-        plan: &PlanId,
-        site: &Site,
-        patience: Patience,
-    ) -> Result<Settings, Failure> {
-        let workspace = site
-            .store
-            .read(plan, |plan, _| plan.head().workspace.clone())
-            .await?;
-        let check = |(name, check): (&String, &crate::config::Check)| {
-            let check = Check {
-                name: name.clone(),
-                argv: check.run.clone(),
-                timeout: check.timeout,
-                env: Vec::new(),
-            };
-            (name.clone(), check)
-        };
-        Ok(Settings {
-            volumes: site.volumes.clone(),
-            plan: plan.clone(),
-            workspace: PathBuf::from(workspace),
-            policy: self.config.policy(&self.planner),
-            prompts: Arc::clone(&self.prompts),
-            language: self.config.run.language,
-            models: self.models.clone(),
-            checks: self.config.checks.iter().map(check).collect(),
-            patience,
-            notice: Arc::new(|text| complain(&format!("! {text}\n"))),
-        })
-    }
-}
-
-fn models(planner: &Planner) -> Result<Option<Models>, Failure> {
-    let Planner::Model { endpoint, .. } = planner else {
-        return Ok(None);
-    };
-    let model = |name: &str| -> Result<Model, Failure> {
-        let settings = crate::llm::Settings {
-            base_url: endpoint.base_url.clone(),
-            model: name.to_owned(),
-            key: endpoint.key.clone(),
-            timeout: endpoint.timeout,
-        };
-        let llm: Result<Arc<dyn Llm>, _> = match endpoint.api {
-            Api::Anthropic => Anthropic::new(settings).map(|llm| Arc::new(llm) as Arc<dyn Llm>),
-            Api::OpenAi => OpenAi::new(settings).map(|llm| Arc::new(llm) as Arc<dyn Llm>),
-        };
-        let llm = llm.map_err(|error| {
-            let hint = error.hint();
-            Failure::usage(error).hint(hint)
-        })?;
-        Ok(Model::new(llm, RetryPolicy::default()))
-    };
-    Ok(Some(Models {
-        plan: model(&endpoint.plan_model)?,
-        judge: model(&endpoint.judge_model)?,
-    }))
-}
-
-fn new_head(goal: &str) -> Head {
-    let letters = Uuid::new_v4()
-        .into_bytes()
-        .into_iter()
-        .take(8)
-        .map(|byte| char::from(b'a' + byte % 26));
-    Head::new(
-        PlanId::new(letters.collect::<String>()),
-        goal,
-        Time::default(),
-    )
 }
 
 async fn create(site: &Site, mut head: Head, tasks: Vec<NewTask>) -> Result<PlanId, Failure> {
