@@ -47,14 +47,18 @@ async fn measure() {
     let record = vec![b'x'; 2_000];
     for _ in 0..TURNS {
         for number in 0..CHANGES {
+            // What was flushed before counts: let it be the same for all.
+            journal.append(&record);
             let begun = Instant::now();
             journal.append(&record);
             floor.push(begun.elapsed());
             for plan in &mut plans {
+                journal.append(&record);
                 plan.one_caller(number).await;
             }
         }
         for plan in &mut plans {
+            journal.append(&record);
             plan.many_callers().await;
         }
     }
