@@ -40,12 +40,10 @@ pub fn make_tasks(
 
 /// The text of a plan file.
 pub fn plan_file(count: usize) -> String {
-    let mut text =
-        "---\nname: Bench\ngoal: Count the words of a file\norder: sequential\n---\n".to_owned();
-    for number in 1..=count {
-        text.push_str(&format!("\n## Task number {number}\n\n{TEXT}\n"));
-    }
-    text
+    let head = "---\nname: Bench\ngoal: Count the words of a file\norder: sequential\n---\n";
+    (1..=count).fold(head.to_owned(), |text, number| {
+        text + &format!("\n## Task number {number}\n\n{TEXT}\n")
+    })
 }
 
 /// A report of two kilobytes.

@@ -37,7 +37,7 @@ fn help_is_short_and_has_the_exit_codes() {
       stop         End the daemon; `resume` goes on
       abort        End a plan for good
       worker       Take commands, run an agent for each, write the reports
-      doctor       Check the configuration, the folders, the model and the agents
+      doctor       Check the configuration, the folders, the model and the programs that are needed
       completions  Print the completions of a shell
 
     Options:
@@ -199,7 +199,7 @@ fn doctor_says_what_is_there_and_no_secret() {
     let mut env = TestEnv::new();
     let doctor = env.run(&["doctor"]);
     assert_eq!(doctor.code, Some(0), "{}", doctor.stderr);
-    insta::assert_snapshot!(without_git(&doctor.stdout, &env), @r"
+    insta::assert_snapshot!(without_programs(&doctor.stdout, &env), @r"
     --  config     no config.toml here: every key has its default
                    Hint: `plan-agent init` writes a commented one
     ok  volumes    [FOLDER]/volumes is made when it is needed
@@ -214,7 +214,7 @@ fn doctor_says_what_is_there_and_no_secret() {
         "[llm]\nprovider = 'openai'\njudge.model = 'small'\n",
     );
     let doctor = env.run(&["doctor"]);
-    insta::assert_snapshot!(without_git(&doctor.stdout, &env), @r#"
+    insta::assert_snapshot!(without_programs(&doctor.stdout, &env), @r#"
     ok  config     config.toml
     ok  volumes    [FOLDER]/volumes is made when it is needed
     ok  workspace  [FOLDER]/volumes/workspace is made when it is needed
@@ -241,7 +241,7 @@ fn doctor_ends_with_1_when_something_must_be_mended() {
     env.write("prompts/judge.md", "\n{{ nowhere");
     let doctor = env.run(&["doctor"]);
     assert_eq!(doctor.code, Some(1));
-    insta::assert_snapshot!(without_git(&doctor.stdout, &env), @r#"
+    insta::assert_snapshot!(without_programs(&doctor.stdout, &env), @r#"
     ok  config     config.toml
     !!  volumes    [FOLDER]/file/v cannot be written to: Not a directory (os error 20)
                    Hint: make it writable, or name another folder in config.toml
@@ -255,8 +255,9 @@ fn doctor_ends_with_1_when_something_must_be_mended() {
 }
 
 /// Leaves out what depends on the machine.
-fn without_git(text: &str, env: &TestEnv) -> String {
-    let lines: Vec<&str> = text.lines().filter(|line| !line.contains("git ")).collect();
+fn without_programs(text: &str, env: &TestEnv) -> String {
+    let program = |line: &&str| ["shell ", "git "].iter().any(|name| line.contains(name));
+    let lines: Vec<&str> = text.lines().filter(|line| !program(line)).collect();
     env.normal(&lines.join("\n"))
 }
 
@@ -486,7 +487,7 @@ fn a_plan_can_be_looked_at_from_every_side() {
         2  [TIME]  task 1: completed, unverified
         3  [TIME]  task 2: handed out
         3  [TIME]  task 2: reported FAILED
-        3  [TIME]  task 2: retry: the agent reports FAILED
+        3  [TIME]  task 2: retry: the agent reports FAILED: see the file
         3  [TIME]  asks you about task 2: it failed
     exit 0
     ");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use plan_agent::llm::questions::{self, PlanContext, PlannedPlan};
 use plan_agent::llm::{
     Answered, Anthropic, AskError, AskFault, Fault, Llm, LlmError, Model, OpenAi, Prompts,
-    Question, Reply, Request, RetryPolicy, Settings,
+    Question, Reply, Request, RetryPolicy, Schema, Settings,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ fn request() -> Request {
         system: "the system part".to_owned(),
         prompt: "the prompt".to_owned(),
         schema_name: "plan".to_owned(),
-        schema: json!({"type": "object", "properties": {"tasks": {"type": "array"}}}),
+        schema: Schema::Object(vec![("tasks", Schema::list(Schema::Integer))]),
         max_tokens: 100,
     }
 }
@@ -135,11 +135,11 @@ async fn a_request_has_the_shape_of_its_api() {
                         .count(),
                     1
                 );
-                insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the prompt","role":"user"}],"model":"test-model","output_config":{"format":{"schema":{"properties":{"tasks":{"type":"array"}},"type":"object"},"type":"json_schema"}},"system":[{"cache_control":{"type":"ephemeral"},"text":"the system part","type":"text"}]}"#);
+                insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the prompt","role":"user"}],"model":"test-model","output_config":{"format":{"schema":{"additionalProperties":false,"properties":{"tasks":{"items":{"type":"integer"},"type":"array"}},"required":["tasks"],"type":"object"},"type":"json_schema"}},"system":[{"cache_control":{"type":"ephemeral"},"text":"the system part","type":"text"}]}"#);
             }
             Shape::Chat => {
                 assert_eq!(asked.path, "/v1/chat/completions");
-                insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the system part","role":"system"},{"content":"the prompt","role":"user"}],"model":"test-model","response_format":{"json_schema":{"name":"plan","schema":{"properties":{"tasks":{"type":"array"}},"type":"object"},"strict":true},"type":"json_schema"}}"#);
+                insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the system part","role":"system"},{"content":"the prompt","role":"user"}],"model":"test-model","response_format":{"json_schema":{"name":"plan","schema":{"additionalProperties":false,"properties":{"tasks":{"items":{"type":"integer"},"type":"array"}},"required":["tasks"],"type":"object"},"strict":true},"type":"json_schema"},"temperature":0.2}"#);
             }
         }
     }
@@ -428,18 +428,19 @@ async fn the_key_is_in_no_error_and_no_log() {
                 base_url: format!("{}/v1?key={CANARY}", server.url()),
                 ..settings(&server, shape)
             };
-            let mut seen = format!("{settings:?}");
-            seen += &match shape {
+            let shown = match shape {
                 Shape::Messages => format!("{:?}", Anthropic::new(settings.clone()).unwrap()),
                 Shape::Chat => format!("{:?}", OpenAi::new(settings.clone()).unwrap()),
             };
+            let configured = format!("{settings:?}");
             let llm = model(shape, settings);
-            match llm.exchange(&request()).await {
-                Ok(reply) => seen += &format!("{reply:?}"),
-                Err(error) => seen += &format!("{error} {error:?} {}", error.hint()),
-            }
+            let exchanged = match llm.exchange(&request()).await {
+                Ok(reply) => format!("{reply:?}"),
+                Err(error) => format!("{error} {error:?} {}", error.hint()),
+            };
             let error = Model::new(llm, hasty()).ask(&question()).await.unwrap_err();
-            seen += &format!("{error} {error:?} {}", error.hint());
+            let asked = format!("{error} {error:?} {}", error.hint());
+            let seen = [shown, configured, exchanged, asked].join("\n");
             assert!(!seen.contains(CANARY), "{seen}");
             assert!(!seen.contains("sk-canary"), "{seen}");
         }
@@ -622,22 +623,24 @@ async fn a_server_without_schemas_is_asked_without_from_then_on() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_the_new_name_of_the_token_limit_gets_it() {
-    let server = LlmServer::start(|asked| match asked.body.get("max_completion_tokens") {
-        None => Answer::error(
-            400,
-            "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
-        ),
-        Some(_) => Answer::Json(a_plan()),
+async fn a_reasoning_model_gets_the_parameters_that_it_takes() {
+    let server = LlmServer::start(|asked| {
+        let body = &asked.body;
+        if body.get("temperature").is_some() {
+            Answer::error(400, "'temperature' does not support 0 with this model")
+        } else if body.get("max_tokens").is_some() {
+            Answer::error(400, "Use 'max_completion_tokens' instead of 'max_tokens'.")
+        } else {
+            Answer::Json(a_plan())
+        }
     });
     let llm = model(Shape::Chat, settings(&server, Shape::Chat));
     for _ in 0..2 {
         llm.exchange(&request()).await.unwrap();
     }
     let asked = server.asked();
-    assert_eq!(asked.len(), 3);
-    assert!(asked[2].body.get("max_tokens").is_none());
-    assert!(asked[2].schema().is_some());
+    assert_eq!(asked.len(), 4);
+    assert!(asked.iter().all(|asked| asked.schema().is_some()));
 }
 
 #[test]

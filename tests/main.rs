@@ -7,5 +7,8 @@
 
 mod cli;
 mod common;
+mod crash;
+mod layers;
 mod llm;
+mod run;
 mod store;

@@ -24,7 +24,7 @@ impl Template {
         ];
         let named = self.argv.iter().any(|word| word.contains("{prompt_file}"));
         Step {
-            name: "the command".into(),
+            name: "The command".into(),
             argv: self.argv.iter().map(|word| fill(word, &values)).collect(),
             stdin: if named {
                 Stdin::Nothing

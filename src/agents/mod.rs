@@ -50,7 +50,7 @@ pub struct Job<'a> {
 /// One process that is to be run; the next one only if it ends well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What it is called in the report.
+    /// What it is called at the beginning of a sentence of the report.
     pub name: String,
     pub argv: Vec<String>,
     pub stdin: Stdin,

@@ -12,11 +12,11 @@ pub(super) fn of_blocks(job: &Job<'_>, ended: &[Ended]) -> Report {
         return of_failure(job, failed, ended);
     }
     let mut report = begin(job, ReportStatus::Success);
-    report.results = format!(
-        "Every shell block ended with exit code 0 ({} in all).\n\n{}",
-        ended.len(),
-        output(ended)
-    );
+    let blocks = match ended.len() {
+        1 => "The shell block".to_owned(),
+        count => format!("All {count} shell blocks"),
+    };
+    report.results = format!("{blocks} ended with exit code 0. {}", output(ended));
     report
 }
 
@@ -28,14 +28,14 @@ pub(super) fn of_command(job: &Job<'_>, ended: &[Ended]) -> Report {
     if ended.iter().all(|step| step.out.trim().is_empty()) {
         let mut report = begin(job, ReportStatus::Failed);
         report.results = format!(
-            "The agent ended with exit code 0, said nothing and wrote no report.\n\n{}",
+            "The agent ended with exit code 0, said nothing and wrote no report. {}",
             output(ended)
         );
         return report;
     }
     let mut report = begin(job, ReportStatus::PartialSuccess);
     report.results = format!(
-        "The agent ended with exit code 0 and wrote no report. What it said:\n\n{}",
+        "The agent ended with exit code 0 and wrote no report. {}",
         output(ended)
     );
     report
@@ -50,7 +50,7 @@ pub(super) fn of_refusal(job: &Job<'_>, refusal: &Refusal) -> Report {
 
 fn of_failure(job: &Job<'_>, failed: &Ended, ended: &[Ended]) -> Report {
     let mut report = begin(job, ReportStatus::Failed);
-    report.results = format!("{}\n\n{}", how(failed), output(ended));
+    report.results = format!("{} {}", how(failed), output(ended));
     report
 }
 
@@ -68,19 +68,20 @@ fn failed(ended: &[Ended]) -> Option<&Ended> {
 fn how(step: &Ended) -> String {
     let name = &step.name;
     match &step.outcome {
-        Err(reason) => format!("Failed: {name} did not start: {reason}."),
+        Err(reason) => format!("{name} did not start: {reason}."),
         Ok(outcome) if outcome.timed_out => {
-            format!("Failed: {name} was stopped because its time was over.")
+            format!("{name} was stopped because its time was over.")
         }
         Ok(outcome) => match (outcome.exit, outcome.signal) {
-            (Some(exit), _) => format!("Failed: {name} ended with exit code {exit}."),
-            (None, Some(signal)) => format!("Failed: {name} was ended by signal {signal}."),
-            (None, None) => format!("Failed: {name} did not end by itself."),
+            (Some(exit), _) => format!("{name} ended with exit code {exit}."),
+            (None, Some(signal)) => format!("{name} was ended by signal {signal}."),
+            (None, None) => format!("{name} did not end by itself."),
         },
     }
 }
 
-/// Returns what the steps said, in blocks that nothing in them can end.
+/// Returns what the steps said, in blocks that nothing in them can end. Indented, not fenced: where a report is told in one
+/// line, nothing but the words is left.
 fn output(ended: &[Ended]) -> String {
     let said = |what: fn(&Ended) -> &str| {
         let texts: Vec<_> = ended.iter().map(|step| printable(what(step))).collect();
@@ -89,10 +90,10 @@ fn output(ended: &[Ended]) -> String {
     let (out, err) = (said(|step| &step.out), said(|step| &step.err));
     let mut text = String::new();
     if !out.is_empty() {
-        text = format!("Output:\n\n{}\n", fenced(&out));
+        text = format!("Output:\n\n{}\n", block(&out));
     }
     if !err.is_empty() {
-        text = format!("{text}\nError output:\n\n{}\n", fenced(&err));
+        text = format!("{text}\nError output:\n\n{}\n", block(&err));
     }
     if text.is_empty() {
         text = "There was no output.".into();
@@ -100,14 +101,9 @@ fn output(ended: &[Ended]) -> String {
     text.trim().to_owned()
 }
 
-fn fenced(text: &str) -> String {
-    let longest = text
-        .split(|c| c != '`')
-        .map(str::len)
-        .max()
-        .unwrap_or_default();
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}text\n{text}\n{fence}")
+fn block(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(|line| format!("    {line}")).collect();
+    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -120,7 +116,7 @@ mod tests {
 
     fn step(outcome: Result<Outcome, String>, out: &str, err: &str) -> Ended {
         Ended {
-            name: "block 1 of 1".into(),
+            name: "Block 1 of 1".into(),
             outcome,
             out: out.into(),
             err: err.into(),
@@ -159,7 +155,7 @@ mod tests {
                 of_blocks,
                 step(exit(2), "", "bad\n"),
                 Failed,
-                "block 1 of 1 ended with exit code 2",
+                "Block 1 of 1 ended with exit code 2",
             ),
             (
                 of_blocks,

@@ -46,7 +46,7 @@ impl Shell {
         let blocks = blocks(&sections(&first.body).description)?;
         let count = blocks.len();
         let step = |(index, block): (usize, Block)| Step {
-            name: format!("block {} of {count}", index + 1),
+            name: format!("Block {} of {count}", index + 1),
             argv: [block.shell, "-e", "-c", &block.script]
                 .map(str::to_owned)
                 .to_vec(),

@@ -72,7 +72,7 @@ pub enum Command {
     /// What `--detach` leaves behind
     #[command(hide = true)]
     Daemon(Daemon),
-    /// Check the configuration, the folders, the model and the agents
+    /// Check the configuration, the folders, the model and the programs that are needed
     Doctor(Doctor),
     /// Print the completions of a shell
     Completions {
@@ -91,7 +91,7 @@ Examples:
 Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another program, a person.")]
 pub struct Run {
     /// What is to be reached, in your words
-    #[arg(required_unless_present = "plan", value_parser = goal)]
+    #[arg(value_parser = goal)]
     pub goal: Option<String>,
 
     /// Carry out this plan file instead of asking a model for a plan
@@ -175,6 +175,37 @@ pub struct Agent {
     /// The program of `--agent command`; {prompt_file} {session} {workspace} {report} are filled in
     #[arg(last = true, value_name = "ARGV", requires = "agent")]
     pub argv: Vec<String>,
+}
+
+impl Agent {
+    /// Returns the flags that name the same agent again, as they are typed in a shell; nothing if there is none.
+    pub fn again(&self) -> String {
+        let Some(kind) = self.agent else {
+            return String::new();
+        };
+        let name = kind.to_possible_value().expect("no kind is hidden");
+        let mut again = format!(" --agent {}", name.get_name());
+        if self.allow_shell {
+            again.push_str(" --allow-shell");
+        }
+        if !self.argv.is_empty() {
+            again.push_str(" --");
+        }
+        self.argv
+            .iter()
+            .fold(again, |again, word| again + " " + &quoted(word))
+    }
+}
+
+/// Quotes a word for a shell if it needs that.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+%{}".contains(c);
+    // Braces around a list are expanded.
+    if !word.is_empty() && word.chars().all(plain) && !word.contains(',') {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 /// The agents that are built in.
@@ -383,9 +414,28 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_is_named_again_as_it_was_typed() {
+        for words in [
+            vec![],
+            vec!["--agent", "shell"],
+            vec!["--agent", "shell", "--allow-shell"],
+            vec!["--agent", "command", "--", "my-agent", "{prompt_file}"],
+        ] {
+            let line = [vec!["resume"], words.clone()].concat();
+            let Ok(Command::Resume(resume)) = parse(&line) else {
+                panic!("a resume");
+            };
+            let again = resume.carry_out.agent.again();
+            assert_eq!(again.trim_start(), words.join(" "));
+        }
+        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
+        assert_eq!(quoted("{a,b}"), "'{a,b}'");
+        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
     fn wrong_usage_is_refused() {
         for words in [
-            vec!["run"],
             vec!["run", " "],
             vec!["run", "goal", "--plan", "p.md"],
             vec!["run", "goal", "--", "tool"],

@@ -1,4 +1,4 @@
-//! `answer`, `pause`, `abort`, `stop`: what a person does to a plan and to the daemon that carries it out.
+//! `answer`, `pause`, `stop`: what a person does to a plan and to the daemon that carries it out.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
-use super::args::{Abort, Answer, OnPlan};
+use super::args::{Answer, OnPlan};
 use super::failure::{Exit, Failure};
 use super::output::Output;
 use super::plans;
@@ -59,18 +59,6 @@ pub async fn pause(args: &OnPlan, site: &Site, output: &mut Output) -> Result<Ex
     };
     output.line(&format!("plan {plan} {word}"))?;
     output.line(&format!("`plan-agent resume {plan}` goes on"))?;
-    Ok(Exit::Done)
-}
-
-/// Ends a plan for good.
-pub async fn abort(args: &Abort, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
-    let plan = site.plan(Some(&args.plan)).await?;
-    site.store
-        .change(&plan, BY, "aborted", |draft| {
-            draft.abandon("on the command line")
-        })
-        .await?;
-    output.line(&format!("plan {plan} has ended"))?;
     Ok(Exit::Done)
 }
 

@@ -97,6 +97,16 @@ pub async fn detach(
                 ))?;
                 return Ok(Exit::Done);
             }
+            if status.code() == Some(Exit::Busy.code().into()) {
+                // Another start took the folder in between.
+                return Err(
+                    Failure::new(anyhow!("another daemon holds the folder"), Exit::Busy).hint(
+                        format!(
+                            "the plan is kept: `plan-agent resume {plan}` carries it out later"
+                        ),
+                    ),
+                );
+            }
             return Err(Failure::failed(anyhow!(
                 "the daemon ended at once ({status})\n{}",
                 tail(&log)

@@ -1,7 +1,6 @@
 //! `doctor`: looks at everything that a run needs, and says what is there, what is missing, and the way out.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde::Serialize;
 
@@ -83,7 +82,13 @@ fn findings(config: &Config, environment: &Environment) -> Vec<Finding> {
         folder("workspace", &config.workspace()),
         prompts(&config.prompts_dir()),
         model(config, environment),
-        git(environment),
+        program("shell", "sh", "`--agent shell` cannot work", environment),
+        program(
+            "git",
+            "git",
+            "a model that plans is told nothing of the workspace's history",
+            environment,
+        ),
     ]
 }
 
@@ -123,7 +128,7 @@ fn folder(about: &'static str, path: &Path) -> Finding {
 
 fn prompts(dir: &Path) -> Finding {
     match Prompts::load(Some(dir)) {
-        Ok(_) if dir.is_dir() => good("prompts", format!("{} stands in front", dir.display())),
+        Ok(_) if dir.is_dir() => good("prompts", format!("those of {}", dir.display())),
         Ok(_) => good("prompts", "built in".into()),
         Err(error) => Finding {
             about: "prompts",
@@ -170,34 +175,21 @@ fn model(config: &Config, environment: &Environment) -> Finding {
     }
 }
 
-fn git(environment: &Environment) -> Finding {
-    let Some(program) = on_path("git", environment) else {
-        return Finding {
-            about: "git",
-            state: State::Missing,
-            text: "not found: prompts say nothing of the state of the workspace".into(),
-            hint: None,
-        };
-    };
-    let version = Command::new(&program)
-        .arg("--version")
-        .env_clear()
-        .output()
-        .ok()
-        .filter(|output| output.status.success())
-        .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    match version {
-        Some(version) => good("git", format!("{version} ({})", program.display())),
+/// Looks for a program; without it something else goes on with less.
+fn program(about: &'static str, name: &str, without: &str, environment: &Environment) -> Finding {
+    match on_path(name, environment) {
+        Some(path) => good(about, path.display().to_string()),
         None => Finding {
-            about: "git",
-            state: State::Bad,
-            text: format!("{} does not run", program.display()),
+            about,
+            state: State::Missing,
+            text: format!("no `{name}` on the PATH: {without}"),
             hint: None,
         },
     }
 }
 
-fn on_path(program: &str, environment: &Environment) -> Option<PathBuf> {
+/// Looks for a program as a shell does.
+pub(super) fn on_path(program: &str, environment: &Environment) -> Option<PathBuf> {
     std::env::split_paths(environment.get("PATH")?)
         .map(|folder| folder.join(program))
         .find(|path| path.is_file())

@@ -1,7 +1,9 @@
 //! The terminal of a running plan: one line a change, and the questions to the human, asked and answered here.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::io::IsTerminal;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -12,15 +14,23 @@ use super::args::CarryOut;
 use super::failure::{Exit, Failure};
 use super::output::{Output, Style, complain};
 use super::site::Site;
-use super::{signals, view};
+use super::view;
 use crate::clock::Clock;
 use crate::daemon::End;
-use crate::plan::{Choice, Event, Plan, PlanId, PlanStatus, Question, QuestionId, TaskId};
-use crate::store::{Change, Store};
+use crate::plan::{About, Choice, Event, Plan, PlanId, PlanStatus, Question, QuestionId, TaskId};
+use crate::store::{Change, Store, StoreError};
+use crate::volumes::Folder;
+use crate::wire::plan_file;
 use crate::wire::text::{one_line, printable, time_text};
 
 /// Changes that other processes make are looked for that often.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// The longest name of a task in a line of progress.
+const NAME: usize = 60;
+
+/// What a person may say besides the choices when a plan is reviewed.
+const EDIT: &str = "edit";
 
 /// Changes read at once.
 const PAGE: usize = 500;
@@ -37,42 +47,76 @@ pub struct Foreground {
     plan: PlanId,
     json: bool,
     asks: bool,
+    /// The command line that goes on with the plan.
+    resume: String,
     output: Output,
     seq: i64,
     names: BTreeMap<TaskId, String>,
     /// The question that stands on the terminal.
     asked: Option<QuestionId>,
-    lines: Option<mpsc::Receiver<String>>,
+    /// Its prompt was wiped away.
+    asked_again: bool,
+    keyboard: Keyboard,
 }
 
 impl Foreground {
-    /// Makes the terminal of a plan.
-    pub fn new(site: &Site, plan: &PlanId, json: bool, asks: bool, output: Output) -> Self {
-        Self {
+    /// Makes the terminal of a plan. What happened before now is told only of a plan that has just been made: a resumed one does
+    /// not tell its whole story again.
+    ///
+    /// # Errors
+    /// The plan cannot be read.
+    pub async fn new(
+        site: &Site,
+        plan: &PlanId,
+        how: &CarryOut,
+        asks: bool,
+        mut output: Output,
+    ) -> Result<Self, Failure> {
+        let json = how.json;
+        let (seq, names, settled) = site
+            .store
+            .read(plan, |plan, seq| {
+                (seq, names(plan), plan.status().settled())
+            })
+            .await?;
+        let fresh = seq == 1;
+        if !fresh && !json && !settled {
+            output.line(&format!("plan {plan} goes on"))?;
+        }
+        if how.agent.agent.is_none() && !json {
+            let commands = site.volumes.path(Folder::CommandsPending);
+            output.line(&format!(
+                "no --agent: commands wait in `{}`",
+                shown(&commands)
+            ))?;
+        }
+        Ok(Self {
             store: site.store.clone(),
             clock: site.clock,
             plan: plan.clone(),
             json,
             asks,
+            resume: format!("plan-agent resume {plan}{}", how.agent.again()),
             output,
-            seq: 0,
-            names: BTreeMap::new(),
+            seq: if fresh { 0 } else { seq },
+            names,
             asked: None,
-            lines: None,
-        }
+            asked_again: false,
+            keyboard: Keyboard::new(),
+        })
     }
 
-    /// Shows what happens until the daemon ends, and returns how, with the exit code of the signal that ended it, if one did.
+    /// Shows what happens until the daemon ends, and returns how, with the exit code of the signal that ended it, if one did:
+    /// what `ended` resolves with.
     pub async fn follow(
         mut self,
         mut daemon: JoinHandle<anyhow::Result<End>>,
         stop: &watch::Sender<bool>,
+        ended: impl Future<Output = Exit>,
     ) -> Result<(End, Option<Exit>), Failure> {
         let mut moved = self.store.moved();
         let mut signal = None;
-        let ended = signals::ended();
         tokio::pin!(ended);
-        self.seq = self.first_seq().await?;
         let end = loop {
             self.show().await?;
             tokio::select! {
@@ -82,7 +126,7 @@ impl Foreground {
                     stop.send_replace(true);
                 }
                 Ok(()) = moved.changed() => {}
-                Some(line) = read(&mut self.lines) => self.hear(&line).await?,
+                line = self.keyboard.line() => self.hear(&line).await?,
                 () = tokio::time::sleep(LOOK_AGAIN) => {}
             }
         };
@@ -91,47 +135,45 @@ impl Foreground {
         Ok((end, signal))
     }
 
-    /// Where to begin: a resumed plan does not tell its whole story again.
-    async fn first_seq(&mut self) -> Result<i64, Failure> {
-        let (seq, begun) = self
-            .store
-            .read(&self.plan, |plan, seq| (seq, plan.head().created_at))
-            .await?;
-        let fresh = self.clock.now().since(begun) < Duration::from_secs(5);
-        if !fresh && !self.json {
-            let line = format!("plan {} goes on", self.plan);
-            self.output.line(&line)?;
-        }
-        Ok(if fresh { 0 } else { seq - 1 })
-    }
-
+    /// Shows every change that there is, and then what is asked: a question never stands above the change that led to it.
     async fn show(&mut self) -> Result<(), Failure> {
         loop {
-            let page = self.store.since(&self.plan, self.seq, PAGE).await?;
-            let Some(last) = page.last() else {
-                break;
-            };
-            self.seq = last.seq;
-            for change in &page {
-                self.show_change(change).await?;
+            while let page = self.store.since(&self.plan, self.seq, PAGE).await?
+                && let Some(last) = page.last()
+            {
+                self.seq = last.seq;
+                self.wipe_prompt()?;
+                for change in &page {
+                    self.show_change(change).await?;
+                }
+            }
+            if !self.asks {
+                return Ok(());
+            }
+            let (open, seq) = self
+                .store
+                .read(&self.plan, |plan, seq| (first_question(plan), seq))
+                .await?;
+            if seq <= self.seq {
+                return self.ask(open);
             }
         }
-        if self.asks {
-            self.ask().await?;
-        }
-        Ok(())
     }
 
     async fn show_change(&mut self, change: &Change) -> Result<(), Failure> {
         for row in &change.delta.rows {
             if let crate::plan::Row::Task(task) = row {
-                self.names.insert(task.number, one_line(&task.name, 60));
+                self.names.insert(task.number, one_line(&task.name, NAME));
             }
         }
         for event in &change.delta.events {
             if self.json {
                 self.output
                     .json_line(&view::event_json(change, &self.plan, event))?;
+            } else if self.asks && matches!(event, Event::Asked { .. }) {
+                // It is put to the person in full.
+            } else if is_followed(event, &change.delta.events) {
+                // The verdict says what was reported.
             } else if let Some((text, style)) = view::progress(event, &self.names) {
                 let time = view::clock_time(change.at);
                 let paint = self.output.paint();
@@ -160,18 +202,28 @@ impl Foreground {
         Ok(())
     }
 
+    /// Takes the line away on which a person is asked; it is put there again below what is printed now.
+    fn wipe_prompt(&mut self) -> Result<(), Failure> {
+        if self.asked.is_some() && self.output.is_terminal() {
+            self.output.text("\r\u{1b}[2K")?;
+            self.asked_again = true;
+        }
+        Ok(())
+    }
+
     /// Puts the oldest open question on the terminal, unless it stands there.
-    async fn ask(&mut self) -> Result<(), Failure> {
-        let open = self
-            .store
-            .read(&self.plan, |plan, _| first_question(plan))
-            .await?;
+    fn ask(&mut self, open: Option<(Question, String)>) -> Result<(), Failure> {
         let Some((question, subject)) = open else {
             self.asked = None;
             return Ok(());
         };
+        let wiped = std::mem::take(&mut self.asked_again);
         if self.asked.as_ref() == Some(&question.id) {
-            return Ok(());
+            return if wiped {
+                self.prompt(&question)
+            } else {
+                Ok(())
+            };
         }
         self.asked = Some(question.id.clone());
         let paint = self.output.paint();
@@ -180,19 +232,19 @@ impl Foreground {
             "\n{title}\n{}\n",
             indent(&printable(&question.reason))
         ))?;
-        self.prompt(&question)?;
-        if self.lines.is_none() {
-            self.lines = Some(listen());
-        }
-        Ok(())
+        self.prompt(&question)
     }
 
     fn prompt(&mut self, question: &Question) -> Result<(), Failure> {
-        let words: Vec<&str> = question
+        let mut words: Vec<&str> = question
             .choices
             .iter()
             .map(|choice| choice.as_str())
             .collect();
+        if question.about == About::Review {
+            words.insert(1, EDIT);
+        }
+        self.keyboard.want();
         self.output
             .text(&format!("  {} (a note may follow) > ", words.join(" · ")))
     }
@@ -214,6 +266,10 @@ impl Foreground {
         let Some(question) = question else {
             return Ok(());
         };
+        if word.eq_ignore_ascii_case(EDIT) && question.about == About::Review {
+            self.edit_plan().await?;
+            return self.prompt(&question);
+        }
         let Some(choice) = Choice::parse(word) else {
             return self.prompt(&question);
         };
@@ -226,7 +282,7 @@ impl Foreground {
             .await;
         match answered {
             Ok(()) => {}
-            Err(crate::store::StoreError::Refused(refusal)) => {
+            Err(StoreError::Refused(refusal)) => {
                 self.output.line(&format!("  {refusal}"))?;
                 if question.open() {
                     self.prompt(&question)?;
@@ -237,14 +293,56 @@ impl Foreground {
         Ok(())
     }
 
+    /// Lets the person edit the plan that is to be approved.
+    async fn edit_plan(&mut self) -> Result<(), Failure> {
+        let text = self
+            .store
+            .read(&self.plan, |plan, _| plan_file::render(plan))
+            .await?;
+        let edited = match edit(&text).await {
+            Ok(edited) => edited,
+            Err(error) => return self.output.line(&format!("  {error:#}")),
+        };
+        let file = match plan_file::parse("plan.md", &edited) {
+            Ok(file) => file,
+            Err(problems) => {
+                let lines: Vec<String> = problems
+                    .iter()
+                    .map(|problem| format!("  {problem}"))
+                    .collect();
+                return self
+                    .output
+                    .line(&format!("{}\n  the plan stays as it was", lines.join("\n")));
+            }
+        };
+        let changed = self
+            .store
+            .change(&self.plan, "terminal", "edited", move |draft| {
+                draft.describe(|head| {
+                    head.name = file.name;
+                    head.goal = file.goal;
+                    head.description = file.description;
+                    head.constraints = file.constraints;
+                });
+                draft.replace_tasks(file.tasks).map(drop)
+            })
+            .await;
+        match changed {
+            Ok(()) => Ok(()),
+            Err(StoreError::Refused(refusal)) => self.output.line(&format!("  {refusal}")),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Says how it ended and how it goes on.
     async fn close(&mut self, end: &End, signal: Option<Exit>) -> Result<(), Failure> {
-        let (status, summary, open) = self
+        let (status, workspace, summary, open) = self
             .store
             .read(&self.plan, |plan, _| {
                 let open: Vec<Question> = plan.open_questions().cloned().collect();
                 (
                     plan.status().clone(),
+                    plan.head().workspace.clone(),
                     plan.head().outcome.clone().unwrap_or_default(),
                     open,
                 )
@@ -258,7 +356,7 @@ impl Foreground {
                 "event": "finished", "status": status.as_str(), "exit": exit,
             }));
         }
-        let plan = self.plan.clone();
+        let (plan, resume) = (self.plan.clone(), self.resume.clone());
         match end {
             End::Settled(status) => {
                 let style = if *status == PlanStatus::Completed {
@@ -267,8 +365,16 @@ impl Foreground {
                     Style::Bad
                 };
                 let head = self.output.paint().text(style, status.as_str());
-                self.output
-                    .text(&format!("\nplan {plan}: {head}\n{}\n", printable(&summary)))?;
+                let workspace = shown(Path::new(&workspace));
+                self.output.text(&format!(
+                    "\nplan {plan}: {head}\n{}\nThe work is in `{workspace}`, and MISSION.md there tells about it.\n",
+                    printable(&summary)
+                ))?;
+            }
+            End::Waits if open.is_empty() => {
+                complain(&format!(
+                    "\nplan {plan} is paused\nHint: `plan-agent resume {plan}` goes on\n"
+                ));
             }
             End::Waits => {
                 self.output
@@ -287,15 +393,14 @@ impl Foreground {
                         words.join("|")
                     ))?;
                 }
-                complain(&format!("Hint: answer, then `plan-agent resume {plan}`\n"));
+                complain(&format!("Hint: answer, then `{resume}`\n"));
             }
             End::NoPlan => complain(&format!(
-                "error: there is no plan yet\nHint: the goal is kept; `plan-agent resume {plan}` asks the model again\n"
+                "error: there is no plan yet\nHint: the goal is kept; `{resume}` asks the model again\n"
             )),
             End::Interrupted => {
-                self.output.text(&format!(
-                    "\nstopped; `plan-agent resume {plan}` goes on where it was\n"
-                ))?;
+                self.output
+                    .text(&format!("\nstopped; `{resume}` goes on where it was\n"))?;
             }
         }
         Ok(())
@@ -314,6 +419,29 @@ fn first_question(plan: &Plan) -> Option<(Question, String)> {
     Some((question, subject))
 }
 
+fn names(plan: &Plan) -> BTreeMap<TaskId, String> {
+    plan.tasks()
+        .map(|task| (task.number, one_line(&task.name, NAME)))
+        .collect()
+}
+
+/// Tells whether a report was judged in the same change.
+fn is_followed(event: &Event, events: &[Event]) -> bool {
+    let Event::Reported { command, .. } = event else {
+        return false;
+    };
+    events
+        .iter()
+        .any(|other| matches!(other, Event::Judged { command: judged, .. } if judged == command))
+}
+
+/// Returns a path as seen from the folder that the person is in.
+fn shown(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let path = path.strip_prefix(here).unwrap_or(path);
+    printable(&path.display().to_string())
+}
+
 fn indent(text: &str) -> String {
     text.lines()
         .map(|line| format!("  {line}"))
@@ -321,25 +449,78 @@ fn indent(text: &str) -> String {
         .join("\n")
 }
 
-async fn read(lines: &mut Option<mpsc::Receiver<String>>) -> Option<String> {
-    match lines {
-        Some(lines) => lines.recv().await,
-        None => std::future::pending().await,
+/// The person's keyboard: a thread of its own reads a line whenever one is asked for. A read of a terminal cannot be called
+/// off, and must not hold up the end; one that is pending serves the next question.
+struct Keyboard {
+    wanted: mpsc::Sender<()>,
+    lines: mpsc::Receiver<String>,
+    /// A line was asked for and has not come.
+    pending: bool,
+}
+
+impl Keyboard {
+    fn new() -> Self {
+        let (wanted, mut asked) = mpsc::channel(1);
+        let (send, lines) = mpsc::channel(1);
+        std::thread::spawn(move || {
+            while asked.blocking_recv().is_some() {
+                let mut line = String::new();
+                let read = std::io::stdin().read_line(&mut line);
+                if !matches!(read, Ok(1..)) || send.blocking_send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Self {
+            wanted,
+            lines,
+            pending: false,
+        }
+    }
+
+    /// Waits for the line that was asked for; for ever if none was, or the terminal is gone.
+    async fn line(&mut self) -> String {
+        if self.pending
+            && let Some(line) = self.lines.recv().await
+        {
+            self.pending = false;
+            return line;
+        }
+        std::future::pending().await
+    }
+
+    fn want(&mut self) {
+        if !self.pending {
+            self.pending = self.wanted.try_send(()).is_ok();
+        }
     }
 }
 
-/// Reads lines on a thread of its own: a read of a terminal cannot be called off, and must not hold up the end.
-fn listen() -> mpsc::Receiver<String> {
-    let (send, receive) = mpsc::channel(1);
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lines() {
-            let Ok(line) = line else {
-                break;
-            };
-            if send.blocking_send(line).is_err() {
-                break;
-            }
-        }
-    });
-    receive
+/// Lets the person edit a text with the editor of their choice.
+async fn edit(text: &str) -> anyhow::Result<String> {
+    let file = tempfile::Builder::new()
+        .prefix("plan-")
+        .suffix(".md")
+        .tempfile()?;
+    std::fs::write(file.path(), text)?;
+    let editor = ["VISUAL", "EDITOR"]
+        .iter()
+        .find_map(|name| {
+            std::env::var(name)
+                .ok()
+                .filter(|value| !value.trim().is_empty())
+        })
+        .unwrap_or_else(|| "vi".to_owned());
+    let mut words = editor.split_whitespace();
+    let status = tokio::process::Command::new(words.next().unwrap_or("vi"))
+        .args(words)
+        .arg(file.path())
+        .status()
+        .await
+        .with_context(|| format!("failed to start the editor `{editor}`"))?;
+    anyhow::ensure!(
+        status.success(),
+        "the editor `{editor}` ended with {status}"
+    );
+    Ok(std::fs::read_to_string(file.path())?)
 }

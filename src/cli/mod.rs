@@ -27,7 +27,6 @@ use self::args::{Command, CommandLine};
 use self::failure::{Exit, Failure};
 use self::output::{Output, complain};
 use self::run::Setup;
-use self::site::Site;
 use crate::config::{Config, Environment};
 
 /// Does what the command line of this process asks for.
@@ -53,63 +52,49 @@ pub fn main() -> ExitCode {
 
 fn execute(line: CommandLine) -> Result<Exit, Failure> {
     let environment = Environment::of_process();
-    let mut output = Output::stdout(&environment);
-    let file = line.config.as_deref();
-    let config = || Config::load(file, &environment);
-    match line.command {
-        Command::Completions { shell } => completions::print(shell, &mut output),
-        Command::Init => init::init(file, &environment, &mut output),
-        Command::Doctor(args) => doctor::examine(&args, config(), &environment, &mut output),
-        command => {
-            let config = config()?;
-            let setup = Setup {
-                config: &config,
-                environment: &environment,
-            };
-            let runtime = runtime()?;
-            let exit = runtime.block_on(Box::pin(async {
-                match command {
-                    Command::Run(args) => run::run(args, &setup, output).await,
-                    Command::Plan(args) => run::plan(args, &setup, output).await,
-                    Command::Resume(args) => run::resume(args, &setup, output).await,
-                    Command::Daemon(args) => run::daemon(args, &setup).await,
-                    Command::Worker(args) => run::worker(args, &setup).await,
-                    command => {
-                        logging::start(None, &environment)?;
-                        on_plans(command, &config, &mut output).await
-                    }
-                }
-            }));
-            // A thread that reads the terminal, or an act that blocks, must not hold up the end.
-            runtime.shutdown_background();
-            exit
-        }
-    }
-}
-
-/// One thread is enough: everything waits for files, the store or the network, and what blocks has threads of its own.
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread()
+    let output = Output::stdout(&environment);
+    // One thread is enough: everything waits for files, the store or the network, and what blocks has threads of its own.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(Failure::failed)
+        .map_err(Failure::failed)?;
+    let exit = runtime.block_on(Box::pin(carry_out(line, environment, output)));
+    // A thread that reads the terminal, or an act that blocks, must not hold up the end.
+    runtime.shutdown_background();
+    exit
 }
 
-async fn on_plans(command: Command, config: &Config, output: &mut Output) -> Result<Exit, Failure> {
-    match command {
-        Command::Stop => return control::stop(config, output).await,
-        Command::Plans(args) => return plans::plans(&args, config, output).await,
-        _ => {}
-    }
-    let site = Site::open(config).await?;
-    match command {
-        Command::Status(args) => plans::status(&args, &site, output).await,
-        Command::Show(args) => plans::show(&args, &site, output).await,
-        Command::Why(args) => plans::why(&args, &site, output).await,
-        Command::Log(args) => log::log(&args, &site, output).await,
-        Command::Answer(args) => control::answer(&args, &site, output).await,
-        Command::Pause(args) => control::pause(&args, &site, output).await,
-        Command::Abort(args) => control::abort(&args, &site, output).await,
-        _ => Err(Failure::failed(anyhow::anyhow!("not wired yet"))),
+async fn carry_out(
+    line: CommandLine,
+    environment: Environment,
+    mut output: Output,
+) -> Result<Exit, Failure> {
+    let file = line.config.as_deref();
+    let config = || Config::load(file, &environment);
+    let setup = || {
+        config().map(|config| Setup {
+            config,
+            environment: environment.clone(),
+        })
+    };
+    let out = &mut output;
+    match line.command {
+        Command::Completions { shell } => completions::print(shell, out),
+        Command::Init => init::init(file, &environment, out),
+        Command::Doctor(args) => doctor::examine(&args, config(), &environment, out),
+        Command::Run(args) => run::run(args, &setup()?, output).await,
+        Command::Plan(args) => run::plan(args, &setup()?, output).await,
+        Command::Resume(args) => run::resume(args, &setup()?, output).await,
+        Command::Daemon(args) => run::daemon(args, &setup()?).await,
+        Command::Worker(args) => run::worker(args, &setup()?).await,
+        Command::Abort(args) => run::abort(args, &setup()?, out).await,
+        Command::Stop => control::stop(&setup()?.quiet()?, out).await,
+        Command::Plans(args) => plans::plans(&args, &setup()?.quiet()?, out).await,
+        Command::Status(args) => plans::status(&args, &setup()?.site().await?, out).await,
+        Command::Show(args) => plans::show(&args, &setup()?.site().await?, out).await,
+        Command::Why(args) => plans::why(&args, &setup()?.site().await?, out).await,
+        Command::Log(args) => log::log(&args, &setup()?.site().await?, out).await,
+        Command::Answer(args) => control::answer(&args, &setup()?.site().await?, out).await,
+        Command::Pause(args) => control::pause(&args, &setup()?.site().await?, out).await,
     }
 }

@@ -6,12 +6,17 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use super::args::{Agent as AgentArgs, AgentKind, CarryOut, Daemon, MakePlan, Resume, Run, Worker};
+use super::args::{
+    Abort, Agent as AgentArgs, AgentKind, CarryOut, Daemon, MakePlan, Resume, Run, Worker,
+};
+use super::doctor::on_path;
 use super::failure::{Exit, Failure};
 use super::foreground::{self, Foreground};
 use super::output::{Output, complain};
+use super::plans::settled;
 use super::site::{BY, Site};
 use super::{detach, logging, signals};
 use crate::agents::Agent;
@@ -28,22 +33,24 @@ use crate::wire::text::time_text;
 use crate::worker;
 
 /// What every command that carries out plans needs.
-pub struct Setup<'a> {
-    pub config: &'a Config,
-    pub environment: &'a Environment,
+pub struct Setup {
+    pub config: Config,
+    pub environment: Environment,
 }
 
 /// Plans a goal and carries the plan out.
-pub async fn run(args: Run, setup: &Setup<'_>, output: Output) -> Result<Exit, Failure> {
-    let planner = setup.config.planner(setup.environment)?;
-    let agent = args.carry_out.agent.parse()?;
+pub async fn run(args: Run, setup: &Setup, output: Output) -> Result<Exit, Failure> {
+    let planner = setup.config.planner(&setup.environment)?;
+    let agent = args.carry_out.agent.parse(&setup.environment)?;
     let (mut head, tasks) = match (&args.plan, &args.goal) {
         (Some(path), _) => setup.read_plan(path)?,
         (None, Some(goal)) => (new_head(goal), Vec::new()),
         (None, None) => {
-            return Err(Failure::usage(anyhow!(
-                "there is neither a goal nor a plan file"
-            )));
+            return Err(
+                Failure::usage(anyhow!("there is neither a goal nor a plan file")).hint(
+                    "`plan-agent run \"what is to be reached\"`, or `plan-agent run --plan FILE`",
+                ),
+            );
         }
     };
     if let (Planner::Rules { why }, true) = (&planner, tasks.is_empty()) {
@@ -58,24 +65,21 @@ pub async fn run(args: Run, setup: &Setup<'_>, output: Output) -> Result<Exit, F
     }
     head.workspace = setup.workspace(args.workspace.as_deref())?;
     let prepared = setup.prepare(planner)?;
-    let (lock, site) = setup.take(None).await?;
+    let (lock, site) = setup.take().await?;
     let plan = create(&site, head, tasks).await?;
-    carry_out(
-        plan,
+    let ready = Ready {
+        setup,
         prepared,
         site,
         lock,
         agent,
-        &args.carry_out,
-        setup,
-        output,
-    )
-    .await
+    };
+    ready.carry_out(plan, &args.carry_out, output).await
 }
 
 /// Makes a plan for a goal and shows it.
-pub async fn plan(args: MakePlan, setup: &Setup<'_>, mut output: Output) -> Result<Exit, Failure> {
-    let planner = setup.config.planner(setup.environment)?;
+pub async fn plan(args: MakePlan, setup: &Setup, mut output: Output) -> Result<Exit, Failure> {
+    let planner = setup.config.planner(&setup.environment)?;
     if let Planner::Rules { why } = &planner {
         return Err(
             Failure::usage(anyhow!("no language model can plan the goal: {why}"))
@@ -88,7 +92,7 @@ pub async fn plan(args: MakePlan, setup: &Setup<'_>, mut output: Output) -> Resu
     }
     head.workspace = setup.workspace(args.workspace.as_deref())?;
     let prepared = setup.prepare(planner)?;
-    let (lock, site) = setup.take(None).await?;
+    let (lock, site) = setup.take().await?;
     let plan = create(&site, head, Vec::new()).await?;
     let settings = prepared.settings(&plan, &site, Patience::Leave).await?;
     let made = tokio::select! {
@@ -119,41 +123,94 @@ pub async fn plan(args: MakePlan, setup: &Setup<'_>, mut output: Output) -> Resu
     Ok(Exit::Done)
 }
 
-/// Goes on with an unfinished plan.
-pub async fn resume(args: Resume, setup: &Setup<'_>, output: Output) -> Result<Exit, Failure> {
-    let agent = args.carry_out.agent.parse()?;
-    let prepared = setup.prepare(setup.config.planner(setup.environment)?)?;
+/// Goes on with an unfinished plan; of one that has ended, finishes what a crash may have left undone.
+pub async fn resume(mut args: Resume, setup: &Setup, mut output: Output) -> Result<Exit, Failure> {
+    let agent = args.carry_out.agent.parse(&setup.environment)?;
+    let prepared = setup.prepare(setup.config.planner(&setup.environment)?)?;
     // Nothing is made in a folder without plans.
-    drop(Site::open(setup.config).await?);
-    let (lock, site) = setup.take(args.on.plan.as_deref()).await?;
-    let plan = unfinished(&site, args.on.plan.as_deref()).await?;
-    carry_out(
-        plan,
+    let site = Site::open(&setup.config).await?;
+    let plan = site.plan(args.on.plan.as_deref()).await?;
+    if go_on(&site, &plan).await? {
+        output.line(&format!("plan {plan} goes on"))?;
+        return Ok(Exit::Done);
+    }
+    // Of a plan that has ended nothing is left that could go on in the background.
+    args.carry_out.detach &= !settled(&site, &plan).await?;
+    drop(site);
+    let (lock, site) = setup.take().await?;
+    let ready = Ready {
+        setup,
         prepared,
         site,
         lock,
         agent,
-        &args.carry_out,
-        setup,
-        output,
-    )
-    .await
+    };
+    ready.carry_out(plan, &args.carry_out, output).await
+}
+
+/// Lets a paused plan go on that a living daemon carries out. Returns whether it was that.
+async fn go_on(site: &Site, plan: &PlanId) -> Result<bool, Failure> {
+    let here = site
+        .volumes
+        .running()
+        .and_then(|daemon| daemon.plan)
+        .as_deref()
+        == Some(plan.as_str());
+    if !here {
+        return Ok(false);
+    }
+    let resumed = site
+        .store
+        .change(plan, BY, "resumed", |draft| match draft.plan().status() {
+            PlanStatus::Paused(_) => draft.resume().map(|()| true),
+            _ => Ok(false),
+        })
+        .await?;
+    Ok(resumed)
+}
+
+/// Ends a plan for good. Without a daemon this process does what is left to do: takes commands back, tells agents to stop.
+pub async fn abort(args: Abort, setup: &Setup, output: &mut Output) -> Result<Exit, Failure> {
+    let site = Site::open(&setup.config).await?;
+    let plan = site.plan(Some(&args.plan)).await?;
+    site.store
+        .change(&plan, BY, "aborted", |draft| {
+            draft.abandon("on the command line")
+        })
+        .await?;
+    // A daemon of this plan does it; one of another plan keeps the folder, and a later `resume` of this one does.
+    if site.daemon().is_none() {
+        drop(site);
+        let prepared = setup.prepare(Planner::Rules {
+            why: "only what is left is done".to_owned(),
+        })?;
+        let (lock, site) = setup.take().await?;
+        let settings = prepared.settings(&plan, &site, Patience::Leave).await?;
+        daemon::run(settings, site.store.clone(), site.clock, async {
+            signals::ended().await;
+        })
+        .await?;
+        drop(lock);
+    }
+    output.line(&format!("plan {plan} has ended"))?;
+    Ok(Exit::Done)
 }
 
 /// The daemon that `--detach` leaves behind: no terminal, waits for answers.
-pub async fn daemon(args: Daemon, setup: &Setup<'_>) -> Result<Exit, Failure> {
+pub async fn daemon(args: Daemon, setup: &Setup) -> Result<Exit, Failure> {
     detach::leave_terminal();
-    let agent = args.agent.parse()?;
-    let prepared = setup.prepare(setup.config.planner(setup.environment)?)?;
-    let (lock, site) = setup.take(Some(&args.plan)).await?;
-    let plan = unfinished(&site, Some(&args.plan)).await?;
+    let signal = signals::ended();
+    let agent = args.agent.parse(&setup.environment)?;
+    let prepared = setup.prepare(setup.config.planner(&setup.environment)?)?;
+    let (lock, site) = setup.take().await?;
+    let plan = site.plan(Some(&args.plan)).await?;
     setup.log(&site.volumes)?;
     announce(&lock, &site.volumes, &plan, &site.clock)?;
     let settings = prepared.settings(&plan, &site, Patience::Wait).await?;
     let (stop, stopped) = watch::channel(false);
-    let worker = start_worker(agent, setup.config, &site.volumes, stopped.clone());
+    let workers = start_workers(agent.as_ref(), &setup.config, &site.volumes, &stopped);
     let ended = async {
-        let exit = signals::ended().await;
+        let exit = signal.await;
         tracing::info!(?exit, "told to stop");
         exit
     };
@@ -164,29 +221,31 @@ pub async fn daemon(args: Daemon, setup: &Setup<'_>) -> Result<Exit, Failure> {
     })
     .await;
     stop.send_replace(true);
-    join(worker).await;
+    join(workers).await;
     Ok(exit_of(&end?, exit))
 }
 
 /// Takes commands and runs an agent for each.
-pub async fn worker(args: Worker, setup: &Setup<'_>) -> Result<Exit, Failure> {
-    let Some(agent) = args.agent.parse()? else {
+pub async fn worker(args: Worker, setup: &Setup) -> Result<Exit, Failure> {
+    let Some(agent) = args.agent.parse(&setup.environment)? else {
         return Err(Failure::usage(anyhow!("which agent is to work?"))
             .hint("`plan-agent worker --agent command -- my-agent {prompt_file}`"));
     };
-    let options = worker_options(agent, setup.config, &setup.config.root());
+    let options = worker_options(agent, &setup.config, &setup.config.root());
+    let ended = signals::ended();
     complain(&format!(
         "taking commands in `{}`; Ctrl-C ends\n",
         setup.config.root().display()
     ));
     let mut exit = Exit::Done;
-    worker::run(options, async { exit = signals::ended().await }).await?;
+    worker::run(options, async { exit = ended.await }).await?;
     Ok(exit)
 }
 
 impl AgentArgs {
-    /// Returns the agent that is meant, if one is.
-    fn parse(&self) -> Result<Option<Agent>, Failure> {
+    /// Returns the agent that is meant, if one is. Its program is looked for here and now: a path starts from the current
+    /// folder, not from the one that the agent will work in.
+    fn parse(&self, environment: &Environment) -> Result<Option<Agent>, Failure> {
         let Some(kind) = self.agent else {
             return Ok(None);
         };
@@ -194,7 +253,15 @@ impl AgentArgs {
             AgentKind::Shell => "shell",
             AgentKind::Command => "command",
         };
-        Agent::new(name, self.argv.clone())
+        let mut argv = self.argv.clone();
+        if let Some(program) = argv.first_mut() {
+            let path = find_program(program, environment).ok_or_else(|| {
+                Failure::usage(anyhow!("there is no program `{program}`"))
+                    .hint("give its path, or install it where the PATH leads")
+            })?;
+            *program = path;
+        }
+        Agent::new(name, argv)
             .map(|agent| {
                 Some(if self.allow_shell {
                     agent.allow_shell()
@@ -209,7 +276,33 @@ impl AgentArgs {
     }
 }
 
-impl Setup<'_> {
+/// Returns where a program is: a name is looked for on the PATH and stays as it is.
+fn find_program(program: &str, environment: &Environment) -> Option<String> {
+    if !program.contains('/') {
+        return on_path(program, environment).map(|_| program.to_owned());
+    }
+    let path = std::path::absolute(program).ok()?;
+    path.is_file().then(|| path.to_str().map(str::to_owned))?
+}
+
+impl Setup {
+    /// Returns the configuration for a command that keeps no log of its own.
+    ///
+    /// # Errors
+    /// The environment asks for a log that there is not.
+    pub fn quiet(self) -> Result<Config, Failure> {
+        logging::start(None, &self.environment)?;
+        Ok(self.config)
+    }
+
+    /// Opens the plans for a command that keeps no log of its own.
+    ///
+    /// # Errors
+    /// As [`Site::open`].
+    pub async fn site(self) -> Result<Site, Failure> {
+        Site::open(&self.quiet()?).await
+    }
+
     fn read_plan(&self, path: &Path) -> Result<(Head, Vec<NewTask>), Failure> {
         let shown = path.display();
         let text = std::fs::read_to_string(path)
@@ -276,7 +369,7 @@ impl Setup<'_> {
         })?;
         let models = models(&planner)?;
         Ok(Prepared {
-            config: self.config,
+            config: &self.config,
             planner,
             prompts: Arc::new(prompts),
             models,
@@ -288,23 +381,23 @@ impl Setup<'_> {
         let file = volumes
             .path(crate::volumes::Folder::Logs)
             .join("daemon.log");
-        logging::start(Some(&file), self.environment)
+        logging::start(Some(&file), &self.environment)
     }
 
     /// Opens the exchange folder and takes it for this process.
-    async fn take(&self, plan: Option<&str>) -> Result<(DaemonLock, Site), Failure> {
-        let volumes = Volumes::open(&self.config.root())?;
+    async fn take(&self) -> Result<(DaemonLock, Site), Failure> {
+        let volumes = Volumes::open(&self.config.root()).map_err(|error| {
+            Failure::failed(error)
+                .hint("make it writable, or name another folder in config.toml: [volumes] root")
+        })?;
         let lock = volumes.lock().map_err(|error| match error {
             LockError::Held { .. } => {
-                let hint = format!(
-                    "`plan-agent status {}` shows its plan, `plan-agent stop` ends it",
-                    plan.unwrap_or_default()
-                );
+                let hint = "`plan-agent status` shows its plan, `plan-agent stop` ends it";
                 Failure::new(
                     anyhow!("`{}`: {error}", volumes.root().display()),
                     Exit::Busy,
                 )
-                .hint(hint.replace("  ", " "))
+                .hint(hint)
             }
             LockError::Volumes(error) => error.into(),
         })?;
@@ -425,22 +518,6 @@ async fn create(site: &Site, mut head: Head, tasks: Vec<NewTask>) -> Result<Plan
     Ok(plan)
 }
 
-async fn unfinished(site: &Site, named: Option<&str>) -> Result<PlanId, Failure> {
-    let plan = site.plan(named).await?;
-    let status = site
-        .store
-        .read(&plan, |plan, _| plan.status().clone())
-        .await?;
-    if status.settled() {
-        return Err(Failure::failed(anyhow!(
-            "plan {plan} is {}: there is nothing to resume",
-            status.as_str()
-        ))
-        .hint("`plan-agent plans` lists the plans"));
-    }
-    Ok(plan)
-}
-
 fn announce(
     lock: &DaemonLock,
     volumes: &Volumes,
@@ -465,26 +542,36 @@ fn worker_options(agent: Agent, config: &Config, root: &Path) -> worker::Options
     }
 }
 
-type Working = Option<tokio::task::JoinHandle<Result<(), crate::volumes::VolumesError>>>;
+type Workers = Vec<JoinHandle<Result<(), crate::volumes::VolumesError>>>;
 
-fn start_worker(
-    agent: Option<Agent>,
+/// Starts as many workers as there may be tasks under way; each takes one command at a time.
+fn start_workers(
+    agent: Option<&Agent>,
     config: &Config,
     volumes: &Volumes,
-    mut stopped: watch::Receiver<bool>,
-) -> Working {
-    let options = worker_options(agent?, config, volumes.root());
-    Some(tokio::spawn(worker::run(options, async move {
-        // The sender going away means the same.
-        drop(stopped.wait_for(|stopped| *stopped).await);
-    })))
+    stopped: &watch::Receiver<bool>,
+) -> Workers {
+    let lanes = usize::try_from(config.run.max_parallel).unwrap_or(1);
+    let start = |agent: &Agent| {
+        let options = worker_options(agent.clone(), config, volumes.root());
+        let mut stopped = stopped.clone();
+        tokio::spawn(worker::run(options, async move {
+            // The sender going away means the same.
+            drop(stopped.wait_for(|stopped| *stopped).await);
+        }))
+    };
+    agent
+        .into_iter()
+        .flat_map(|agent| std::iter::repeat_n(agent, lanes))
+        .map(start)
+        .collect()
 }
 
-async fn join(worker: Working) {
-    if let Some(worker) = worker
-        && let Ok(Err(error)) = worker.await
-    {
-        complain(&format!("! the worker failed: {error}\n"));
+async fn join(workers: Workers) {
+    for worker in workers {
+        if let Ok(Err(error)) = worker.await {
+            complain(&format!("! the worker failed: {error}\n"));
+        }
     }
 }
 
@@ -498,48 +585,60 @@ pub(super) fn exit_of(end: &End, signal: Option<Exit>) -> Exit {
     }
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the one place where everything meets"
-)]
-async fn carry_out(
-    plan: PlanId,
-    prepared: Prepared<'_>,
+/// Everything that it takes to carry a plan out.
+struct Ready<'a> {
+    setup: &'a Setup,
+    prepared: Prepared<'a>,
     site: Site,
     lock: DaemonLock,
     agent: Option<Agent>,
-    how: &CarryOut,
-    setup: &Setup<'_>,
-    output: Output,
-) -> Result<Exit, Failure> {
-    if how.detach {
+}
+
+impl Ready<'_> {
+    async fn carry_out(
+        self,
+        plan: PlanId,
+        how: &CarryOut,
+        output: Output,
+    ) -> Result<Exit, Failure> {
+        let Self {
+            setup,
+            prepared,
+            site,
+            lock,
+            agent,
+        } = self;
+        if how.detach {
+            drop(lock);
+            return detach::detach(&plan, &site.volumes, how, &setup.config, output).await;
+        }
+        // Who finds the announcement may ask for the end.
+        let ended = signals::ended();
+        announce(&lock, &site.volumes, &plan, &site.clock)?;
+        setup.log(&site.volumes)?;
+        let asks = foreground::may_ask(how);
+        let patience = if asks {
+            Patience::Wait
+        } else {
+            Patience::Leave
+        };
+        let settings = prepared.settings(&plan, &site, patience).await?;
+        let foreground = Foreground::new(&site, &plan, how, asks, output).await?;
+        let (stop, stopped) = watch::channel(false);
+        let workers = start_workers(agent.as_ref(), &setup.config, &site.volumes, &stopped);
+        let mut ending = stopped.clone();
+        let daemon = tokio::spawn(daemon::run(
+            settings,
+            site.store.clone(),
+            site.clock,
+            async move {
+                drop(ending.wait_for(|stopped| *stopped).await);
+            },
+        ));
+        let (end, signal) = foreground.follow(daemon, &stop, ended).await?;
+        stop.send_replace(true);
+        join(workers).await;
         drop(lock);
-        return detach::detach(&plan, &site.volumes, how, setup.config, output).await;
+        Ok(exit_of(&end, signal))
     }
-    announce(&lock, &site.volumes, &plan, &site.clock)?;
-    setup.log(&site.volumes)?;
-    let asks = foreground::may_ask(how);
-    let patience = if asks {
-        Patience::Wait
-    } else {
-        Patience::Leave
-    };
-    let settings = prepared.settings(&plan, &site, patience).await?;
-    let (stop, stopped) = watch::channel(false);
-    let worker = start_worker(agent, setup.config, &site.volumes, stopped.clone());
-    let mut ending = stopped.clone();
-    let daemon = tokio::spawn(daemon::run(
-        settings,
-        site.store.clone(),
-        site.clock,
-        async move {
-            drop(ending.wait_for(|stopped| *stopped).await);
-        },
-    ));
-    let foreground = Foreground::new(&site, &plan, how.json, asks, output);
-    let (end, signal) = foreground.follow(daemon, &stop).await?;
-    stop.send_replace(true);
-    join(worker).await;
-    drop(lock);
-    Ok(exit_of(&end, signal))
 }

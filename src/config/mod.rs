@@ -64,9 +64,6 @@ pub struct Llm {
     /// How long one call may take.
     #[serde(with = "read::duration")]
     pub timeout: Duration,
-    /// The longest answer that is asked for, in tokens.
-    #[serde(deserialize_with = "read::positive")]
-    pub max_tokens: u32,
     /// For planning and replanning.
     pub plan: Question,
     /// For judging results.
@@ -81,7 +78,6 @@ impl Default for Llm {
             model: None,
             api_key_env: None,
             timeout: Duration::from_secs(180),
-            max_tokens: 8192,
             plan: Question::default(),
             judge: Question::default(),
         }

@@ -42,8 +42,6 @@ pub struct Endpoint {
     pub model: String,
     /// How long one call may take.
     pub timeout: Duration,
-    /// The longest answer that is asked for, in tokens.
-    pub max_tokens: u32,
 }
 
 impl Api {
@@ -158,7 +156,6 @@ impl Config {
             judge_model: model_for(&llm.judge.model),
             model: model.to_owned(),
             timeout: llm.timeout,
-            max_tokens: llm.max_tokens,
         }
     }
 }

@@ -213,10 +213,17 @@ fn story(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> Story {
             .as_ref()
             .map(|rejected| rejected.reason.clone())
             .unwrap_or_default();
+        let forgotten = session.is_none();
+        let asked = plan
+            .attempts_of(task.number)
+            .find(|asked| asked.number == attempt.number && asked.kind != Kind::Repair);
         return Story {
             kind: Kind::Repair,
             session,
-            told: CommandKind::Repair { reason },
+            told: CommandKind::Repair {
+                reason,
+                earlier_command: asked.filter(|_| forgotten).map(|asked| asked.text.clone()),
+            },
         };
     }
     let note = task.note.clone().unwrap_or_default();

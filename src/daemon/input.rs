@@ -7,7 +7,7 @@ use tokio::task::{Id, JoinError};
 use super::arrival::{Arrival, Refused, Reply};
 use super::desk::{Desk, Outgoing, new_question};
 use super::steps::{Asked, Said};
-use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON};
+use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON, STORE_PAUSE};
 use crate::plan::{
     By, CheckResult, CommandId, Draft, Head, Question, QuestionId, Refusal, SessionId, Taken, Time,
     Verdict, World,
@@ -78,7 +78,7 @@ impl Daemon {
     }
 
     /// Tries again to commit what could not be committed.
-    pub(super) async fn retry_kept(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn retry_kept(&mut self) {
         if self.kept_until <= self.world.now {
             for (key, input) in std::mem::take(&mut self.kept) {
                 self.absorb(key, input).await;
@@ -86,7 +86,6 @@ impl Daemon {
         } else if !self.kept.is_empty() {
             self.wake_by(self.kept_until);
         }
-        Ok(())
     }
 
     async fn absorb(&mut self, key: Key, input: Input) {
@@ -98,7 +97,7 @@ impl Daemon {
         };
         if let Some(error) = failed {
             // What came back may have cost money: it is kept, and stays under way, until it is committed.
-            self.kept_until = self.clock.now().plus(std::time::Duration::from_secs(1));
+            self.kept_until = self.clock.now().plus(STORE_PAUSE);
             self.trouble("the store", &error.to_string());
             self.kept.push((key, input));
             return;
@@ -147,12 +146,6 @@ impl Daemon {
 
     async fn withdrawn(&mut self, id: &CommandId, done: Withdrawal) -> Result<(), StoreError> {
         let command = id.clone();
-        if done == Withdrawal::Taken {
-            // Somebody has it: the next look sees that.
-            self.look_at = self.clock.now();
-            self.pace
-                .failed(&Key::Withdraw(id.clone()), self.clock.now());
-        }
         self.commit("a command was taken back", move |draft| {
             let recall = draft
                 .plan()
@@ -161,7 +154,8 @@ impl Daemon {
             match done {
                 Withdrawal::Withdrawn => draft.withdrawn(&command),
                 Withdrawal::Taken if recall => draft.recalled(&command),
-                Withdrawal::Taken => Ok(()),
+                // A file that is gone was taken.
+                Withdrawal::Taken => draft.claim(&command, None).map(drop),
             }
         })
         .await
@@ -194,6 +188,7 @@ impl Daemon {
                 } else if look.waiting {
                     self.look_at = self.look_at.min(now.plus(SOON));
                 }
+                self.waiting = look.waiting;
                 let (began, more) = (look.began, look.more);
                 let names: Vec<String> = look
                     .reports

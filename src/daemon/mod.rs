@@ -1,6 +1,6 @@
 //! The loop that carries a plan out. Level-triggered: it asks the plan what is due, starts what is missing, and takes in
 //! what comes back; a restart, a lost file event and an edit by somebody else all take the same path. What is done outside
-//! runs beside the loop and comes back as an [`Input`]; each input becomes one change of the plan, in which everything that
+//! runs beside the loop and comes back as an `Input`; each input becomes one change of the plan, in which everything that
 //! follows from it by itself is decided as well.
 
 mod arrival;
@@ -46,6 +46,9 @@ const QUICK_LOOK: usize = 100;
 
 /// A file that is still being written is looked at again after this.
 const SOON: Duration = Duration::from_millis(150);
+
+/// A store that failed is tried again after this.
+const STORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// MISSION.md is written at most that often; it follows every change within a second.
 const MISSION_PACE: Duration = Duration::from_millis(250);
@@ -146,7 +149,8 @@ impl View {
     }
 }
 
-/// Carries a plan out until it is settled, nothing can go on, or `shutdown` resolves. Whoever calls this holds the folder's
+/// Carries a plan out until it is settled, nothing can go on, or `shutdown` resolves; of a plan that is settled already it
+/// finishes what is left, such as the last files. Whoever calls this holds the folder's
 /// lock. Whatever was under way when an earlier daemon ended is taken up again.
 ///
 /// # Errors
@@ -162,11 +166,14 @@ pub async fn run(
         settings.policy.clone(),
         settings.workspace.display().to_string(),
     );
+    let change = move |draft: &mut crate::plan::Draft<'_>| match draft.plan().status().settled() {
+        true => Ok(false),
+        false => draft.start(policy, &workspace),
+    };
     store
-        .change(&settings.plan, BY, "the daemon starts", move |draft| {
-            draft.start(policy, &workspace)
-        })
+        .change(&settings.plan, BY, "the daemon starts", change)
         .await?;
+    tracing::info!(plan = %settings.plan, workspace = %settings.workspace.display(), "the daemon starts");
     let mut daemon = Daemon::new(settings, store, clock);
     daemon.take_up().await?;
     tokio::pin!(shutdown);
@@ -181,6 +188,7 @@ pub async fn run(
         }
     };
     daemon.running.shutdown().await;
+    tracing::info!(?end, "the daemon ends");
     Ok(end)
 }
 
@@ -229,6 +237,8 @@ struct Daemon {
     /// Questions whose file is in `questions/pending`.
     shown: BTreeSet<QuestionId>,
     scanner: Option<Scanner>,
+    /// The last look found a file that may not be finished.
+    waiting: bool,
     /// What a look has to look for, as the plan last said.
     awaited: Vec<CommandId>,
     asked: Vec<QuestionId>,
@@ -295,6 +305,7 @@ impl Daemon {
             filings: BTreeMap::new(),
             shown: BTreeSet::new(),
             scanner: Some(scanner),
+            waiting: false,
             awaited: Vec::new(),
             asked: Vec::new(),
             watch,
@@ -364,32 +375,45 @@ impl Daemon {
         Ok(())
     }
 
-    /// Brings everything that is due under way. Returns how the daemon ends, if it does.
+    /// Brings everything that is due under way. Returns how the daemon ends, if it does. A store that fails is tried again: its
+    /// disk may be full only for a while.
     async fn turn(&mut self) -> anyhow::Result<Option<End>> {
         self.world.now = self.clock.now();
-        self.retry_kept().await?;
+        self.retry_kept().await;
+        match self.decided_view().await {
+            Ok(view) => {
+                self.start(&view);
+                Ok(self.end(&view))
+            }
+            Err(StoreError::Database(error)) => {
+                self.trouble("the store", &error);
+                self.wake_at = self.world.now.plus(STORE_PAUSE);
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Looks into the folders if it is time to, and returns the plan after every decision that is due has been carried out.
+    async fn decided_view(&mut self) -> Result<View, StoreError> {
         if self.world.scan_began.is_none() {
             // The first look has to know what to look for.
             self.view().await?;
         }
         self.look().await;
-        let mut view = self.view().await?;
-        if view.due.steps.iter().any(Step::is_decision) {
-            let (desk, world) = (self.desk.clone(), self.world.clone());
-            let change = move |draft: &mut crate::plan::Draft<'_>| Ok(desk.decide(draft, &world));
-            match self
-                .store
-                .change(&self.settings.plan, BY, "decided what was due", change)
-                .await
-            {
-                Ok(outgoing) => self.send(outgoing),
-                Err(StoreError::Database(error)) => self.trouble("the store", &error),
-                Err(error) => return Err(error.into()),
-            }
-            view = self.view().await?;
+        let view = self.view().await?;
+        if !view.due.steps.iter().any(Step::is_decision) {
+            return Ok(view);
         }
-        self.start(&view);
-        Ok(self.end(&view))
+        let (desk, world) = (self.desk.clone(), self.world.clone());
+        let change = move |draft: &mut crate::plan::Draft<'_>| Ok(desk.decide(draft, &world));
+        let plan = &self.settings.plan;
+        let outgoing = self
+            .store
+            .change(plan, BY, "decided what was due", change)
+            .await?;
+        self.send(outgoing);
+        self.view().await
     }
 
     async fn view(&mut self) -> Result<View, StoreError> {
@@ -720,8 +744,10 @@ impl Daemon {
         if busy {
             return None;
         }
+        let looked = self.world.scan_began.is_some();
         if view.status.settled() {
-            return told.then(|| End::Settled(view.status.clone()));
+            return (told && looked && !self.unfinished())
+                .then(|| End::Settled(view.status.clone()));
         }
         if view.status == PlanStatus::Idle {
             return Some(End::NoPlan);
@@ -731,8 +757,13 @@ impl Daemon {
             && !view.due.rescan
             && (paused || !view.questions.is_empty());
         let shown = view.questions.iter().all(|id| self.shown.contains(id));
-        let looked = self.world.scan_began.is_some();
         (self.settings.patience == Patience::Leave && stuck && shown && looked && told)
             .then_some(End::Waits)
+    }
+
+    /// Tells whether a report lies there that counted for an earlier daemon and has not been read again: whether it is
+    /// finished shows only after a while. What an agent still writes long after the start holds nothing up.
+    fn unfinished(&self) -> bool {
+        self.waiting && self.world.now < self.world.started.plus(FILING_GRACE)
     }
 }

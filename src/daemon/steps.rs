@@ -9,7 +9,7 @@ use super::{Models, Settings};
 use crate::exec;
 use crate::llm::questions::{self, Audit, Judgement, PlannedPlan};
 use crate::llm::{AskError, Model, Prompts, Question};
-use crate::plan::{AskId, CheckResult, CommandId, Edit, Plan, Refusal, Subject};
+use crate::plan::{AskId, AttemptState, CheckResult, CommandId, Edit, Plan, Refusal, Subject};
 use crate::store::{Store, StoreError};
 use crate::wire::text::clip;
 
@@ -142,7 +142,9 @@ fn build(
             let task = plan.task(attempt.task).ok_or_else(unknown)?;
             let stale = plan
                 .attempts_of(task.number)
-                .filter(|other| other.id != *command && other.verdict.is_none())
+                .filter(|other| {
+                    !matches!(other.state, AttemptState::Reported | AttemptState::Judged)
+                })
                 .filter_map(|other| other.report.as_ref())
                 .map(|report| clip(&report.raw, STALE))
                 .collect();

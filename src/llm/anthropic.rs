@@ -1,22 +1,19 @@
-//! The Messages API: `base_url` + `/v1/messages`. The answer's schema goes along as `output_config.format`; a server
-//! that does not know it is asked without it, and its answer is found in the text or in a tool call.
-
-use std::sync::atomic::{AtomicBool, Ordering};
+//! The Messages API: `base_url` + `/v1/messages`. The answer's schema goes along as `output_config.format`; an answer is
+//! taken from a tool call, where a server makes one, else from the text.
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::error::{EndpointError, Fault, LlmError};
+use super::dialect::{Adapting, Dialect};
+use super::error::{EndpointError, LlmError};
 use super::http::{Answer, End, Endpoint, KeyHeader, Settings};
-use super::{BoxFuture, Llm, Reply, Request};
+use super::{BoxFuture, Llm, Reply, Request, Schema};
 
 /// A model behind the Messages API.
 #[derive(Debug)]
 pub struct Anthropic {
-    endpoint: Endpoint,
-    /// Whether the server takes a schema; learned from its first complaint.
-    takes_schema: AtomicBool,
+    server: Adapting,
 }
 
 impl Anthropic {
@@ -27,48 +24,49 @@ impl Anthropic {
             HeaderValue::from_static("2023-06-01"),
         )]);
         let key = KeyHeader::Plain(HeaderName::from_static("x-api-key"));
+        let endpoint = Endpoint::new(settings, "/v1/messages", key, headers)?;
         Ok(Self {
-            endpoint: Endpoint::new(settings, "/v1/messages", key, headers)?,
-            takes_schema: AtomicBool::new(true),
+            server: Adapting::new(endpoint),
         })
     }
 
-    fn body(&self, request: &Request, with_schema: bool) -> Value {
-        let mut body = json!({
-            "model": self.endpoint.model(),
-            "max_tokens": request.max_tokens,
-            "system": [{
-                "type": "text",
-                "text": request.system,
-                "cache_control": {"type": "ephemeral"},
+    fn body<'a>(&'a self, request: &'a Request, dialect: Dialect) -> Body<'a> {
+        Body {
+            model: self.server.endpoint.model(),
+            max_tokens: request.max_tokens,
+            system: [SystemBlock {
+                kind: "text",
+                text: &request.system,
+                cache_control: Typed { kind: "ephemeral" },
             }],
-            "messages": [{"role": "user", "content": request.prompt}],
-        });
-        if with_schema {
-            body["output_config"] =
-                json!({"format": {"type": "json_schema", "schema": request.schema}});
+            messages: [UserMessage {
+                role: "user",
+                content: &request.prompt,
+            }],
+            output_config: dialect.schema.then_some(OutputConfig {
+                format: Format {
+                    kind: "json_schema",
+                    schema: &request.schema,
+                },
+            }),
         }
-        body
     }
 
     async fn ask(&self, request: &Request) -> Result<Reply, LlmError> {
-        let with_schema = self.takes_schema.load(Ordering::Relaxed);
-        let json = match self.endpoint.post(&self.body(request, with_schema)).await {
-            Err(error) if with_schema && complains_of_schema(&error) => {
-                self.takes_schema.store(false, Ordering::Relaxed);
-                self.endpoint.post(&self.body(request, false)).await?
-            }
-            outcome => outcome?,
-        };
+        let endpoint = &self.server.endpoint;
+        let json = self
+            .server
+            .post(|dialect| self.body(request, dialect))
+            .await?;
         let message: Message =
-            serde_json::from_value(json).map_err(|e| self.endpoint.unexpected(&e.to_string()))?;
-        self.endpoint.reply(request, message.answer())
+            serde_json::from_value(json).map_err(|e| endpoint.unexpected(&e.to_string()))?;
+        endpoint.reply(request, message.answer())
     }
 }
 
 impl Llm for Anthropic {
     fn name(&self) -> &str {
-        self.endpoint.model()
+        self.server.endpoint.model()
     }
 
     fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply, LlmError>> {
@@ -76,9 +74,47 @@ impl Llm for Anthropic {
     }
 }
 
-fn complains_of_schema(error: &LlmError) -> bool {
-    matches!(&error.fault, Fault::Rejected { message, .. }
-        if ["output_config", "output_format", "schema"].iter().any(|word| message.contains(word)))
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    max_tokens: u32,
+    system: [SystemBlock<'a>; 1],
+    messages: [UserMessage<'a>; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig<'a>>,
+}
+
+#[derive(Serialize)]
+struct SystemBlock<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: &'a str,
+    /// Marks the end of what stays the same from call to call.
+    cache_control: Typed,
+}
+
+#[derive(Serialize)]
+struct Typed {
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+#[derive(Serialize)]
+struct UserMessage<'a> {
+    role: &'static str,
+    content: &'a str,
+}
+
+#[derive(Serialize)]
+struct OutputConfig<'a> {
+    format: Format<'a>,
+}
+
+#[derive(Serialize)]
+struct Format<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    schema: &'a Schema,
 }
 
 #[derive(Deserialize)]

@@ -62,8 +62,12 @@ pub enum CommandKind {
         note: String,
         failed_checks: Vec<CheckResult>,
     },
-    /// Only the report again, with what is wrong with the last one.
-    Repair { reason: String },
+    /// Only the report again, with what is wrong with the last one; and the command that it was for, unless the agent's
+    /// session is known and remembers it.
+    Repair {
+        reason: String,
+        earlier_command: Option<String>,
+    },
 }
 
 impl CommandContext {
@@ -194,9 +198,14 @@ impl CommandView {
                 self.note = indented(note, SECTION);
                 self.failed_checks = failed(failed_checks);
             }
-            CommandKind::Repair { reason } => {
+            CommandKind::Repair {
+                reason,
+                earlier_command,
+            } => {
                 self.kind = "repair";
                 self.repair = indented(reason, SECTION);
+                self.earlier_command =
+                    indented(earlier_command.as_deref().unwrap_or_default(), TEXT);
             }
         }
     }
@@ -350,9 +359,23 @@ mod tests {
     }
 
     #[test]
+    fn a_repair_by_an_agent_that_has_forgotten_shows_the_command() {
+        let kind = CommandKind::Repair {
+            reason: "line 1: no front matter".to_owned(),
+            earlier_command: Some("---\nid: task-1\n---\n# 2 · Task 2\n".to_owned()),
+        };
+        let body = body(kind, Language::En, Fill::Rich);
+        assert!(
+            body.contains("    id: task-1\n    ---\n    # 2 · Task 2"),
+            "{body}"
+        );
+    }
+
+    #[test]
     fn a_repair_says_what_is_wrong_and_nothing_else() {
         let kind = CommandKind::Repair {
             reason: "line 2: `status: done` is none of the three words".to_owned(),
+            earlier_command: None,
         };
         insta::assert_snapshot!(body(kind, Language::En, Fill::Rich), @r"
         # 2 · Task 2

@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use super::quote::{clip, one_line, quote};
-use crate::plan::{Attempt, CheckResult, Plan, Task, TaskId};
+use crate::plan::{Attempt, CheckResult, Plan, ReportStatus, Task, TaskId};
 
 /// Neighbours shown on each side of a task.
 const WINDOW: usize = 5;
@@ -205,6 +205,8 @@ pub(super) struct JudgeView {
     changed_more: usize,
     earlier: Vec<EarlierView>,
     stale: Vec<String>,
+    /// Why `next` is out of the question; empty if it is not.
+    obstacle: String,
 }
 
 #[derive(Serialize)]
@@ -299,7 +301,24 @@ impl JudgeView {
                 .take(MAX_EARLIER)
                 .map(|text| quote(text, TAIL))
                 .collect(),
+            obstacle: obstacle(attempt).unwrap_or_default(),
         }
+    }
+}
+
+/// Returns why `next` is out of the question, if it is.
+pub(super) fn obstacle(attempt: &Attempt) -> Option<String> {
+    let failed = attempt.checks.iter().flatten().find(|check| !check.passed);
+    match (&attempt.report, failed) {
+        (None, _) => Some("there is no report".to_owned()),
+        (Some(report), _) if report.status == ReportStatus::Failed => {
+            Some("the report says FAILED".to_owned())
+        }
+        (Some(_), Some(check)) => Some(format!(
+            "the check `{}` failed",
+            one_line(&check.name, NAME)
+        )),
+        (Some(_), None) => None,
     }
 }
 

@@ -10,6 +10,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AF
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::error::{EndpointError, Fault, LlmError};
@@ -133,7 +134,8 @@ impl Endpoint {
     }
 
     /// Sends a body and returns the JSON that came back with a success status.
-    pub(super) async fn post(&self, body: &Value) -> Result<Value, LlmError> {
+    pub(super) async fn post(&self, body: &impl Serialize) -> Result<Value, LlmError> {
+        let body = serde_json::to_vec(body).expect("requests have text keys and no fallible parts");
         match tokio::time::timeout(self.timeout, self.exchange(body)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(self.error(Fault::TimedOut {
@@ -186,12 +188,12 @@ impl Endpoint {
         }
     }
 
-    async fn exchange(&self, body: &Value) -> Result<Value, LlmError> {
+    async fn exchange(&self, body: Vec<u8>) -> Result<Value, LlmError> {
         let response = self
             .client
             .post(self.url.clone())
             .header(CONTENT_TYPE, "application/json")
-            .body(body.to_string())
+            .body(body)
             .send()
             .await
             .map_err(|error| self.transport(error))?;

@@ -5,6 +5,7 @@
 mod anthropic;
 mod command;
 mod context;
+mod dialect;
 mod error;
 mod extract;
 mod http;
@@ -14,6 +15,7 @@ mod prompts;
 pub mod questions;
 mod quote;
 mod sample;
+mod schema;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,6 +27,7 @@ pub use http::{Settings, install_crypto};
 pub use model::{Answered, AskError, AskFault, Model, Question, RetryPolicy};
 pub use openai::OpenAi;
 pub use prompts::{PromptError, Prompts, Template};
+pub use schema::Schema;
 
 /// One question as it goes over the wire.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,8 +38,8 @@ pub struct Request {
     pub prompt: String,
     /// Names the kind of answer: letters, digits, `_`.
     pub schema_name: String,
-    /// JSON schema of the answer, within the subset that every provider enforces: each property required, nothing else allowed, no lengths.
-    pub schema: serde_json::Value,
+    /// The form of the answer.
+    pub schema: Schema,
     /// Tokens that the answer may have.
     pub max_tokens: u32,
 }

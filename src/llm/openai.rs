@@ -1,94 +1,79 @@
-//! Chat Completions, as OpenAI and most local servers speak it: `base_url` ends in `/v1`. Servers differ in what they
-//! take: one that complains of the schema or of the name of the token limit is asked the other way from then on.
-
-use std::sync::{Mutex, PoisonError};
+//! Chat Completions, as OpenAI and most local servers speak it: `base_url` ends in `/v1`.
 
 use reqwest::header::HeaderMap;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::error::{EndpointError, Fault, LlmError};
+use super::dialect::{Adapting, Dialect};
+use super::error::{EndpointError, LlmError};
 use super::http::{Answer, End, Endpoint, KeyHeader, Settings};
-use super::{BoxFuture, Llm, Reply, Request};
+use super::{BoxFuture, Llm, Reply, Request, Schema};
+
+/// Steady, for judging; at zero a small model may repeat itself without end, and would do so again when asked again.
+const TEMPERATURE: f32 = 0.2;
 
 /// A model behind the Chat Completions API.
 #[derive(Debug)]
 pub struct OpenAi {
-    endpoint: Endpoint,
-    dialect: Mutex<Dialect>,
-}
-
-/// What the server is known to take.
-#[derive(Clone, Copy, Debug)]
-struct Dialect {
-    schema: bool,
-    /// Newer models want `max_completion_tokens`, older servers know `max_tokens` only.
-    completion_tokens: bool,
+    server: Adapting,
 }
 
 impl OpenAi {
     /// Sets up the model. `base_url` is the part before `/chat/completions`.
     pub fn new(settings: Settings) -> Result<Self, EndpointError> {
+        let (key, headers) = (KeyHeader::Bearer, HeaderMap::new());
+        let endpoint = Endpoint::new(settings, "/chat/completions", key, headers)?;
         Ok(Self {
-            endpoint: Endpoint::new(
-                settings,
-                "/chat/completions",
-                KeyHeader::Bearer,
-                HeaderMap::new(),
-            )?,
-            dialect: Mutex::new(Dialect {
-                schema: true,
-                completion_tokens: false,
-            }),
+            server: Adapting::new(endpoint),
         })
     }
 
-    fn body(&self, request: &Request, dialect: Dialect) -> Value {
-        let mut body = json!({
-            "model": self.endpoint.model(),
-            "messages": [
-                {"role": "system", "content": request.system},
-                {"role": "user", "content": request.prompt},
+    fn body<'a>(&'a self, request: &'a Request, dialect: Dialect) -> Body<'a> {
+        let limit = Some(request.max_tokens);
+        Body {
+            model: self.server.endpoint.model(),
+            messages: [
+                Turn {
+                    role: "system",
+                    content: &request.system,
+                },
+                Turn {
+                    role: "user",
+                    content: &request.prompt,
+                },
             ],
-        });
-        let limit = if dialect.completion_tokens {
-            "max_completion_tokens"
-        } else {
-            "max_tokens"
-        };
-        body[limit] = request.max_tokens.into();
-        if dialect.schema {
-            body["response_format"] = json!({
-                "type": "json_schema",
-                "json_schema": {"name": request.schema_name, "strict": true, "schema": request.schema},
-            });
+            temperature: dialect.temperature.then_some(TEMPERATURE),
+            max_tokens: limit.filter(|_| !dialect.completion_tokens),
+            max_completion_tokens: limit.filter(|_| dialect.completion_tokens),
+            response_format: dialect.schema.then_some(ResponseFormat {
+                kind: "json_schema",
+                json_schema: NamedSchema {
+                    name: &request.schema_name,
+                    strict: true,
+                    schema: &request.schema,
+                },
+            }),
         }
-        body
     }
 
     async fn ask(&self, request: &Request) -> Result<Reply, LlmError> {
-        let mut dialect = *self.dialect.lock().unwrap_or_else(PoisonError::into_inner);
-        let json = loop {
-            match self.endpoint.post(&self.body(request, dialect)).await {
-                Ok(json) => break json,
-                Err(error) => {
-                    dialect = dialect.adapted(&error).ok_or(error)?;
-                    *self.dialect.lock().unwrap_or_else(PoisonError::into_inner) = dialect;
-                }
-            }
-        };
+        let endpoint = &self.server.endpoint;
+        let json = self
+            .server
+            .post(|dialect| self.body(request, dialect))
+            .await?;
         let completion: Completion =
-            serde_json::from_value(json).map_err(|e| self.endpoint.unexpected(&e.to_string()))?;
+            serde_json::from_value(json).map_err(|e| endpoint.unexpected(&e.to_string()))?;
         let answer = completion
             .answer()
-            .ok_or_else(|| self.endpoint.unexpected("`choices` is empty"))?;
-        self.endpoint.reply(request, answer)
+            .ok_or_else(|| endpoint.unexpected("`choices` is empty"))?;
+        endpoint.reply(request, answer)
     }
 }
 
 impl Llm for OpenAi {
     fn name(&self) -> &str {
-        self.endpoint.model()
+        self.server.endpoint.model()
     }
 
     fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply, LlmError>> {
@@ -96,26 +81,38 @@ impl Llm for OpenAi {
     }
 }
 
-impl Dialect {
-    /// Returns what to try instead after this complaint; each thing is given up once, so this ends.
-    fn adapted(self, error: &LlmError) -> Option<Self> {
-        let Fault::Rejected { message, .. } = &error.fault else {
-            return None;
-        };
-        if !self.completion_tokens && message.contains("max_completion_tokens") {
-            return Some(Self {
-                completion_tokens: true,
-                ..self
-            });
-        }
-        let of_schema = ["response_format", "schema"]
-            .iter()
-            .any(|word| message.contains(word));
-        (self.schema && of_schema).then_some(Self {
-            schema: false,
-            ..self
-        })
-    }
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    messages: [Turn<'a>; 2],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<ResponseFormat<'a>>,
+}
+
+#[derive(Serialize)]
+struct Turn<'a> {
+    role: &'static str,
+    content: &'a str,
+}
+
+#[derive(Serialize)]
+struct ResponseFormat<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    json_schema: NamedSchema<'a>,
+}
+
+#[derive(Serialize)]
+struct NamedSchema<'a> {
+    name: &'a str,
+    strict: bool,
+    schema: &'a Schema,
 }
 
 #[derive(Deserialize)]

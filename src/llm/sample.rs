@@ -113,6 +113,7 @@ fn resume() -> CommandKind {
 fn repair() -> CommandKind {
     CommandKind::Repair {
         reason: "line 2: no status".to_owned(),
+        earlier_command: Some("the command".to_owned()),
     }
 }
 

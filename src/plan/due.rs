@@ -130,7 +130,7 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         }
         return;
     }
-    let Some(claimed) = attempt.claimed else {
+    let Some(claimed) = attempt.claimed.map(|time| known(time, world)) else {
         if paused {
             due.step(Step::Withdraw(attempt.id.clone()));
             return;
@@ -138,8 +138,7 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         let asked = plan
             .open_questions()
             .any(|q| q.task == Some(attempt.task) && q.about == About::Unclaimed);
-        let at = attempt
-            .waiting_since
+        let at = known(attempt.waiting_since, world)
             .max(world.started)
             .plus(policy.task_timeout);
         if asked {
@@ -176,6 +175,15 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         due.look(at);
     } else if scanned_since(world, at, due) {
         due.step(Step::TimeOut(attempt.id.clone(), reason));
+    }
+}
+
+/// Returns a moment that an earlier process recorded; one that lies ahead by a clock that was wrong then counts as the start.
+fn known(recorded: Time, world: &World) -> Time {
+    if recorded > world.now {
+        world.started
+    } else {
+        recorded
     }
 }
 
@@ -274,8 +282,22 @@ fn finish(plan: &Plan, due: &mut Due) {
 /// Hands out what may start, retries before new tasks, as far as there are lanes.
 fn hand_out(plan: &Plan, world: &World, due: &mut Due) {
     let policy = &plan.head().policy;
-    let lanes = usize::try_from(policy.max_parallel).unwrap_or(usize::MAX);
-    let mut free = lanes.saturating_sub(plan.open_attempts().count());
+    let lanes = match policy.session {
+        SessionScope::Task => usize::try_from(policy.max_parallel).unwrap_or(usize::MAX),
+        // One conversation cannot be about two tasks at once.
+        SessionScope::Plan => 1,
+    };
+    let asked = |task: TaskId| {
+        plan.open_questions()
+            .any(|question| question.task == Some(task))
+    };
+    // A result that waits for a human takes no lane from the others.
+    let waits = |attempt: &&Attempt| attempt.state == AttemptState::Reported && asked(attempt.task);
+    let busy = plan
+        .open_attempts()
+        .filter(|attempt| !waits(attempt))
+        .count();
+    let mut free = lanes.saturating_sub(busy);
     let retries = plan.in_progress().filter(|task| {
         plan.current_attempt(task)
             .is_none_or(|current| !current.state.open())
@@ -284,11 +306,12 @@ fn hand_out(plan: &Plan, world: &World, due: &mut Due) {
         if free == 0 {
             break;
         }
-        if plan
-            .open_questions()
-            .any(|question| question.task == Some(task.number))
-            || recalled(plan, task)
-        {
+        if asked(task.number) {
+            continue;
+        }
+        if recalled(plan, task) {
+            // Over in a moment: the lane is kept for it, so that no other task slips in before a retry.
+            free -= 1;
             continue;
         }
         match task.not_before.filter(|at| *at > world.now) {
@@ -319,6 +342,7 @@ fn stuck(plan: &Plan, due: &mut Due, reason: &str) {
 
 fn minutes(span: Duration) -> String {
     match span.as_secs() {
+        0 => format!("{} ms", span.as_millis()),
         seconds if seconds >= 120 && seconds % 60 == 0 => format!("{} minutes", seconds / 60),
         seconds => format!("{seconds} s"),
     }

@@ -3,7 +3,10 @@
 use super::draft::acceptable;
 use super::model::{Attempt, By, Decision, Time, Verdict};
 
-/// Judges a reported attempt: accepted if it may be ([`acceptable`]) and reports full success; else once more.
+/// Characters of the report that a reason repeats.
+const SAID: usize = 160;
+
+/// Judges a reported attempt: accepted if it may be (see `draft::acceptable`) and reports full success; else once more.
 pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
     let failing: Vec<_> = attempt
         .checks
@@ -27,7 +30,14 @@ pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
             format!("{status}, but check `{}` fails", check.name),
         )
     } else {
-        (Decision::Retry, format!("the agent reports {status}"))
+        let said = report.map(|report| first_words(&report.pitfalls, &report.results));
+        let said = said
+            .filter(|said| !said.is_empty())
+            .map(|said| format!(": {said}"));
+        (
+            Decision::Retry,
+            format!("the agent reports {status}{}", said.unwrap_or_default()),
+        )
     };
     let feedback = match decision {
         Decision::Retry => {
@@ -45,4 +55,12 @@ pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
         by: By::Rules,
         at: now,
     }
+}
+
+/// Returns the first line that says something, bounded.
+fn first_words(pitfalls: &str, results: &str) -> String {
+    let lines = pitfalls.lines().chain(results.lines());
+    let words = |line: &&str| line.chars().any(char::is_alphanumeric);
+    let line = lines.map(str::trim).find(words).unwrap_or_default();
+    line.chars().take(SAID).collect()
 }

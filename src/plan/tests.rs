@@ -341,6 +341,75 @@ fn other_ready_tasks_go_on_while_a_human_is_asked() {
 }
 
 #[test]
+fn a_result_that_the_model_cannot_judge_takes_no_lane() {
+    let mut plan = running(&[("a", &[]), ("b", &[])]);
+    change(&mut plan, |draft| {
+        let policy = Policy {
+            model: true,
+            ..Policy::default()
+        };
+        draft.start(policy, "/work")?;
+        draft.issue(TaskId(1), issue(1))?;
+        draft.report(&command(1), report(ReportStatus::Success, Time(1)))?;
+        let ask = draft.begin_ask(&Subject::Judge(command(1)))?;
+        draft.failed_ask(&ask, "unreachable", question(1))
+    })
+    .unwrap();
+    assert_eq!(
+        due(&plan, &World::default()).steps,
+        [Step::Issue(TaskId(2))]
+    );
+    change(&mut plan, |draft| {
+        draft.answer(&question(1), Choice::Retry, "", "test")
+    })
+    .unwrap();
+    assert_eq!(
+        due(&plan, &World::default()).steps,
+        [Step::Ask(Subject::Judge(command(1)))]
+    );
+}
+
+#[test]
+fn a_clock_that_was_wrong_when_an_attempt_began_delays_no_time_out() {
+    let mut plan = running(&[("a", &[])]);
+    let year = Time(0).plus(Duration::from_secs(365 * 24 * 3600));
+    change_at(&mut plan, year, |draft| {
+        draft.issue(TaskId(1), issue(1))?;
+        draft.claim(&command(1), None)
+    })
+    .unwrap();
+    let world = World {
+        now: Time(5),
+        started: Time(5),
+        ..World::default()
+    };
+    assert_eq!(
+        due(&plan, &world).look_again,
+        Some(Time(5).plus(Duration::from_secs(600)))
+    );
+}
+
+#[test]
+fn a_plan_that_ends_early_leaves_nothing_in_progress() {
+    let mut plan = running(&[("a", &[]), ("b", &[0])]);
+    change(&mut plan, |draft| {
+        draft.issue(TaskId(1), issue(1))?;
+        draft.abandon("enough")
+    })
+    .unwrap();
+    assert_eq!(plan.counts().pending, 2);
+    let attempt = plan.attempt(&command(1)).unwrap();
+    assert_eq!(
+        (attempt.state, attempt.recall),
+        (AttemptState::Stopped, true)
+    );
+    assert_eq!(
+        due(&plan, &World::default()).steps,
+        [Step::Withdraw(command(1))]
+    );
+}
+
+#[test]
 fn a_replan_edits_what_is_not_finished_or_nothing() {
     let mut plan = running(&[("a", &[]), ("b", &[0]), ("c", &[1])]);
     attempt(&mut plan, 1, ReportStatus::Success);

@@ -181,7 +181,8 @@ pub(super) fn file_name(id: &str) -> Result<String, VolumesError> {
     Err(VolumesError::new("use the id", Path::new(id), reason))
 }
 
-fn there(path: &Path) -> Result<bool, VolumesError> {
+/// Tells whether something is at a path, whatever it is.
+pub(super) fn there(path: &Path) -> Result<bool, VolumesError> {
     match fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

@@ -174,6 +174,20 @@ pub(super) fn move_aside(from: &Path, folder: &Path) -> Result<PathBuf, VolumesE
     unreachable!("a folder has fewer files than there are numbers")
 }
 
+/// Returns where [`move_aside`] would move something that nobody else moves.
+pub(super) fn free_place(from: &Path, folder: &Path) -> io::Result<PathBuf> {
+    let name = from.file_name().unwrap_or(OsStr::new("unnamed"));
+    for count in 1_u32.. {
+        let to = folder.join(numbered(name, count));
+        match fs::symlink_metadata(&to) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(to),
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
+    }
+    unreachable!("a folder has fewer files than there are numbers")
+}
+
 fn numbered(name: &OsStr, count: u32) -> OsString {
     if count == 1 {
         return name.to_owned();

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use super::commands::file_name;
-use super::files::{VolumesError, create, move_aside, replace};
+use super::commands::{file_name, there};
+use super::files::{VolumesError, create, free_place, move_aside, move_new, replace};
 use super::layout::{Folder, Volumes};
 use crate::plan::{CommandId, QuestionId};
 
@@ -30,23 +30,25 @@ impl Volumes {
         let folder = match filing {
             Filing::Processed => Folder::ReportsProcessed,
             Filing::Stale => Folder::ReportsStale,
-            Filing::Rejected(_) => Folder::ReportsRejected,
+            Filing::Rejected(reason) => return self.reject(&path, reason),
         };
-        let Some(filed) = gone_is_fine(move_aside(&path, &self.path(folder)))? else {
+        gone_is_fine(move_aside(&path, &self.path(folder))).map(drop)
+    }
+
+    /// The reason is there before the report is: a crash in between leaves the report where it is found again, and never
+    /// one of which nobody learns why it was rejected.
+    fn reject(&self, report: &Path, reason: &str) -> Result<(), VolumesError> {
+        let failed = |error| VolumesError::new("move", report, error);
+        if !there(report)? {
             return Ok(());
-        };
-        if let Filing::Rejected(reason) = filing {
-            let name = filed.file_name().unwrap_or_default().to_string_lossy();
-            let name = format!("{name}.reason.md");
-            let path = self.path(Folder::ReportsRejected).join(&name);
-            replace(
-                &self.temp("reports", &name),
-                &path,
-                reason.as_bytes(),
-                0o666,
-            )?;
         }
-        Ok(())
+        let folder = self.path(Folder::ReportsRejected);
+        let to = free_place(report, &folder).map_err(failed)?;
+        let mut name = to.file_name().unwrap_or_default().to_owned();
+        name.push(".reason.md");
+        let temp = self.temp("reports", &name.to_string_lossy());
+        replace(&temp, &folder.join(&name), reason.as_bytes(), 0o666)?;
+        gone_is_fine(move_new(report, &to).map_err(failed)).map(drop)
     }
 
     /// Puts a report where the daemon looks for it, whole and in one step. One that is there already is left alone:
@@ -125,4 +127,37 @@ fn plain(name: &str) -> Result<&Path, VolumesError> {
     }
     let reason = io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file");
     Err(VolumesError::new("file", path, reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_report_is_rejected_with_its_reason_or_not_at_all() {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(root.path()).unwrap();
+        let pending = volumes.path(Folder::ReportsPending).join("report-a.md");
+        let rejected = volumes.path(Folder::ReportsRejected);
+        let temp = root.path().join("reports/.tmp");
+        fs::write(&pending, "garbled").unwrap();
+        fs::remove_dir(&temp).unwrap();
+        let filing = Filing::Rejected("why");
+        assert!(volumes.file_report("report-a.md", filing).is_err());
+        assert!(pending.exists());
+        fs::create_dir(&temp).unwrap();
+        // A crash came between the reason and the report.
+        fs::write(rejected.join("report-a.md.reason.md"), "why").unwrap();
+        for (name, text) in [("report-a", "garbled"), ("report-a-2", "again")] {
+            fs::write(&pending, text).unwrap();
+            volumes.file_report("report-a.md", filing).unwrap();
+            volumes.file_report("report-a.md", filing).unwrap();
+            let read = |name: String| fs::read_to_string(rejected.join(name)).unwrap();
+            assert_eq!(read(format!("{name}.md")), text);
+            assert_eq!(read(format!("{name}.md.reason.md")), "why");
+        }
+        assert_eq!(fs::read_dir(&rejected).unwrap().count(), 4);
+    }
 }

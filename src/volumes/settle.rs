@@ -16,6 +16,9 @@ const NEVER_CLOSED: Duration = Duration::from_secs(60);
 /// As many names as the kernel's queue of events has places; those beyond wait out [`UNSEEN`].
 const MOST_NAMES: usize = 16_384;
 
+/// The kernel marks a loss once and may lose more behind the mark: so long nobody waits for an event of closing.
+const LOSS: Duration = Duration::from_secs(10);
+
 /// What an event said about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -29,36 +32,49 @@ pub(super) enum Phase {
 
 /// What the watcher heard about files that have not been read yet; shared by the watcher and the scanner.
 #[derive(Clone, Debug, Default)]
-pub struct Hints(Arc<Mutex<HashMap<String, (Phase, Instant)>>>);
+pub struct Hints(Arc<Mutex<Heard>>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    files: HashMap<String, (Phase, Instant)>,
+    /// When events were last known to be lost.
+    lost: Option<Instant>,
+}
 
 impl Hints {
     pub(super) fn note(&self, name: &str, phase: Phase, at: Instant) {
         let mut heard = self.heard();
-        if heard.len() < MOST_NAMES || heard.contains_key(name) {
-            heard.insert(name.to_owned(), (phase, at));
+        let loss = |lost| at.saturating_duration_since(lost) < LOSS;
+        if phase == Phase::Writing && heard.lost.is_some_and(loss) {
+            heard.files.remove(name);
+        } else if heard.files.len() < MOST_NAMES || heard.files.contains_key(name) {
+            heard.files.insert(name.to_owned(), (phase, at));
         }
     }
 
     pub(super) fn forget(&self, name: &str) {
-        self.heard().remove(name);
+        self.heard().files.remove(name);
     }
 
     /// Events were lost: nothing heard so far can be relied on.
-    pub(super) fn lose(&self) {
-        self.heard().clear();
+    pub(super) fn lose(&self, at: Instant) {
+        let mut heard = self.heard();
+        heard.files.clear();
+        heard.lost = Some(at);
     }
 
     pub(super) fn get(&self, name: &str) -> Option<(Phase, Instant)> {
-        self.heard().get(name).copied()
+        self.heard().files.get(name).copied()
     }
 
     /// Drops what is known of files that a listing begun at that moment does not have.
     pub(super) fn keep(&self, listed: impl Fn(&str) -> bool, begun: Instant) {
         self.heard()
+            .files
             .retain(|name, (_, at)| *at >= begun || listed(name));
     }
 
-    fn heard(&self) -> MutexGuard<'_, HashMap<String, (Phase, Instant)>> {
+    fn heard(&self) -> MutexGuard<'_, Heard> {
         // A panic elsewhere leaves at worst a hint too few.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,14 +192,19 @@ mod tests {
         for number in 0..MOST_NAMES + 10 {
             hints.note(&format!("report-{number}.md"), Phase::Writing, now);
         }
-        assert_eq!(hints.heard().len(), MOST_NAMES);
+        assert_eq!(hints.heard().files.len(), MOST_NAMES);
         hints.note("report-0.md", Phase::Closed, now);
         assert_eq!(hints.get("report-0.md"), Some((Phase::Closed, now)));
         hints.keep(|_| false, now);
-        assert_eq!(hints.heard().len(), MOST_NAMES);
+        assert_eq!(hints.heard().files.len(), MOST_NAMES);
         hints.keep(|name| name == "report-0.md", Instant::now());
-        assert_eq!(hints.heard().len(), 1);
-        hints.lose();
+        assert_eq!(hints.heard().files.len(), 1);
+        hints.lose(now);
         assert_eq!(hints.get("report-0.md"), None);
+        hints.note("report-0.md", Phase::Writing, now);
+        assert_eq!(hints.get("report-0.md"), None);
+        hints.note("report-0.md", Phase::Closed, now);
+        hints.note("report-1.md", Phase::Writing, now + LOSS);
+        assert_eq!(hints.heard().files.len(), 2);
     }
 }

@@ -189,7 +189,9 @@ mod tests {
 
         async fn report(&self, id: &CommandId) -> Report {
             let path = self.volumes.report(id);
-            until("no report", || path.exists()).await;
+            let claim = self.volumes.path(Folder::Active).join(format!("{id}.lock"));
+            // An agent may write its report in place: it is whole when the worker lets go of the command.
+            until("no report", || path.exists() && !claim.exists()).await;
             let name = path.file_name().unwrap().to_str().unwrap();
             parse(name, &fs::read(&path).unwrap()).unwrap()
         }
@@ -277,7 +279,7 @@ mod tests {
         assert!(
             report
                 .results
-                .contains(&format!("{}\n1\n---\n", workspace.display()))
+                .contains(&format!("{}\n    1\n    ---\n", workspace.display()))
         );
         assert!(report.results.contains("id: task-1"));
         assert_eq!(report.session.unwrap().as_str(), "1");
@@ -485,5 +487,28 @@ mod tests {
             Whereabouts::Processed
         );
         agent.kill().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_quickstart_is_carried_out() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/quickstart.md");
+        let text = fs::read_to_string(path).unwrap();
+        let plan = crate::wire::plan_file::parse("quickstart.md", &text).unwrap();
+        assert_eq!(plan.tasks.len(), 5);
+        let given = Given::new();
+        let running = given.start(shell());
+        for (index, task) in plan.tasks.iter().enumerate() {
+            assert_eq!(task.dependencies.is_empty(), index == 0);
+            let id = CommandId::new(format!("task-{index}"));
+            let text = format!(
+                "---\nid: {id}\nsession_id: auto\ncommand_type: new\norigin: person\n---\n\n## Task description\n\n{}\n",
+                task.description
+            );
+            given.volumes.publish(&id, &text).unwrap();
+            let report = given.report(&id).await;
+            assert_eq!(report.status, ReportStatus::Success, "{}", report.results);
+        }
+        assert!(given.work_file("page/index.html").ends_with("</html>\n"));
+        running.stop().await;
     }
 }

@@ -115,9 +115,13 @@ impl TestEnv {
         let mut text = text
             .replace(&real.display().to_string(), "[FOLDER]")
             .replace(&folder.display().to_string(), "[FOLDER]");
+        // Zeros at the end of a fraction are not written.
+        for digits in 1..=6 {
+            let shape = format!("dddd-dd-ddTdd:dd:dd.{}Z", "d".repeat(digits));
+            text = replace_shape(&text, &shape, "[TIME]");
+        }
         for (shape, stand_in) in [
             ("hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh", "[UUID]"),
-            ("dddd-dd-ddTdd:dd:dd.ddddddZ", "[TIME]"),
             ("dddd-dd-ddTdd:dd:ddZ", "[TIME]"),
             ("dddd-dd-dd dd:dd:dd", "[TIME]"),
         ] {

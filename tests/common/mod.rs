@@ -1,4 +1,5 @@
 //! What the tests from outside share.
 
+pub mod agent;
 pub mod env;
 pub mod llm;

@@ -28,7 +28,10 @@ pub fn json(change: &Change, plan: &PlanId, event: &Event) -> serde_json::Value 
     value["seq"] = change.seq.into();
     value["at"] = time_text(change.at).into();
     value["plan"] = plan.as_str().into();
-    value["by"] = change.by.clone().into();
+    // An answer says by itself whose it is: what a person wrote into a file is taken in by the daemon.
+    if value.get("by").is_none() {
+        value["by"] = change.by.clone().into();
+    }
     value
 }
 

@@ -280,6 +280,7 @@ fn under_way(plan: &Plan, task: &Task, now: Time) -> String {
             format!("attempt {number} for {}", span(now.since(since)))
         }
         (AttemptState::Reported, _) => format!("attempt {number} is being judged"),
+        _ if *plan.status() != PlanStatus::Running => format!("attempt {number} is over"),
         _ => format!("attempt {number} is over, the next comes"),
     }
 }

@@ -166,7 +166,7 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
     };
     let report = attempt.report.as_ref().map(|report| {
         let said = one_line(&report.results, REASON);
-        format!("report: {} {said}", report.status.as_str())
+        format!("report: {}: {said}", report.status.as_str())
     });
     let checks = attempt.checks.iter().flatten().map(|check| {
         let how = check
@@ -227,7 +227,7 @@ mod tests {
 
         Attempts
           1  task-1a was judged
-             report: SUCCESS wc.py is there
+             report: SUCCESS: wc.py is there
              next by rules: the agent reports SUCCESS
         ");
         insta::assert_snapshot!(said(2), @r#"
@@ -236,7 +236,7 @@ mod tests {
 
         Attempts
           1  task-2a was judged
-             report: FAILED wc.py is there
+             report: FAILED: wc.py is there
              retry by rules: the agent reports FAILED
         "#);
         insta::assert_snapshot!(said(3), @r#"

@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::circle::{circle, joined};
-use super::fields::{MAX_NAME, MAX_REASON, cut, name, object, one_of, optional, text};
+use super::fields::{MAX_NAME, MAX_REASON, cut, name, optional, way_round};
 use super::tasks::MAX_TASKS;
+use crate::llm::Schema;
 use crate::llm::context::editable;
 use crate::llm::quote::one_line;
-use crate::plan::{Edit, NewTask, Origin, Plan, TaskChanges, TaskId, TaskRef};
+use crate::plan::{Edit, NewTask, Origin, Plan, TaskChanges, TaskId, TaskRef, find_cycle};
 
 #[derive(Deserialize)]
 pub(super) struct ReplanAnswer {
@@ -38,36 +38,18 @@ pub(super) struct EditAnswer {
     reason: Option<String>,
 }
 
-pub(super) fn edit_schema() -> Value {
-    let or_null =
-        |kind: &str, description: &str| json!({"type": [kind, "null"], "description": description});
-    object(&[
-        ("action", one_of(["add", "update", "skip"])),
-        (
-            "task",
-            or_null("integer", "for update and skip: the task's number"),
-        ),
-        ("reason", text("why, one sentence")),
-        (
-            "name",
-            or_null("string", "for add; for update only if it changes"),
-        ),
-        (
-            "description",
-            or_null("string", "for add; for update only if it changes"),
-        ),
-        (
-            "constraints",
-            or_null("string", "what it must not do or change; null if nothing"),
-        ),
-        (
-            "expected_output",
-            or_null("string", "for add; for update only if it changes"),
-        ),
+pub(super) fn edit_schema() -> Schema {
+    Schema::Object(vec![
+        ("action", Schema::one_of(["add", "update", "skip"])),
+        ("task", Schema::OptionalInteger),
+        ("reason", Schema::Text("why, one sentence")),
+        ("name", Schema::OptionalText("null: as it is")),
+        ("description", Schema::OptionalText("null: as it is")),
+        ("constraints", Schema::OptionalText("null: as they are")),
+        ("expected_output", Schema::OptionalText("null: as it is")),
         (
             "depends_on",
-            json!({"type": ["array", "null"], "items": {"type": "string"},
-                   "description": "numbers of tasks such as \"3\", or \"n1\" for the first task added here"}),
+            Schema::OptionalList(Box::new(Schema::Text("`3` or `n1`"))),
         ),
     ])
 }
@@ -131,7 +113,7 @@ impl Scope {
                 }
             });
         }
-        self.refuse_circle(&edits)?;
+        self.refuse_cycle(&edits)?;
         Ok(edits)
     }
 
@@ -185,7 +167,7 @@ impl Scope {
         }
     }
 
-    fn refuse_circle(&self, edits: &[Edit]) -> Result<(), String> {
+    fn refuse_cycle(&self, edits: &[Edit]) -> Result<(), String> {
         let mut graph = self
             .graph
             .iter()
@@ -210,18 +192,19 @@ impl Scope {
                 graph.insert(node, on.iter().filter_map(Node::of).collect());
             }
         }
-        match circle(&graph) {
+        let next = |node: Node| graph.get(&node).cloned().unwrap_or_default();
+        match find_cycle(graph.keys().copied(), next) {
             None => Ok(()),
-            Some(circle) => Err(format!(
+            Some(cycle) => Err(format!(
                 "the tasks would depend on each other in a circle: {}",
-                joined(circle.iter().map(Node::word))
+                way_round(cycle.iter().map(Node::word))
             )),
         }
     }
 }
 
 /// A task in the graph of a replan; an added one is counted from 1.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Node {
     Task(u32),
     Added(usize),

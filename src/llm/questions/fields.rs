@@ -1,7 +1,4 @@
-//! The fields of answers: their schemas, and how their texts are taken. Schemas stay within what every provider
-//! enforces: all properties required, nothing else allowed, no lengths.
-
-use serde_json::{Value, json};
+//! How the texts of an answer are taken (trimmed, and bounded by cutting or by refusing), and words for what is refused.
 
 use crate::llm::quote::one_line;
 
@@ -10,27 +7,6 @@ pub(super) const MAX_NAME: usize = 120;
 const MAX_TEXT: usize = 8_000;
 /// Characters at which a reason is cut.
 pub(super) const MAX_REASON: usize = 2_000;
-
-pub(super) fn object(properties: &[(&str, Value)]) -> Value {
-    json!({
-        "type": "object",
-        "properties": properties.iter().cloned().map(|(name, schema)| (name.to_owned(), schema)).collect::<serde_json::Map<_, _>>(),
-        "required": properties.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
-        "additionalProperties": false,
-    })
-}
-
-pub(super) fn text(description: &str) -> Value {
-    json!({"type": "string", "description": description})
-}
-
-pub(super) fn list(items: &Value) -> Value {
-    json!({"type": "array", "items": items})
-}
-
-pub(super) fn one_of<T: serde::Serialize>(words: impl IntoIterator<Item = T>) -> Value {
-    json!({"type": "string", "enum": words.into_iter().collect::<Vec<_>>()})
-}
 
 pub(super) fn name(text: &str, place: &str) -> Result<String, String> {
     match one_line(text, MAX_NAME) {
@@ -59,4 +35,9 @@ pub(super) fn cut(text: &str, limit: usize) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
+}
+
+/// Writes a cycle down.
+pub(super) fn way_round(words: impl Iterator<Item = String>) -> String {
+    words.collect::<Vec<_>>().join(" → ")
 }

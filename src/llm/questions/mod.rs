@@ -2,26 +2,23 @@
 //! and the function that reads it into core types. Pure. A validation here is for the model, which is told what is wrong
 //! and may answer once more; what the plan allows in the end is decided by the plan.
 
-mod circle;
 mod edits;
 mod fields;
 mod tasks;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use self::edits::{ReplanAnswer, Scope, edit_schema};
-use self::fields::{MAX_NAME, MAX_REASON, bounded, cut, list, name, object, one_of, text};
+use self::fields::{MAX_REASON, bounded, cut, name};
 use self::tasks::{Least, TaskAnswer, Words};
-use super::Request;
 pub use super::command::command_body;
 pub use super::context::{JudgeFacts, PlanContext};
-use super::context::{JudgeView, PlanView, ReplanView, WholeView};
+use super::context::{JudgeView, PlanView, ReplanView, WholeView, obstacle};
 use super::extract;
 use super::model::Question;
 use super::prompts::{PromptError, Prompts, Template};
-use super::quote::one_line;
-use crate::plan::{Attempt, Decision, Edit, NewTask, Plan, ReportStatus, Task, TaskId};
+use super::{Request, Schema};
+use crate::plan::{Attempt, Decision, Edit, NewTask, Plan, Task, TaskId};
 
 /// Characters at which feedback and summaries are cut.
 const MAX_FEEDBACK: usize = 8_000;
@@ -36,7 +33,7 @@ const SHORT_ANSWER: u32 = 4_000;
 pub struct PlannedPlan {
     pub name: String,
     pub description: String,
-    /// In the plan's order; dependencies are [`TaskRef::New`].
+    /// In the plan's order; dependencies are [`TaskRef::New`](crate::plan::TaskRef::New).
     pub tasks: Vec<NewTask>,
 }
 
@@ -66,13 +63,13 @@ pub fn plan(
     context: &PlanContext<'_>,
 ) -> Result<Question<PlannedPlan>, PromptError> {
     let words = Words::new(context.check_names, context.roles);
-    let schema = object(&[
-        ("name", text("name of the plan, a few words")),
+    let schema = Schema::Object(vec![
+        ("name", Schema::Text("name of the plan, a few words")),
         (
             "description",
-            text("how the goal is reached, one or two sentences"),
+            Schema::Text("how the goal is reached, one or two sentences"),
         ),
-        ("tasks", list(&words.task_schema())),
+        ("tasks", Schema::list(words.task_schema())),
     ]);
     let view = PlanView::new(context);
     question(
@@ -99,23 +96,28 @@ pub fn judge(
     attempt: &Attempt,
     facts: &JudgeFacts,
 ) -> Result<Question<Judgement>, PromptError> {
-    let schema = object(&[
-        (
-            "reason",
-            text("what the facts and the report show, one to three sentences"),
-        ),
-        ("decision", one_of(["next", "retry", "replan", "abort"])),
+    let obstacle = obstacle(attempt);
+    // A model that can be held to the schema cannot even say what would be refused.
+    let decisions = match obstacle {
+        None => ["next", "retry", "replan", "abort"].as_slice(),
+        Some(_) => &["retry", "replan", "abort"],
+    };
+    let schema = Schema::Object(vec![
+        // Only there to be thought of before the decision; small models judge better for it.
+        ("shown", Schema::Text("what was made and run")),
+        ("missing", Schema::Text("what is missing; empty if nothing")),
+        ("reason", Schema::Text("what follows from that, and why")),
+        ("decision", Schema::one_of(decisions.iter().copied())),
         (
             "feedback",
-            text("for retry and replan: what exactly to do differently; else empty"),
+            Schema::Text("for retry and replan: what exactly to do differently; else empty"),
         ),
         (
             "result_summary",
-            text("for next: what now exists, one or two sentences; else empty"),
+            Schema::Text("for next: what now exists, one or two sentences; else empty"),
         ),
     ]);
     let view = JudgeView::new(plan, task, attempt, facts);
-    let obstacle = obstacle(attempt);
     question(
         prompts,
         Template::Judge,
@@ -134,12 +136,12 @@ pub fn replan(
     why: &str,
     note: &str,
 ) -> Result<Question<Vec<Edit>>, PromptError> {
-    let schema = object(&[
+    let schema = Schema::Object(vec![
         (
             "reason",
-            text("why these edits lead to the goal, one or two sentences"),
+            Schema::Text("why these edits lead to the goal, one or two sentences"),
         ),
-        ("edits", list(&edit_schema())),
+        ("edits", Schema::list(edit_schema())),
     ]);
     let view = ReplanView::new(plan, cause, why, note);
     let scope = Scope::new(plan, cause);
@@ -161,13 +163,17 @@ pub fn audit(
     roles: &[String],
 ) -> Result<Question<Audit>, PromptError> {
     let words = Words::new(check_names, roles);
-    let schema = object(&[
+    let schema = Schema::Object(vec![
         (
             "reason",
-            text("each part of the goal with its evidence, or with what is missing"),
+            Schema::Text("each part of the goal with its evidence, or with what is missing"),
         ),
-        ("met", json!({"type": "boolean"})),
-        ("missing", list(&words.task_schema())),
+        (
+            "unmet",
+            Schema::Text("parts of the goal that no result meets"),
+        ),
+        ("met", Schema::Boolean),
+        ("missing", Schema::list(words.task_schema())),
     ]);
     let view = WholeView::new(plan);
     question(
@@ -198,7 +204,7 @@ pub fn audit(
 
 /// Asks for the summary of a plan that has ended.
 pub fn summarise(prompts: &Prompts, plan: &Plan) -> Result<Question<String>, PromptError> {
-    let schema = object(&[("summary", text("the summary"))]);
+    let schema = Schema::Object(vec![("summary", Schema::Text("the summary"))]);
     let view = WholeView::new(plan);
     question(
         prompts,
@@ -217,7 +223,7 @@ fn question<W, A>(
     prompts: &Prompts,
     template: Template,
     view: &impl serde::Serialize,
-    schema: Value,
+    schema: Schema,
     max_tokens: u32,
     validate: impl Fn(W) -> Result<A, String> + Send + Sync + 'static,
 ) -> Result<Question<A>, PromptError>
@@ -271,22 +277,6 @@ struct SummaryAnswer {
     summary: String,
 }
 
-/// Returns why `next` is out of the question, if it is.
-fn obstacle(attempt: &Attempt) -> Option<String> {
-    let failed = attempt.checks.iter().flatten().find(|check| !check.passed);
-    match (&attempt.report, failed) {
-        (None, _) => Some("there is no report".to_owned()),
-        (Some(report), _) if report.status == ReportStatus::Failed => {
-            Some("the report says FAILED".to_owned())
-        }
-        (Some(_), Some(check)) => Some(format!(
-            "the check `{}` failed",
-            one_line(&check.name, MAX_NAME)
-        )),
-        (Some(_), None) => None,
-    }
-}
-
 impl JudgeAnswer {
     fn judgement(self, obstacle: Option<&str>) -> Result<Judgement, String> {
         let decision = match self.decision.trim().to_ascii_lowercase().as_str() {
@@ -299,8 +289,15 @@ impl JudgeAnswer {
         let judgement = Judgement {
             decision,
             reason: cut(&self.reason, MAX_REASON),
-            feedback: cut(&self.feedback.unwrap_or_default(), MAX_FEEDBACK),
-            result_summary: cut(&self.result_summary.unwrap_or_default(), MAX_SUMMARY),
+            // Each is for one side only; models that must fill every field write something into both.
+            feedback: match decision {
+                Decision::Next => String::new(),
+                _ => cut(&self.feedback.unwrap_or_default(), MAX_FEEDBACK),
+            },
+            result_summary: match decision {
+                Decision::Next => cut(&self.result_summary.unwrap_or_default(), MAX_SUMMARY),
+                _ => String::new(),
+            },
         };
         match (decision, obstacle) {
             (Decision::Next, Some(obstacle)) => {
@@ -325,9 +322,11 @@ impl JudgeAnswer {
 mod tests {
     use std::sync::LazyLock;
 
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::llm::sample::{self, Fill};
-    use crate::plan::{CommandId, Row, TaskChanges, TaskRef, TaskStatus};
+    use crate::plan::{CommandId, ReportStatus, Row, TaskChanges, TaskRef, TaskStatus};
 
     static PROMPTS: LazyLock<Prompts> = LazyLock::new(|| Prompts::load(None).unwrap());
 
@@ -392,16 +391,8 @@ mod tests {
         insta::assert_snapshot!(with("description", json!("x".repeat(8_001))), @"task 1: `description` has more than 8000 characters");
         insta::assert_snapshot!(with("checks", json!(["rm -rf /"])), @"task 1: there is no check `rm -rf /`");
         insta::assert_snapshot!(with("assignee", json!("boss")), @"task 1: there is no role `boss`");
-        assert_eq!(
-            ask_plan(&json!({"name": "x".repeat(500), "tasks": [task(&json!([]))]}))
-                .unwrap()
-                .name
-                .chars()
-                .filter(|c| *c == 'x')
-                .count()
-                <= 120,
-            true
-        );
+        let runaway = json!({"name": "x".repeat(500), "tasks": [task(&json!([]))]});
+        assert!(ask_plan(&runaway).unwrap().name.chars().count() < 200);
     }
 
     fn judged(attempt: &Attempt, answer: &Value) -> Result<Judgement, String> {
@@ -617,7 +608,8 @@ mod tests {
         a next step
         </data>
 
-        The report ends here. Judge attempt 2 of task 2: next, retry, replan or abort?
+        The report ends here. Now judge attempt 2 of task 2 by the measured facts and by what the report shows was made and run.
+        "next" is not possible, because the check `test` failed. So the task is done again ("retry", the usual case), or it was wrong and the plan changes ("replan").
         "#);
     }
 
@@ -708,60 +700,13 @@ mod tests {
     }
 
     #[test]
-    fn every_schema_stays_within_what_providers_enforce() {
-        let plan_ = sample::plan(Fill::Rich);
-        let names = words(&["test"]);
-        let context = PlanContext {
-            check_names: &names,
-            roles: &names,
-            ..PlanContext::default()
-        };
-        let task = plan_.task(TaskId(2)).unwrap();
+    fn models_give_the_reason_before_the_decision() {
+        let plan = sample::plan(Fill::Rich);
+        let task = plan.task(TaskId(2)).unwrap();
         let attempt = sample::attempt(2, Fill::Rich);
-        for schema in [
-            plan(&PROMPTS, &context).unwrap().request.schema,
-            judge(&PROMPTS, &plan_, task, &attempt, &JudgeFacts::default())
-                .unwrap()
-                .request
-                .schema,
-            replan(&PROMPTS, &plan_, None, "", "")
-                .unwrap()
-                .request
-                .schema,
-            audit(&PROMPTS, &plan_, &names, &names)
-                .unwrap()
-                .request
-                .schema,
-            summarise(&PROMPTS, &plan_).unwrap().request.schema,
-        ] {
-            assert_strict(&schema);
-        }
-    }
-
-    fn assert_strict(schema: &Value) {
-        let known = [
-            "type",
-            "properties",
-            "required",
-            "additionalProperties",
-            "items",
-            "enum",
-            "description",
-        ];
-        for key in schema.as_object().unwrap().keys() {
-            assert!(known.contains(&key.as_str()), "{key}");
-        }
-        if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
-            assert_eq!(schema["additionalProperties"], json!(false));
-            assert_eq!(
-                schema["required"].as_array().unwrap().len(),
-                properties.len()
-            );
-            properties.values().for_each(assert_strict);
-        }
-        if let Some(items) = schema.get("items") {
-            assert_strict(items);
-        }
+        let question = judge(&PROMPTS, &plan, task, &attempt, &JudgeFacts::default()).unwrap();
+        let schema = serde_json::to_string(&question.request.schema).unwrap();
+        assert!(schema.find("reason") < schema.find("decision"), "{schema}");
     }
 
     #[test]

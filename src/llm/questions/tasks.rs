@@ -3,14 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::circle::{circle, joined};
-use super::fields::{
-    MAX_NAME, MAX_REASON, bounded, cut, list, name, object, one_of, optional, text,
-};
+use super::fields::{MAX_NAME, MAX_REASON, bounded, cut, name, optional, way_round};
+use crate::llm::Schema;
 use crate::llm::quote::one_line;
-use crate::plan::{NewTask, Origin, TaskRef};
+use crate::plan::{NewTask, Origin, TaskRef, find_cycle};
 
 /// Tasks, or edits, that one answer may bring.
 pub(super) const MAX_TASKS: usize = 50;
@@ -54,31 +52,22 @@ impl Words {
         }
     }
 
-    pub(super) fn task_schema(&self) -> Value {
+    pub(super) fn task_schema(&self) -> Schema {
         let mut properties = vec![
-            ("reasoning", text("why the task is needed, one sentence")),
-            ("name", text("a few words, beginning with a verb")),
-            (
-                "description",
-                text("all that the agent needs to know to do it"),
-            ),
-            (
-                "constraints",
-                text("what it must not do or change; may be empty"),
-            ),
-            (
-                "expected_output",
-                text("what exists or works afterwards, and how to verify it"),
-            ),
-            ("depends_on", list(&json!({"type": "integer"}))),
+            ("name", Schema::Text("a few words, beginning with a verb")),
+            ("reasoning", Schema::Text("why it is needed, one sentence")),
+            ("description", Schema::Text("all that the agent must know")),
+            ("constraints", Schema::Text("what not to do; may be empty")),
+            ("expected_output", Schema::Text("what can be verified then")),
+            ("depends_on", Schema::list(Schema::Integer)),
         ];
         if !self.checks.is_empty() {
-            properties.push(("checks", list(&one_of(&self.checks))));
+            properties.push(("checks", Schema::list(Schema::one_of(self.checks.clone()))));
         }
         if !self.roles.is_empty() {
-            properties.push(("assignee", one_of(&self.roles)));
+            properties.push(("assignee", Schema::one_of(self.roles.clone())));
         }
-        object(&properties)
+        Schema::Object(properties)
     }
 
     pub(super) fn tasks(
@@ -110,11 +99,11 @@ impl Words {
             task.dependencies = wanted.into_iter().map(TaskRef::New).collect();
             tasks.push(task);
         }
-        match circle(&graph) {
+        match find_cycle(graph.keys().copied(), |index| graph[&index].clone()) {
             None => Ok(tasks),
-            Some(circle) => Err(format!(
+            Some(cycle) => Err(format!(
                 "the tasks depend on each other in a circle: {}",
-                joined(circle.iter().map(|index| (index + 1).to_string()))
+                way_round(cycle.iter().map(|index| (index + 1).to_string()))
             )),
         }
     }

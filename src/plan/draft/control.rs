@@ -86,15 +86,17 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Ends the plan without reaching its goal. Open attempts are stopped, open questions closed.
+    /// Ends the plan without reaching its goal. Open attempts are stopped, their tasks pending for good, open questions closed.
     ///
     /// # Errors
     /// The plan has ended.
     pub fn abandon(&mut self, reason: &str) -> Result<(), Refusal> {
         self.not_settled()?;
         let running: Vec<Task> = self.plan.in_progress().cloned().collect();
-        for task in running {
+        for mut task in running {
             self.stop_attempt(&task);
+            task.status = TaskStatus::Pending;
+            self.put_task(task);
         }
         let outcome = format!("Ended early: {reason}");
         self.end(PlanStatus::Abandoned, &outcome);

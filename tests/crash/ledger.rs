@@ -1,0 +1,353 @@
+//! What is in the store while nobody has it open, and what must hold for it at every moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+
+use plan_agent::plan::{AskId, Event, Kind, Plan, Row, Subject, TaskId, TaskStatus, Time};
+use plan_agent::store::{Change, Store};
+
+use super::stage::Stage;
+use crate::common::env::{DEADLINE, TestEnv, wait_until};
+
+/// The only plan of a folder, with everything that happened to it.
+pub struct Ledger {
+    pub plan: Plan,
+    pub log: Vec<Change>,
+}
+
+impl Ledger {
+    /// Reads a copy of the store, so that the next daemon finds it as the last one left it; `None` before there is a plan.
+    pub fn of(env: &TestEnv) -> Option<Self> {
+        let copy = tempfile::tempdir().unwrap();
+        for name in ["plan-agent.db", "plan-agent.db-wal"] {
+            let path = env.path("volumes").join(name);
+            if path.exists() {
+                fs::copy(path, copy.path().join(name)).unwrap();
+            }
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let store = Store::open(&copy.path().join("plan-agent.db"), Time::default)
+                .await
+                .unwrap();
+            let plans = store.plans().await.unwrap();
+            assert!(plans.len() < 2, "one plan was made, not {}", plans.len());
+            let id = plans.first()?.head.id.clone();
+            Some(Self {
+                plan: store.read(&id, |plan, _| plan.clone()).await.unwrap(),
+                log: store.since(&id, 0, usize::MAX).await.unwrap(),
+            })
+        })
+    }
+
+    /// Writes down what must be the same in every run of a scene: structure, states, results, attempts, verdicts.
+    pub fn outline(&self) -> String {
+        let plan = &self.plan;
+        let head = plan.head();
+        let mut text = format!(
+            "{} {:?} replans {} audited {:?}\n",
+            head.status.as_str(),
+            head.outcome,
+            head.replans,
+            head.audited
+        );
+        for task in plan.tasks() {
+            writeln!(
+                text,
+                "{} {:?} {:?} after {:?}: {} {:?} {:?} attempts {} failures {} note {:?}",
+                task.number,
+                task.name,
+                task.description,
+                task.dependencies,
+                task.status.as_str(),
+                task.result,
+                task.evidence,
+                task.attempts,
+                task.failures,
+                task.note
+            )
+            .unwrap();
+            for attempt in plan.attempts_of(task.number) {
+                let report = attempt.report.as_ref();
+                writeln!(
+                    text,
+                    "  {} {:?} {:?} {:?} rejections {} report {:?} verdict {:?}",
+                    attempt.number,
+                    attempt.kind,
+                    attempt.session,
+                    attempt.state,
+                    attempt.rejections,
+                    report.map(|report| (report.status, &report.results, &report.session)),
+                    attempt.verdict.as_ref().map(|verdict| (
+                        verdict.decision,
+                        &verdict.reason,
+                        &verdict.feedback
+                    )),
+                )
+                .unwrap();
+            }
+        }
+        for session in plan.sessions() {
+            writeln!(
+                text,
+                "{:?} of {} ended {}",
+                session.id,
+                session.task,
+                session.end.is_some()
+            )
+            .unwrap();
+        }
+        writeln!(text, "{} questions", plan.questions().count()).unwrap();
+        text
+    }
+
+    /// Returns the text of every command that was ever decided, by its id.
+    fn commands(&self) -> BTreeMap<String, String> {
+        let attempts = self
+            .plan
+            .attempts()
+            .map(|attempt| (attempt.id.to_string(), attempt.text.clone()));
+        let ends = self
+            .plan
+            .sessions()
+            .filter_map(|session| session.end.clone());
+        attempts
+            .chain(ends.map(|end| (end.id.to_string(), end.text)))
+            .collect()
+    }
+
+    fn words(&self, subject: &Subject) -> String {
+        match subject {
+            Subject::Plan => "plan".to_owned(),
+            Subject::Replan => "replan".to_owned(),
+            Subject::Audit => "audit".to_owned(),
+            Subject::Summary => "summary".to_owned(),
+            Subject::Judge(command) => {
+                let attempt = self.plan.attempt(command).unwrap();
+                format!("judge {}.{}", attempt.task, attempt.number)
+            }
+        }
+    }
+}
+
+/// Looks at the store each time a daemon is dead, and remembers what it saw.
+#[derive(Default)]
+pub struct Watch {
+    /// The last change that each daemon committed.
+    lives: Vec<i64>,
+    results: BTreeMap<TaskId, (TaskStatus, Option<String>)>,
+}
+
+impl Watch {
+    /// Checks what holds after every kill; tells whether the plan has ended.
+    pub fn look(&mut self, stage: &Stage) -> bool {
+        let record = stage.agent.record();
+        assert_eq!(record.faults, [""; 0]);
+        let Some(ledger) = Ledger::of(&stage.env) else {
+            assert!(
+                record.seen.is_empty(),
+                "commands without a plan: {:?}",
+                record.seen
+            );
+            return false;
+        };
+        let seqs: Vec<i64> = ledger.log.iter().map(|change| change.seq).collect();
+        let last = i64::try_from(seqs.len()).unwrap();
+        assert_eq!(
+            seqs,
+            (1..=last).collect::<Vec<_>>(),
+            "no change is missing or twice"
+        );
+        assert!(
+            last >= self.lives.last().copied().unwrap_or(0),
+            "a change that was seen is gone"
+        );
+        self.lives.push(last);
+        // What anybody could see was decided before.
+        let commands = ledger.commands();
+        for (command, text) in &record.seen {
+            assert_eq!(
+                commands.get(command),
+                Some(text),
+                "{command} as it is decided, and as it was seen"
+            );
+        }
+        for (task, before) in &self.results {
+            let task = ledger.plan.task(*task).unwrap();
+            assert_eq!(
+                *before,
+                (task.status, task.result.clone()),
+                "task {} was decided",
+                task.number
+            );
+        }
+        for task in ledger.plan.tasks().filter(|task| task.status.settled()) {
+            self.results
+                .insert(task.number, (task.status, task.result.clone()));
+        }
+        self.count_decisions(&ledger);
+        self.count_questions(&ledger, stage);
+        ledger.plan.status().settled()
+    }
+
+    /// Every attempt is issued, reported and judged once, every task settled once.
+    fn count_decisions(&self, ledger: &Ledger) {
+        let mut once = BTreeSet::new();
+        for event in ledger.log.iter().flat_map(|change| &change.delta.events) {
+            let words = match event {
+                Event::Issued {
+                    task,
+                    attempt,
+                    kind,
+                    ..
+                } if *kind != Kind::Repair => {
+                    format!("attempt {attempt} of task {task} is issued")
+                }
+                Event::Issued { command, .. } => format!("{command} is issued"),
+                Event::Reported { command, .. } => format!("{command} is reported"),
+                Event::Rejected { command, .. } => format!("{command} is rejected"),
+                Event::Judged { command, .. } => format!("{command} is judged"),
+                Event::Completed { task, .. }
+                | Event::Skipped { task, .. }
+                | Event::Failed { task, .. } => {
+                    format!("task {task} is settled")
+                }
+                Event::Replanned { .. } => "the plan is changed".to_owned(),
+                Event::Audited { .. } => "the goal is audited".to_owned(),
+                Event::Settled { .. } => "the plan is settled".to_owned(),
+                Event::TimedOut { .. }
+                | Event::Stale { .. }
+                | Event::Asked { .. }
+                | Event::ModelFailed { .. } => {
+                    panic!("not in the script: {event:?}")
+                }
+                _ => continue,
+            };
+            assert!(once.insert(words.clone()), "{words} twice");
+        }
+    }
+
+    /// A daemon asks each question once at most, and never one that has its answer; the model hears of none that was
+    /// not counted before.
+    fn count_questions(&self, ledger: &Ledger, stage: &Stage) {
+        let mut begun: BTreeMap<String, usize> = BTreeMap::new();
+        let mut answered: BTreeSet<AskId> = BTreeSet::new();
+        let mut closed: BTreeSet<String> = BTreeSet::new();
+        let mut in_this_life = BTreeSet::new();
+        let mut lives = self.lives.iter().copied().peekable();
+        for change in &ledger.log {
+            while lives.peek().is_some_and(|last| *last < change.seq) {
+                lives.next();
+                in_this_life.clear();
+            }
+            for event in &change.delta.events {
+                if let Event::Asking { subject, .. } = event {
+                    let words = ledger.words(subject);
+                    assert!(
+                        !closed.contains(&words),
+                        "{words} has its answer and is asked again"
+                    );
+                    assert!(
+                        in_this_life.insert(words.clone()),
+                        "{words} is asked twice by one daemon"
+                    );
+                    *begun.entry(words).or_default() += 1;
+                }
+            }
+            for row in &change.delta.rows {
+                if let Row::Ask(ask) = row
+                    && ask.answered.is_some()
+                    && answered.insert(ask.id.clone())
+                {
+                    closed.insert(ledger.words(&ask.subject));
+                }
+            }
+        }
+        for (words, times) in stage.asked() {
+            let begun = begun.get(&words).copied().unwrap_or(0);
+            assert!(
+                times <= begun,
+                "{words} was asked {times} times and counted {begun} times"
+            );
+        }
+    }
+
+    /// Checks what holds in the end: nothing is left over, nothing is lost.
+    pub fn audit(&self, stage: &Stage) {
+        let ledger = Ledger::of(&stage.env).unwrap();
+        assert!(ledger.plan.status().settled());
+        wait_until("the agent takes the last commands", DEADLINE, || {
+            files(stage, "commands/pending").is_empty()
+        });
+        let record = stage.agent.record();
+        assert_eq!(record.faults, [""; 0]);
+        let commands = ledger.commands();
+        assert_eq!(
+            commands, record.seen,
+            "every command that was decided was seen"
+        );
+        let files = |folder| files(stage, folder);
+        for empty in ["commands/withdrawn", "reports/pending", "questions/pending"] {
+            assert_eq!(files(empty), BTreeMap::new(), "{empty}");
+        }
+        let taken = files("commands/processed");
+        let named = commands
+            .into_iter()
+            .map(|(command, text)| (format!("{command}.md"), text));
+        assert_eq!(taken, named.collect::<BTreeMap<_, _>>());
+        let mut rejected = files("reports/rejected");
+        let mut processed = files("reports/processed");
+        for report in &record.reports {
+            let filed = if report.readable {
+                &mut processed
+            } else {
+                &mut rejected
+            };
+            assert_eq!(
+                filed.remove(&report.name).as_ref(),
+                Some(&report.text),
+                "{}",
+                report.name
+            );
+            if report.readable {
+                let attempt = ledger
+                    .plan
+                    .attempts()
+                    .find(|attempt| attempt.id.as_str() == report.command)
+                    .unwrap();
+                assert_eq!(
+                    attempt.report.as_ref().unwrap().raw,
+                    report.text,
+                    "{}",
+                    report.name
+                );
+            } else {
+                let reason = rejected
+                    .remove(&format!("{}.reason.md", report.name))
+                    .unwrap_or_default();
+                assert!(!reason.is_empty(), "no reason beside {}", report.name);
+            }
+        }
+        assert_eq!(
+            (processed, rejected),
+            (BTreeMap::new(), BTreeMap::new()),
+            "nobody brought these"
+        );
+        assert_eq!(files("reports/stale"), BTreeMap::new());
+    }
+}
+
+fn files(stage: &Stage, folder: &str) -> BTreeMap<String, String> {
+    fs::read_dir(stage.env.path("volumes").join(folder))
+        .unwrap()
+        .map(|entry| {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            (name, fs::read_to_string(entry.path()).unwrap())
+        })
+        .collect()
+}

@@ -1,0 +1,203 @@
+//! What is played: a plan, what the agent makes of each attempt, and what the model says. Nothing in it depends on ids,
+//! moments or order, so that a disturbed run and a calm one can be compared.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::common::llm::{Answer, Asked};
+
+/// Reports of the long scene that are finished only while no daemon runs.
+pub const WHILE_DEAD: usize = 5;
+
+/// A plan and those who play in it.
+#[derive(Clone)]
+pub struct Scene {
+    pub plan: String,
+    pub reports: usize,
+    pub act: fn(u32, u32) -> Act,
+    pub verdict: fn(u32, u32) -> Value,
+    pub edits: Value,
+}
+
+/// What the agent does in an attempt.
+#[derive(Clone, Copy, Debug)]
+pub struct Act {
+    pub way: Way,
+    /// The word in the report; without one the report cannot be read.
+    pub status: Option<&'static str>,
+}
+
+/// How a command is taken and its report is brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Taken by a rename; the report was finished a while ago and comes by a rename.
+    Usual,
+    /// The report has just been written.
+    Fresh,
+    /// The report is written in its place, in two parts.
+    InPlace,
+    /// The command is left where it is until the report is there.
+    Unclaimed,
+    /// The same report comes under both names that the protocol knows.
+    Twice,
+    /// The report is finished while no daemon runs.
+    WhileDead,
+}
+
+/// Twenty tasks on two lanes, with three retries, an unreadable report and a change of the plan.
+pub fn long() -> Scene {
+    let after: [&[u32]; 20] = [
+        &[],
+        &[],
+        &[1],
+        &[2],
+        &[3],
+        &[3, 4],
+        &[4],
+        &[5],
+        &[6],
+        &[6, 7],
+        &[8, 9, 10],
+        &[11],
+        &[11],
+        &[12],
+        &[13],
+        &[12],
+        &[14],
+        &[15, 16],
+        &[17],
+        &[18, 19],
+    ];
+    Scene {
+        plan: plan(&after),
+        reports: 25,
+        act: |task, attempt| Act {
+            way: match task {
+                2 | 4 | 7 | 15 | 18 => Way::WhileDead,
+                5 | 17 => Way::Fresh,
+                9 => Way::InPlace,
+                10 => Way::Unclaimed,
+                12 => Way::Twice,
+                _ => Way::Usual,
+            },
+            status: match (task, attempt) {
+                (6, 1) => Some("FAILED"),
+                (6, 2) | (13, _) => Some("PARTIAL_SUCCESS"),
+                (8, 1) => None,
+                _ => Some("SUCCESS"),
+            },
+        },
+        verdict: |task, attempt| match (task, attempt) {
+            (3, 1) | (6, 1 | 2) => retry(),
+            (11, 1) => replan(),
+            _ => next(task, attempt),
+        },
+        edits: json!({"reason": "The library is gone.", "edits": [
+            {"action": "add", "task": null, "reason": "It is needed.", "name": "Find another library",
+             "description": "Look for it.", "constraints": null, "expected_output": "A name.", "depends_on": ["10"]},
+            {"action": "update", "task": 14, "reason": "It is another one now.", "name": null,
+             "description": "Use the other library.", "constraints": null, "expected_output": null,
+             "depends_on": ["12", "n1"]},
+            {"action": "skip", "task": 16, "reason": "Not needed any more.", "name": null, "description": null,
+             "constraints": null, "expected_output": null, "depends_on": null},
+        ]}),
+    }
+}
+
+/// Three tasks, one of which is retried and one of which changes the plan.
+pub fn short() -> Scene {
+    Scene {
+        plan: plan(&[&[], &[1], &[2]]),
+        reports: 6,
+        act: |_, _| Act {
+            way: Way::Usual,
+            status: Some("SUCCESS"),
+        },
+        verdict: |task, attempt| match (task, attempt) {
+            (1, 1) => retry(),
+            (2, 1) => replan(),
+            _ => next(task, attempt),
+        },
+        edits: json!({"reason": "The library is gone.", "edits": [
+            {"action": "add", "task": null, "reason": "It is needed.", "name": "Find another library",
+             "description": "Look for it.", "constraints": null, "expected_output": "A name.", "depends_on": ["1"]},
+            {"action": "update", "task": 3, "reason": "It is another one now.", "name": null,
+             "description": "Use the other library.", "constraints": null, "expected_output": null,
+             "depends_on": ["2", "n1"]},
+        ]}),
+    }
+}
+
+fn plan(after: &[&[u32]]) -> String {
+    let mut text = "---\nname: The long way\ngoal: Everything is done\n---\n".to_owned();
+    for (index, after) in after.iter().enumerate() {
+        let number = index + 1;
+        write!(text, "\n## Part {number}\n\n").unwrap();
+        if !after.is_empty() {
+            let after: Vec<String> = after.iter().map(ToString::to_string).collect();
+            writeln!(text, "- after: {}", after.join(", ")).unwrap();
+        }
+        write!(
+            text,
+            "- expected: Part {number} is there.\n\nDo part {number}.\n"
+        )
+        .unwrap();
+    }
+    text
+}
+
+fn next(task: u32, attempt: u32) -> Value {
+    json!({"reason": "It is there.", "decision": "next", "feedback": "",
+           "result_summary": format!("Part {task} came with attempt {attempt}.")})
+}
+
+fn retry() -> Value {
+    json!({"reason": "A file is missing.", "decision": "retry", "feedback": "Add the file.", "result_summary": ""})
+}
+
+fn replan() -> Value {
+    json!({"reason": "The library is gone.", "decision": "replan", "feedback": "Use another one.", "result_summary": ""})
+}
+
+impl Scene {
+    /// Answers a question to the model, and says in a few words what it was about.
+    pub fn answer(&self, asked: &Asked) -> (String, Answer) {
+        match asked.kind.as_str() {
+            "judge" => {
+                let (task, attempt) = judged(asked.prompt());
+                (
+                    format!("judge {task}.{attempt}"),
+                    Answer::Json((self.verdict)(task, attempt)),
+                )
+            }
+            "replan" => ("replan".to_owned(), Answer::Json(self.edits.clone())),
+            "audit" => (
+                "audit".to_owned(),
+                Answer::Json(json!({"reason": "All parts are there.", "met": true, "missing": []})),
+            ),
+            "summarise" => (
+                "summary".to_owned(),
+                Answer::Json(json!({"summary": "Everything is done."})),
+            ),
+            other => (
+                format!("unexpected: {other}"),
+                Answer::error(400, "not in the script"),
+            ),
+        }
+    }
+}
+
+/// Reads from the prompt which attempt of which task is to be judged.
+fn judged(prompt: &str) -> (u32, u32) {
+    let (_, rest) = prompt.rsplit_once("judge attempt ").unwrap();
+    let numbers: Vec<u32> = rest
+        .split(|letter: char| !letter.is_ascii_digit())
+        .filter_map(|word| word.parse().ok())
+        .take(2)
+        .collect();
+    let [attempt, task] = numbers[..] else {
+        panic!("which attempt is meant: {rest}");
+    };
+    (task, attempt)
+}

@@ -1,0 +1,115 @@
+//! A worker killed with -9: its agents go on, and no task gets a second one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use plan_agent::plan::{AttemptState, PlanStatus};
+
+use super::ledger::Ledger;
+use super::stage::Chance;
+use crate::common::env::{DEADLINE, Running, TestEnv, wait_until};
+
+const KILLS: usize = 40;
+const TASKS: usize = 8;
+
+/// Notes its beginning, works for a moment, tells if somebody works beside it, and brings its report itself.
+const AGENT: &str = r#"
+name=$(basename "$1")
+echo begun >> "$name.begun"
+mkdir "$name.busy" || echo two at once >> overlap
+sleep 0.06
+rmdir "$name.busy"
+printf -- '---\nstatus: SUCCESS\n---\n\n## Core results\n\nMade by hand.\n' > "$name.part"
+mv "$name.part" "$1"
+"#;
+
+const WORDS: [&str; 6] = ["--agent", "command", "--", "sh", "agent.sh", "{report}"];
+
+/// Who is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Victim {
+    /// The worker, beside a daemon that lives on.
+    Worker,
+    /// The daemon, which has the worker in its own process.
+    Both,
+}
+
+#[test]
+fn a_killed_worker_leaves_its_work_to_the_next() {
+    no_task_is_begun_twice(Victim::Worker);
+}
+
+#[test]
+fn a_killed_daemon_leaves_its_agents_at_work() {
+    no_task_is_begun_twice(Victim::Both);
+}
+
+fn no_task_is_begun_twice(victim: Victim) {
+    let env = folder();
+    let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
+    let daemon = (victim == Victim::Worker).then(|| {
+        let daemon = env.start(&["run", "--plan", "plan.md"]);
+        wait_until("the daemon has a plan", DEADLINE, || {
+            Ledger::of(&env).is_some()
+        });
+        daemon
+    });
+    for _ in 0..KILLS {
+        let mut life = begin(&env, victim);
+        std::thread::sleep(Duration::from_micros(chance.below(200_000)));
+        // It may be over already: then there is nothing to kill.
+        life.child.kill().unwrap();
+        life.wait();
+    }
+    let mut last = begin(&env, victim);
+    let status = match daemon {
+        Some(mut daemon) => daemon.wait(),
+        None => last.wait(),
+    };
+    assert_eq!(status.code(), Some(0));
+    drop(last);
+    let plan = Ledger::of(&env).unwrap().plan;
+    assert_eq!(*plan.status(), PlanStatus::Completed);
+    let attempts: Vec<_> = plan.attempts().collect();
+    assert_eq!(attempts.len(), TASKS);
+    for attempt in attempts {
+        assert_eq!(attempt.state, AttemptState::Judged);
+        assert_eq!(attempt.report.as_ref().unwrap().results, "Made by hand.");
+    }
+    assert!(
+        !env.path("volumes/workspace/overlap").exists(),
+        "two agents on one task"
+    );
+    let begun: BTreeMap<String, usize> = fs::read_dir(env.path("volumes/workspace"))
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().unwrap();
+            let times = fs::read_to_string(entry.path()).unwrap().lines().count();
+            Some((name.strip_suffix(".begun")?.to_owned(), times))
+        })
+        .collect();
+    assert_eq!(begun.len(), TASKS);
+    assert!(begun.values().all(|times| *times == 1), "{begun:?}");
+}
+
+fn folder() -> TestEnv {
+    let env = TestEnv::new();
+    env.write("config.toml", "[llm]\nprovider = \"none\"\n");
+    let tasks: Vec<String> = (1..=TASKS)
+        .map(|number| format!("- [ ] Part {number}\n"))
+        .collect();
+    env.write("plan.md", &format!("# Parts\n\n{}", tasks.concat()));
+    env.write("volumes/workspace/agent.sh", AGENT);
+    env
+}
+
+fn begin(env: &TestEnv, victim: Victim) -> Running {
+    let words: &[&str] = match (victim, Ledger::of(env)) {
+        (Victim::Worker, _) => &["worker"],
+        (Victim::Both, Some(_)) => &["resume"],
+        (Victim::Both, None) => &["run", "--plan", "plan.md"],
+    };
+    env.start(&[words, &WORDS].concat())
+}

@@ -1,0 +1,293 @@
+//! Plans carried out from outside: the real program, a scripted agent that knows only the files, and a scripted model
+//! behind real HTTP.
+
+mod control;
+mod faults;
+mod human;
+mod judging;
+mod planning;
+mod reports;
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::common::agent::{Act, Agent, Command, Exchange};
+use crate::common::env::{DEADLINE, Ran, Running, TestEnv, wait_until};
+use crate::common::llm::{Answer, Asked, LlmServer};
+
+/// Three tasks, one after the other.
+const CHAIN: &str = "\
+---
+name: A chain
+goal: Make three files
+---
+
+## First
+
+Make `one.txt`.
+
+## Second
+
+- after: 1
+
+Make `two.txt`.
+
+## Third
+
+- after: 2
+
+Make `three.txt`.
+";
+
+/// One task and nothing else.
+const ONE: &str = "---\nname: One\ngoal: Make a file\n---\n\n## Only\n\nMake `one.txt`.\n";
+
+/// Two tasks that do not wait for each other.
+const TWO: &str = "---\nname: Two\ngoal: Make two files\n---\n\n## Left\n\nMake `left.txt`.\n\n## Right\n\nMake `right.txt`.\n";
+
+/// The two ways in which models are spoken to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Shape {
+    Messages,
+    Chat,
+}
+
+const SHAPES: [Shape; 2] = [Shape::Messages, Shape::Chat];
+
+/// A folder with a configuration, in which plans are carried out.
+struct Scene {
+    env: TestEnv,
+    exchange: Exchange,
+}
+
+/// A foreground run, with the files that it prints into.
+struct Foreground {
+    running: Running,
+    out: PathBuf,
+    err: PathBuf,
+}
+
+/// A daemon that was left behind; killed when dropped.
+struct Left {
+    pid: Pid,
+}
+
+impl Scene {
+    /// Makes a scene without a model; the text is the rest of the configuration.
+    fn by_rules(config: &str) -> Self {
+        Self::new(&format!("llm.provider = 'none'\n{config}"))
+    }
+
+    /// Makes a scene with a model.
+    fn with_model(server: &LlmServer, shape: Shape, config: &str) -> Self {
+        let (provider, url) = match shape {
+            Shape::Messages => ("anthropic", server.url()),
+            Shape::Chat => ("openai", server.openai_url()),
+        };
+        Self::new(&format!(
+            "llm.provider = '{provider}'\nllm.base_url = '{url}'\nllm.model = 'scripted'\n{config}"
+        ))
+    }
+
+    fn new(config: &str) -> Self {
+        let env = TestEnv::new();
+        env.write("config.toml", config);
+        env.write("chain.md", CHAIN);
+        env.write("one.md", ONE);
+        env.write("two.md", TWO);
+        let exchange = Exchange::at(env.path("volumes"));
+        Self { env, exchange }
+    }
+
+    /// Starts an agent here.
+    fn agent(&self, script: impl Fn(&Command) -> Act + Send + 'static) -> Agent {
+        Agent::start(&self.exchange, script)
+    }
+
+    /// Runs a command and returns what it printed, which must have worked.
+    fn works(&self, args: &[&str]) -> String {
+        let ran = self.env.run(args);
+        assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
+        ran.stdout
+    }
+
+    /// Carries something out until the program ends.
+    fn run(&self, args: &[&str]) -> Ran {
+        self.env.run(args)
+    }
+
+    /// Starts the program in the foreground.
+    fn start(&self, args: &[&str]) -> Foreground {
+        let (out, err) = (self.env.path("stdout.txt"), self.env.path("stderr.txt"));
+        let child = self
+            .env
+            .command(args)
+            .stdout(File::create(&out).unwrap())
+            .stderr(File::create(&err).unwrap())
+            .spawn()
+            .unwrap();
+        Foreground {
+            running: Running { child },
+            out,
+            err,
+        }
+    }
+
+    /// Leaves a daemon behind.
+    fn leave(&self, args: &[&str]) -> Left {
+        let args: Vec<&str> = args.iter().copied().chain(["--detach"]).collect();
+        let said = self.works(&args);
+        let pid = said
+            .split_once("(pid ")
+            .and_then(|(_, rest)| rest.split_once(')')?.0.parse().ok())
+            .unwrap_or_else(|| panic!("no pid in {said}"));
+        Left {
+            pid: Pid::from_raw(pid).unwrap(),
+        }
+    }
+
+    /// Returns the newest plan's state.
+    fn status(&self) -> Value {
+        serde_json::from_str(&self.works(&["status", "--json"])).unwrap()
+    }
+
+    /// Returns the state of each task.
+    fn tasks(&self) -> Vec<String> {
+        let status = self.status();
+        let tasks = status["tasks"].as_array().unwrap();
+        tasks
+            .iter()
+            .map(|task| task["status"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// Returns everything that happened to the newest plan.
+    fn events(&self) -> Vec<Value> {
+        lines(&self.works(&["log", "--json"]))
+    }
+
+    /// Returns the events of one name.
+    fn events_named(&self, name: &str) -> Vec<Value> {
+        let mut events = self.events();
+        events.retain(|event| event["event"] == name);
+        events
+    }
+
+    /// Waits until an event of that name has happened so often.
+    fn await_events(&self, name: &str, count: usize) -> Vec<Value> {
+        let mut found = Vec::new();
+        wait_until(&format!("{count} × {name}"), DEADLINE, || {
+            found = self.events_named(name);
+            found.len() >= count
+        });
+        found
+    }
+
+    /// Waits until the plan is in a state.
+    fn await_status(&self, status: &str) {
+        wait_until(&format!("the plan is {status}"), DEADLINE, || {
+            self.status()["plan"]["status"] == status
+        });
+    }
+
+    /// Waits until no daemon works here.
+    fn await_end(&self) {
+        wait_until("the daemon ends", DEADLINE, || {
+            self.status()["daemon"].is_null()
+        });
+    }
+}
+
+impl Foreground {
+    /// Waits for the end.
+    fn end(mut self) -> Ran {
+        let code = self.running.wait().code();
+        Ran {
+            stdout: fs::read_to_string(&self.out).unwrap(),
+            stderr: fs::read_to_string(&self.err).unwrap(),
+            code,
+        }
+    }
+
+    /// Sends it a signal.
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.running.child), signal).unwrap();
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        // An error only says that it has ended already.
+        let (Ok(()) | Err(_)) = kill_process(self.pid, Signal::KILL);
+    }
+}
+
+/// Reads one JSON value a line.
+fn lines(text: &str) -> Vec<Value> {
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+/// Returns the names of events.
+fn names(events: &[Value]) -> Vec<&str> {
+    events
+        .iter()
+        .map(|event| event["event"].as_str().unwrap())
+        .collect()
+}
+
+/// What a model answers when it plans: a task for each name, with the numbers of those it waits for.
+fn planned(tasks: &[(&str, &[u32])]) -> Answer {
+    let tasks: Vec<Value> = tasks.iter().map(|(name, on)| a_task(name, on)).collect();
+    Answer::Json(json!({"name": "Scripted", "description": "A plan.", "tasks": tasks}))
+}
+
+fn a_task(name: &str, depends_on: &[u32]) -> Value {
+    json!({
+        "reasoning": "", "name": name, "description": format!("Do this: {name}."), "constraints": "",
+        "expected_output": format!("{name} is done."), "depends_on": depends_on,
+    })
+}
+
+/// What a model answers when it judges.
+fn verdict(decision: &str, words: &str) -> Answer {
+    Answer::Json(json!({
+        "reason": words, "decision": decision, "feedback": words, "result_summary": words,
+    }))
+}
+
+/// What a model answers when it audits and finds everything there.
+fn goal_met() -> Answer {
+    Answer::Json(json!({"reason": "Everything is there.", "met": true, "missing": []}))
+}
+
+/// What a model answers when it summarises.
+fn summary() -> Answer {
+    Answer::Json(json!({"summary": "It went well, says the model."}))
+}
+
+/// What a model answers to everything but the plan when all goes well.
+fn all_well(asked: &Asked) -> Answer {
+    match asked.kind.as_str() {
+        "judge" => verdict("next", "It is there."),
+        "audit" => goal_met(),
+        "summarise" => summary(),
+        kind => Answer::error(400, &format!("nobody expects the question `{kind}`")),
+    }
+}
+
+/// Returns which task and attempt a judge is asked about.
+fn judged(asked: &Asked) -> (u32, u32) {
+    let prompt = asked.prompt();
+    let number = |before: &str, after: &str| -> Option<u32> {
+        let (_, rest) = prompt.rsplit_once(before)?;
+        rest.split_once(after)?.0.parse().ok()
+    };
+    let attempt = number("judge attempt ", " of task ").expect("an attempt");
+    let task = number(" of task ", " by the measured facts").expect("a task");
+    (task, attempt)
+}

@@ -1,0 +1,253 @@
+//! Daemons and what is done to them from outside: pause, stop, abort, signals, kills, a second one.
+
+use super::*;
+use crate::common::agent::report;
+
+#[test]
+fn a_paused_plan_takes_back_what_nobody_has_taken_and_goes_on_later() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let first = scene.exchange.await_command("the command", |_| true);
+    scene.works(&["pause"]);
+    scene
+        .exchange
+        .await_name("commands/withdrawn", &format!("{}.md", first.id));
+    scene.await_events("withdrawn", 1);
+    assert_eq!(scene.status()["plan"]["status"], "paused");
+
+    let said = scene.works(&["resume"]);
+    assert!(said.contains("goes on"), "{said}");
+    let again = scene.exchange.take("the command again", |_| true);
+    assert_ne!(again.id, first.id);
+    scene.exchange.submit(&again.id, &report("SUCCESS", "done"));
+    scene.await_status("completed");
+}
+
+#[test]
+fn what_is_under_way_in_a_paused_plan_is_finished() {
+    let scene = Scene::by_rules("");
+    let foreground = scene.start(&["run", "--plan", "chain.md", "--no-input"]);
+    let first = scene.exchange.take("the first task", |_| true);
+    scene.await_events("claimed", 1);
+    scene.works(&["pause"]);
+    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+    let ran = foreground.end();
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert_eq!(scene.tasks(), ["completed", "pending", "pending"]);
+    let agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(agent.attempts(), [(2, 1), (3, 1)]);
+}
+
+#[test]
+fn a_plan_is_ended_from_outside() {
+    let scene = Scene::by_rules("");
+    let foreground = scene.start(&["run", "--plan", "chain.md", "--json"]);
+    let first = scene.exchange.take("the first task", |_| true);
+    scene.await_events("claimed", 1);
+    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    scene.works(&["abort", &plan]);
+    let ran = foreground.end();
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let last = lines(&ran.stdout).pop().unwrap();
+    assert_eq!(
+        (&last["status"], &last["exit"]),
+        (&json!("abandoned"), &json!(3))
+    );
+    scene
+        .exchange
+        .await_name("active", &format!("{}.cancel", first.id));
+    let again = scene.run(&["resume"]);
+    assert_eq!(again.code, Some(3), "{again:?}");
+}
+
+#[test]
+fn a_daemon_that_was_left_behind_is_worked_with_and_stopped() {
+    let scene = Scene::by_rules("");
+    let daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let first = scene.exchange.take("the first task", |_| true);
+    let status = scene.status();
+    assert_eq!(status["daemon"]["pid"], daemon.pid.as_raw_pid());
+    for args in [
+        &["plans"][..],
+        &["show"],
+        &["why", "1"],
+        &["log"],
+        &["status"],
+    ] {
+        scene.works(args);
+    }
+    let said = scene.works(&["stop"]);
+    assert!(said.contains("resume"), "{said}");
+    assert_eq!(scene.status()["daemon"], Value::Null);
+    assert_eq!(scene.status()["plan"]["status"], "running");
+
+    scene
+        .exchange
+        .submit(&first.id, &report("SUCCESS", "while nobody looked"));
+    let agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(
+        agent.attempts(),
+        [(2, 1), (3, 1)],
+        "the first is not handed out again"
+    );
+    assert_eq!(scene.status()["tasks"][0]["result"], "while nobody looked");
+}
+
+#[test]
+fn a_second_daemon_leaves_and_names_the_first() {
+    let scene = Scene::by_rules("");
+    let daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let pid = format!("pid {}", daemon.pid.as_raw_pid());
+    for args in [
+        &["run", "--plan", "one.md"][..],
+        &["resume"],
+        &["plan", "Do it"],
+    ] {
+        let second = scene.run(args);
+        if args[0] == "plan" {
+            // There is no model here to plan with.
+            assert_eq!(second.code, Some(2), "{second:?}");
+            continue;
+        }
+        assert_eq!(second.code, Some(5), "{second:?}");
+        assert!(second.stderr.contains(&pid), "{}", second.stderr);
+        assert!(second.stderr.contains("Hint:"), "{}", second.stderr);
+    }
+    let plans: Value = serde_json::from_str(&scene.works(&["plans", "--json"])).unwrap();
+    assert_eq!(
+        plans.as_array().unwrap().len(),
+        1,
+        "the second left no plan behind"
+    );
+}
+
+#[test]
+fn after_a_kill_a_start_works_at_once_and_repeats_nothing() {
+    let scene = Scene::by_rules("");
+    let daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let first = scene.exchange.take("the first task", |_| true);
+    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+    let second = scene
+        .exchange
+        .await_command("the second task", |command| command.task() == 2);
+    kill_process(daemon.pid, Signal::KILL).unwrap();
+    scene.await_end();
+
+    let agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(agent.attempts(), [(2, 1), (3, 1)]);
+    assert_eq!(
+        agent.seen()[0].text,
+        second.text,
+        "the same id with the same text"
+    );
+    assert_eq!(scene.events_named("judged").len(), 3);
+}
+
+#[test]
+fn signals_end_it_resumably() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 143)] {
+        let scene = Scene::by_rules("");
+        let foreground = scene.start(&["run", "--plan", "chain.md"]);
+        let first = scene.exchange.take("the first task", |_| true);
+        foreground.signal(signal);
+        let ran = foreground.end();
+        assert_eq!(ran.code, Some(code), "{ran:?}");
+        assert!(ran.stdout.contains("plan-agent resume"), "{}", ran.stdout);
+        scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+        let _agent = scene.agent(|_| Act::success("done"));
+        let ran = scene.run(&["resume"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_signal_while_the_model_thinks_loses_nothing() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "plan" if asked.nth == 0 => Answer::Hang,
+        "plan" => planned(&[("First", &[])]),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Messages, "");
+    let foreground = scene.start(&["run", "Do it", "--json"]);
+    assert!(server.is_asked());
+    foreground.signal(Signal::TERM);
+    let ran = foreground.end();
+    assert_eq!(ran.code, Some(143), "{ran:?}");
+    assert_eq!(lines(&ran.stdout).last().unwrap()["exit"], 143);
+    assert!(server.client_left());
+    let _agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(scene.status()["plan"]["goal"], "Do it");
+}
+
+#[test]
+fn the_folder_may_be_removed_and_made_again() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let first = scene.exchange.take("the first task", |_| true);
+    for folder in ["reports", "commands", "questions", "active"] {
+        // Moved first: the daemon may make it again before the last file in it is gone.
+        let gone = scene.env.path(format!("gone-{folder}"));
+        fs::rename(scene.exchange.path(folder), &gone).unwrap();
+        fs::remove_dir_all(gone).unwrap();
+    }
+    wait_until("the folders are there again", DEADLINE, || {
+        [
+            "reports/pending",
+            "commands/pending",
+            "commands/processed",
+            "active",
+        ]
+        .iter()
+        .all(|folder| scene.exchange.path(folder).is_dir())
+    });
+    scene
+        .exchange
+        .submit(&first.id, &report("SUCCESS", "done all the same"));
+    let _agent = scene.agent(|_| Act::success("done"));
+    scene.await_status("completed");
+    assert_eq!(scene.status()["tasks"][0]["result"], "done all the same");
+}
+
+#[test]
+fn a_lost_command_is_handed_out_again_by_the_next_daemon_under_its_id() {
+    let scene = Scene::by_rules("");
+    let daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let first = scene.exchange.await_command("the command", |_| true);
+    kill_process(daemon.pid, Signal::KILL).unwrap();
+    scene.await_end();
+    fs::remove_file(
+        scene
+            .exchange
+            .path("commands/pending")
+            .join(format!("{}.md", first.id)),
+    )
+    .unwrap();
+    let agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(agent.seen()[0].text, first.text);
+}
+
+#[test]
+fn tasks_side_by_side() {
+    let scene = Scene::by_rules("run.max_parallel = 2");
+    let foreground = scene.start(&["run", "--plan", "two.md"]);
+    wait_until("both commands are there", DEADLINE, || {
+        scene.exchange.pending().len() == 2
+    });
+    for command in scene.exchange.pending().iter().rev() {
+        scene
+            .exchange
+            .submit(&command.id, &report("SUCCESS", "done"));
+    }
+    let ran = foreground.end();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}

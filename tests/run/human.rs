@@ -1,0 +1,196 @@
+//! The human: asked when it is stuck, heard wherever the answer comes from.
+
+use super::*;
+
+/// Fails the first three attempts of the first task, and succeeds otherwise.
+fn stubborn(command: &Command) -> Act {
+    match (command.task(), command.attempt()) {
+        (1, 1..=3) => Act::failed("the port is taken"),
+        _ => Act::success("done"),
+    }
+}
+
+#[test]
+fn three_failures_are_a_question_and_other_tasks_go_on() {
+    let scene = Scene::by_rules("");
+    let agent = scene.agent(stubborn);
+    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let (id, text) = scene.exchange.await_questions(1).remove(0);
+    assert!(text.contains("3 times in a row"), "{text}");
+    assert!(text.contains("FAILED"), "{text}");
+    wait_until("the other task is done", DEADLINE, || {
+        scene.tasks() == ["in_progress", "completed"]
+    });
+    let mission = scene.env.path("volumes/workspace/MISSION.md");
+    wait_until("the question stands in MISSION.md", DEADLINE, || {
+        fs::read_to_string(&mission).unwrap().contains(&id)
+    });
+
+    scene.works(&["answer", &id, "retry", "--note", "use port 8081"]);
+    scene.await_status("completed");
+    assert_eq!(agent.attempts(), [(1, 1), (1, 2), (1, 3), (2, 1), (1, 4)]);
+    let told = agent.command(1, 4);
+    assert!(told.body().contains("use port 8081"), "{}", told.body());
+    scene.await_end();
+    assert_eq!(scene.exchange.questions(), []);
+    scene
+        .exchange
+        .await_name("questions/answered", &format!("question-{id}.md"));
+}
+
+#[test]
+fn the_first_answer_wins_and_the_second_is_told_so() {
+    let scene = Scene::by_rules("");
+    let agent = scene.agent(stubborn);
+    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let (id, _) = scene.exchange.await_questions(1).remove(0);
+    scene.exchange.fill_in(&id, "retry", "see: port 8081");
+    scene.await_status("completed");
+    assert!(agent.command(1, 4).body().contains("see: port 8081"));
+    let answered = scene.events_named("answered");
+    assert_eq!((answered.len(), &answered[0]["by"]), (1, &json!("file")));
+
+    let second = scene.run(&["answer", &id, "abort"]);
+    assert_eq!(second.code, Some(1), "{second:?}");
+    assert!(second.stderr.contains("retry"), "{}", second.stderr);
+    assert_eq!(scene.status()["plan"]["status"], "completed");
+}
+
+#[test]
+fn an_answer_that_cannot_be_taken_gets_a_complaint_beside_it() {
+    let scene = Scene::by_rules("");
+    let _agent = scene.agent(stubborn);
+    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let (id, _) = scene.exchange.await_questions(1).remove(0);
+    let complaint = format!("question-{id}.problem.md");
+    // `accept` is not offered: the report says FAILED. `perhaps` is no answer at all.
+    for wrong in ["perhaps", "accept"] {
+        scene.exchange.fill_in(&id, wrong, "");
+        let path = scene.exchange.path("questions/pending").join(&complaint);
+        wait_until("the complaint is there", DEADLINE, || {
+            fs::read_to_string(&path)
+                .is_ok_and(|text| text.contains(wrong) && text.contains("retry"))
+        });
+        let text = fs::read_to_string(
+            scene
+                .exchange
+                .path("questions/pending")
+                .join(format!("question-{id}.md")),
+        );
+        assert!(
+            text.unwrap().contains(&format!("answer: {wrong}")),
+            "the person's file is left alone"
+        );
+    }
+    assert_eq!(scene.events_named("answered"), [] as [Value; 0]);
+    scene.exchange.fill_in(&id, "skip", "not needed");
+    scene.await_status("completed");
+    assert_eq!(scene.status()["tasks"][0]["result"], "not needed");
+    scene.exchange.await_name("questions/answered", &complaint);
+}
+
+#[test]
+fn without_a_person_it_ends_with_4_and_goes_on_after_the_answer() {
+    let scene = Scene::by_rules("");
+    let agent = scene.agent(stubborn);
+    let ran = scene.run(&["run", "--plan", "two.md", "--no-input"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert_eq!(
+        scene.tasks(),
+        ["in_progress", "completed"],
+        "what can go on goes on first"
+    );
+    let question = scene.status()["questions"][0].clone();
+    let id = question["id"].as_str().unwrap();
+    assert!(
+        ran.stdout.contains(&format!("plan-agent answer {id}")),
+        "{}",
+        ran.stdout
+    );
+
+    let still = scene.run(&["resume", "--no-input"]);
+    assert_eq!(still.code, Some(4), "{still:?}");
+    assert_eq!(agent.attempts().len(), 4, "nothing is repeated");
+
+    let said = scene.works(&["answer", "retry"]);
+    assert!(said.contains("plan-agent resume"), "{said}");
+    let ran = scene.run(&["resume", "--no-input"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(agent.attempts().last(), Some(&(1, 4)));
+}
+
+#[test]
+fn a_task_can_be_left_out_or_the_plan_ended() {
+    for (choice, code, tasks) in [
+        ("skip", 0, ["skipped", "completed", "completed"]),
+        ("abort", 3, ["pending", "pending", "pending"]),
+    ] {
+        let scene = Scene::by_rules("");
+        let _agent = scene.agent(stubborn);
+        assert_eq!(scene.run(&["run", "--plan", "chain.md"]).code, Some(4));
+        scene.works(&["answer", choice, "--note", "because"]);
+        assert_eq!(scene.tasks()[0], tasks[0], "at once");
+        let ran = scene.run(&["resume"]);
+        if choice == "skip" {
+            assert_eq!(ran.code, Some(code), "{ran:?}");
+        }
+        assert_eq!(scene.tasks(), tasks, "{choice}");
+    }
+}
+
+#[test]
+fn a_person_can_have_the_plan_changed() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "plan" => planned(&[("First", &[]), ("Second", &[1])]),
+        "judge" if judged(asked).0 == 1 => verdict("retry", "The port is taken; take another one."),
+        "replan" => {
+            assert!(
+                asked.prompt().contains("take a socket instead"),
+                "{}",
+                asked.prompt()
+            );
+            Answer::Json(json!({"reason": "A socket.", "edits": [
+                {"action": "add", "task": null, "reason": "", "name": "A socket", "description": "Take a socket.",
+                 "constraints": null, "expected_output": "It listens.", "depends_on": []},
+                {"action": "skip", "task": 1, "reason": "a socket is better", "name": null, "description": null,
+                 "constraints": null, "expected_output": null, "depends_on": null},
+            ]}))
+        }
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Chat, "");
+    let agent = scene.agent(stubborn);
+    assert_eq!(scene.run(&["run", "Listen"]).code, Some(4));
+    scene.works(&["answer", "replan", "--note", "take a socket instead"]);
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(scene.tasks(), ["skipped", "completed", "completed"]);
+    assert_eq!(agent.attempts()[..3], [(1, 1), (1, 2), (1, 3)]);
+}
+
+#[test]
+fn an_agent_can_ask_the_person() {
+    let scene = Scene::by_rules("run.max_attempts = 1");
+    let agent = scene.agent(|command| match command.attempt() {
+        1 => Act::Report(
+            "---\nstatus: FAILED\nsession_id: s-1\nquestion: Which port shall it be?\n---\n## Core results\n\nNothing yet.\n"
+                .to_owned(),
+        ),
+        _ => Act::success("it listens"),
+    });
+    let ran = scene.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    let question = scene.status()["questions"][0].clone();
+    assert_eq!(question["reason"], "Which port shall it be?");
+    assert_eq!(question["choices"], json!(["reply", "skip", "abort"]));
+
+    let empty = scene.run(&["answer", "reply"]);
+    assert_eq!(empty.code, Some(2), "{empty:?}");
+    assert!(empty.stderr.contains("--note"), "{}", empty.stderr);
+    scene.works(&["answer", "reply", "--note", "8081"]);
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let told = agent.command(1, 2);
+    assert_eq!((told.kind(), told.session()), ("continue", "s-1"));
+    assert!(told.body().contains("8081"), "{}", told.body());
+}

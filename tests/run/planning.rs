@@ -1,0 +1,336 @@
+//! From a plan file or a goal to a finished plan.
+
+use super::*;
+
+use crate::common::agent::report_in;
+
+#[test]
+fn a_plan_file_is_carried_out_by_the_shell() {
+    let scene = Scene::by_rules("");
+    scene.env.write(
+        "plan.md",
+        "---\nname: Two files\ngoal: Make two files\n---\n\n\
+         ## Write\n\n- expected: `a.txt`\n\n```sh\necho hello > a.txt\n```\n\n\
+         ## Copy\n\n- after: 1\n\n```sh\ncp a.txt b.txt\n```\n",
+    );
+    let ran = scene.run(&["run", "--plan", "plan.md", "--agent", "shell", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(scene.env.read("volumes/workspace/b.txt"), "hello\n");
+
+    let events = lines(&ran.stdout);
+    for event in &events {
+        for field in ["seq", "at", "plan", "event"] {
+            assert!(!event[field].is_null(), "{field} in {event}");
+        }
+    }
+    let last = events.last().unwrap();
+    assert_eq!(last["event"], "finished");
+    assert_eq!(
+        (&last["status"], &last["exit"]),
+        (&json!("completed"), &json!(0))
+    );
+    assert_eq!(names(&events)[..3], ["created", "planned", "started"]);
+
+    let status = scene.status();
+    let keys: Vec<&String> = status.as_object().unwrap().keys().collect();
+    assert_eq!(
+        keys,
+        ["plan", "progress", "tasks", "questions", "usage", "daemon"]
+            .iter()
+            .collect::<std::collections::BTreeSet<_>>()
+            .into_iter()
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(status["plan"]["status"], "completed");
+    assert_eq!(
+        status["progress"],
+        json!({"total": 2, "pending": 0, "ready": 0, "blocked": 0, "in_progress": 0, "completed": 2, "failed": 0, "skipped": 0})
+    );
+    assert_eq!(status["daemon"], Value::Null);
+    let second = &status["tasks"][1];
+    for (field, value) in [
+        ("id", json!(2)),
+        ("key", json!("2")),
+        ("name", json!("Copy")),
+        ("status", json!("completed")),
+        ("verified", json!(false)),
+        ("assignee", Value::Null),
+        ("dependencies", json!([1])),
+        ("attempts", json!(1)),
+    ] {
+        assert_eq!(second[field], value, "{field}");
+    }
+
+    let mission = scene.env.read("volumes/workspace/MISSION.md");
+    for part in ["Make two files", "Write", "Copy", "2 of 2 tasks completed"] {
+        assert!(mission.contains(part), "{part} in {mission}");
+    }
+    assert_eq!(scene.exchange.names("commands/pending"), [] as [&str; 0]);
+    assert_eq!(scene.exchange.names("reports/pending"), [] as [&str; 0]);
+    assert_eq!(scene.exchange.names("reports/processed").len(), 2);
+}
+
+#[test]
+fn the_state_of_a_long_plan_is_cut_unless_more_is_asked_for() {
+    let scene = Scene::by_rules("");
+    let tasks: String = (1..=60)
+        .map(|number| format!("- [ ] Task {number}\n"))
+        .collect();
+    scene.env.write("long.md", &format!("# Long\n\n{tasks}"));
+    let _daemon = scene.leave(&["run", "--plan", "long.md"]);
+    scene.exchange.await_command("the first task", |_| true);
+
+    let status = scene.status();
+    assert_eq!(status["tasks"].as_array().unwrap().len(), 50);
+    assert_eq!(status["truncated"], true);
+    let progress = &status["progress"];
+    assert_eq!(
+        (
+            &progress["total"],
+            &progress["pending"],
+            &progress["ready"],
+            &progress["blocked"],
+            &progress["in_progress"]
+        ),
+        (&json!(60), &json!(59), &json!(0), &json!(59), &json!(1))
+    );
+    assert!(status["daemon"]["pid"].is_number());
+    let all: Value =
+        serde_json::from_str(&scene.works(&["status", "--json", "--limit", "100"])).unwrap();
+    assert_eq!(all["tasks"].as_array().unwrap().len(), 60);
+    assert_eq!(all.get("truncated"), None);
+}
+
+/// The whole way: planned, retried in its session, replanned by edits, audited, summarised.
+#[test]
+fn a_goal_is_planned_judged_replanned_audited_and_summarised() {
+    for shape in SHAPES {
+        let server = LlmServer::start(|asked| match asked.kind.as_str() {
+            "plan" => planned(&[
+                ("Write the parser", &[]),
+                ("Write the tests", &[1]),
+                ("Publish it", &[2]),
+            ]),
+            "judge" => match judged(asked) {
+                (1, 1) => verdict("retry", "The parser ignores empty lines; handle them."),
+                (2, 1) => verdict("replan", "There is no test framework here."),
+                _ => verdict("next", "It is there."),
+            },
+            "replan" => Answer::Json(json!({"reason": "A framework first.", "edits": [
+                {"action": "add", "task": null, "reason": "it is missing", "name": "Install the framework",
+                 "description": "Install pytest.", "constraints": null, "expected_output": "pytest runs", "depends_on": ["1"]},
+                {"action": "skip", "task": 2, "reason": "replaced by the framework", "name": null,
+                 "description": null, "constraints": null, "expected_output": null, "depends_on": null},
+                {"action": "update", "task": 3, "reason": "needs it", "name": null,
+                 "description": "Publish it with its tests.", "constraints": null, "expected_output": null, "depends_on": ["n1"]},
+            ]})),
+            "audit" if asked.nth == 0 => Answer::Json(json!({
+                "reason": "There is no README.", "met": false, "missing": [a_task("Write the README", &[])],
+            })),
+            _ => all_well(asked),
+        });
+        let scene = Scene::with_model(&server, shape, "");
+        scene.env.write(
+            "volumes/workspace/README.md",
+            "# A parser of canary lines\n",
+        );
+        let agent = scene.agent(|command| {
+            let session = format!("session-{}", command.task());
+            Act::Report(report_in(
+                &session,
+                "SUCCESS",
+                &format!("did {}", command.task()),
+            ))
+        });
+        let ran = scene.run(&["run", "Parse the lines", "--json"]);
+        assert_eq!(ran.code, Some(0), "{shape:?}: {ran:?}");
+
+        let path = if shape == Shape::Messages {
+            "/v1/messages"
+        } else {
+            "/v1/chat/completions"
+        };
+        assert!(server.asked().iter().all(|asked| asked.path == path));
+        let plan = &server.asked()[0];
+        for fact in ["Parse the lines", "README.md", "A parser of canary lines"] {
+            assert!(plan.prompt().contains(fact), "{fact} in {}", plan.prompt());
+        }
+        let counts =
+            ["plan", "judge", "replan", "audit", "summarise"].map(|kind| server.count(kind));
+        assert_eq!(counts, [1, 6, 1, 2, 1], "{shape:?}");
+        assert_eq!(scene.status()["usage"]["llm_calls"], 11);
+
+        assert_eq!(
+            agent.attempts(),
+            [(1, 1), (1, 2), (2, 1), (4, 1), (3, 1), (5, 1)]
+        );
+        let retry = agent.command(1, 2);
+        assert_eq!((retry.kind(), retry.session()), ("continue", "session-1"));
+        assert!(retry.body().contains("The parser ignores empty lines"));
+        assert!(
+            !retry.body().contains("Do this: Write the parser"),
+            "only the delta: {}",
+            retry.body()
+        );
+        assert_eq!(agent.command(4, 1).kind(), "new");
+        assert!(
+            agent
+                .command(3, 1)
+                .body()
+                .contains("Publish it with its tests.")
+        );
+
+        let status = scene.status();
+        let task = |number: usize| &status["tasks"][number - 1];
+        assert_eq!(task(2)["status"], "skipped");
+        assert!(
+            task(2)["result"]
+                .as_str()
+                .unwrap()
+                .contains("replaced by the framework")
+        );
+        assert_eq!(task(1)["result"], "It is there.");
+        let mission = scene.env.read("volumes/workspace/MISSION.md");
+        assert!(
+            mission.contains("It went well, says the model."),
+            "{mission}"
+        );
+        assert!(mission.contains("replaced by the framework"), "{mission}");
+
+        let mut ended: Vec<String> = scene
+            .exchange
+            .texts("commands/pending", ".md")
+            .into_iter()
+            .chain(scene.exchange.texts("commands/processed", ".md"))
+            .filter(|text| text.contains("command_type: end"))
+            .filter_map(|text| {
+                Some(
+                    text.split_once("session_id: ")?
+                        .1
+                        .lines()
+                        .next()?
+                        .to_owned(),
+                )
+            })
+            .collect();
+        ended.sort();
+        assert_eq!(
+            ended,
+            [
+                "session-1",
+                "session-2",
+                "session-3",
+                "session-4",
+                "session-5"
+            ]
+        );
+    }
+}
+
+#[test]
+fn a_retry_without_a_session_tells_the_whole_story() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "plan" => planned(&[("Write the parser", &[])]),
+        "judge" if asked.nth == 0 => verdict("retry", "Empty lines are lost."),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Chat, "");
+    let agent = scene.agent(|_| Act::success("parser.py is there"));
+    let ran = scene.run(&["run", "Parse the lines"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let retry = agent.command(1, 2);
+    assert_eq!((retry.kind(), retry.session()), ("new", "auto"));
+    for part in [
+        "Do this: Write the parser.",
+        "parser.py is there",
+        "Empty lines are lost.",
+    ] {
+        assert!(retry.body().contains(part), "{part} in {}", retry.body());
+    }
+}
+
+#[test]
+fn a_plan_is_made_shown_and_carried_out_later() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "plan" => planned(&[("First", &[]), ("Second", &[1])]),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Messages, "");
+    let shown = scene.works(&["plan", "Do two things"]);
+    for part in ["goal: Do two things", "## 1. First", "- after: 1"] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    assert_eq!(scene.status()["plan"]["status"], "idle");
+    assert_eq!(scene.exchange.names("commands/pending"), [] as [&str; 0]);
+
+    scene.env.write("shown.md", &shown);
+    let _agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(server.count("plan"), 1, "the answer is not asked for again");
+    assert_eq!(scene.tasks(), ["completed", "completed"]);
+
+    let again = scene.run(&["run", "--plan", "shown.md"]);
+    assert_eq!(
+        again.code,
+        Some(0),
+        "what is shown is a plan file: {again:?}"
+    );
+}
+
+#[test]
+fn a_plan_is_reviewed_before_anything_starts() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "plan" => planned(&[("First", &[])]),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Chat, "");
+    let agent = scene.agent(|_| Act::success("done"));
+    let _daemon = scene.leave(&["run", "Do it", "--review"]);
+    let (id, text) = scene.exchange.await_questions(1).remove(0);
+    assert!(
+        text.contains("the plan has 1 tasks") || text.contains("the plan has 1 task"),
+        "{text}"
+    );
+    assert!(agent.seen().is_empty(), "nothing starts before the answer");
+    scene.works(&["answer", &id, "approve"]);
+    scene.await_status("completed");
+    assert_eq!(agent.attempts(), [(1, 1)]);
+}
+
+#[test]
+fn a_plan_may_have_one_session_for_all_its_tasks() {
+    let scene = Scene::by_rules("run.session = 'plan'");
+    let agent = scene.agent(|_| Act::Report(report_in("the-one", "SUCCESS", "done")));
+    let ran = scene.run(&["run", "--plan", "chain.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let sessions: Vec<(u32, String, String)> = agent
+        .seen()
+        .iter()
+        .filter(|command| command.kind() != "end")
+        .map(|command| {
+            (
+                command.task(),
+                command.kind().to_owned(),
+                command.session().to_owned(),
+            )
+        })
+        .collect();
+    let going_on = |task| (task, "continue".to_owned(), "the-one".to_owned());
+    assert_eq!(
+        sessions,
+        [
+            (1, "new".to_owned(), "auto".to_owned()),
+            going_on(2),
+            going_on(3)
+        ]
+    );
+    assert!(agent.command(2, 1).body().contains("Make `two.txt`."));
+    let ends = scene
+        .exchange
+        .texts("commands/pending", ".md")
+        .into_iter()
+        .chain(scene.exchange.texts("commands/processed", ".md"))
+        .filter(|text| text.contains("command_type: end"));
+    assert_eq!(ends.count(), 1);
+}

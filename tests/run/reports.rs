@@ -1,0 +1,510 @@
+//! Reports as they come in real life: late, twice, unreadable, hostile, or not at all.
+
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use super::*;
+use crate::common::agent::{report, report_in};
+
+#[test]
+fn a_command_in_silence_is_given_up_and_its_agent_told() {
+    let scene = Scene::by_rules("run.task_timeout = '300ms'");
+    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let first = scene.exchange.take("the first attempt", |_| true);
+    let second = scene
+        .exchange
+        .await_command("the second attempt", |command| command.attempt() == 2);
+    scene
+        .exchange
+        .await_name("active", &format!("{}.cancel", first.id));
+    let timed_out = &scene.events_named("timed_out")[0];
+    assert_eq!(timed_out["command"], first.id);
+    assert!(
+        timed_out["reason"]
+            .as_str()
+            .unwrap()
+            .contains("no sign of life")
+    );
+    assert_eq!((second.kind(), second.session()), ("new", "auto"));
+    scene
+        .exchange
+        .submit(&second.id, &report("SUCCESS", "done"));
+    scene.await_status("completed");
+}
+
+#[test]
+fn signs_of_life_help_only_until_the_deadline() {
+    let scene = Scene::by_rules("run.task_timeout = '1h'\nrun.task_deadline = '700ms'");
+    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let first = scene.exchange.take("the first attempt", |_| true);
+    let sign = scene.exchange.path(format!("active/{}.json", first.id));
+    let mut beats = 0;
+    wait_until("the deadline has passed", DEADLINE, || {
+        beats += 1;
+        fs::write(
+            &sign,
+            format!("{{\"pid\": {beats}, \"session_id\": \"s-9\"}}"),
+        )
+        .unwrap();
+        !scene.events_named("timed_out").is_empty()
+    });
+    let reason = scene.events_named("timed_out")[0]["reason"].to_string();
+    assert!(reason.contains("not finished within"), "{reason}");
+    let second = scene
+        .exchange
+        .await_command("the second attempt", |command| command.attempt() == 2);
+    assert_eq!((second.kind(), second.session()), ("continue", "s-9"));
+}
+
+#[test]
+fn a_command_that_nobody_takes_is_a_question_that_a_report_closes() {
+    let scene = Scene::by_rules("run.task_timeout = '300ms'");
+    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let command = scene.exchange.await_command("the command", |_| true);
+    let (id, text) = scene.exchange.await_questions(1).remove(0);
+    assert!(text.contains("nobody takes commands"), "{text}");
+    assert_eq!(
+        scene.status()["questions"][0]["choices"],
+        json!(["wait", "skip", "abort"])
+    );
+
+    // In place: the command stays where it is.
+    scene
+        .exchange
+        .submit(&command.id, &report("SUCCESS", "done"));
+    scene.await_status("completed");
+    assert_eq!(scene.events_named("question_closed")[0]["question"], id);
+    assert_eq!(scene.events_named("answered"), [] as [Value; 0]);
+    assert_eq!(scene.events_named("timed_out"), [] as [Value; 0]);
+    scene
+        .exchange
+        .await_name("questions/answered", &format!("question-{id}.md"));
+}
+
+#[test]
+fn a_late_report_counts_while_nobody_has_taken_its_successor() {
+    let scene = Scene::by_rules("run.task_timeout = '300ms'");
+    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let first = scene.exchange.take("the first attempt", |_| true);
+    let second = scene
+        .exchange
+        .await_command("its successor", |command| command.attempt() == 2);
+    scene
+        .exchange
+        .submit(&first.id, &report("SUCCESS", "done, but late"));
+    scene.await_status("completed");
+    scene
+        .exchange
+        .await_name("commands/withdrawn", &format!("{}.md", second.id));
+    assert_eq!(scene.status()["tasks"][0]["result"], "done, but late");
+    scene.await_end();
+    assert_eq!(
+        scene.exchange.names("reports/processed"),
+        [format!("report-{}.md", first.id)]
+    );
+}
+
+#[test]
+fn a_report_after_the_decision_is_stale_and_changes_nothing() {
+    let scene = Scene::by_rules("run.task_timeout = '300ms'");
+    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let first = scene.exchange.take("the first attempt", |_| true);
+    let second = scene
+        .exchange
+        .await_command("its successor", |command| command.attempt() == 2);
+    scene
+        .exchange
+        .submit(&second.id, &report("SUCCESS", "in time"));
+    let other = scene
+        .exchange
+        .take("the other task", |command| command.task() == 2);
+    scene.exchange.submit(&first.id, &report("FAILED", "late"));
+    scene
+        .exchange
+        .await_name("reports/stale", &format!("report-{}.md", first.id));
+    scene.exchange.submit(&other.id, &report("SUCCESS", "done"));
+    scene.await_status("completed");
+    assert_eq!(scene.events_named("stale")[0]["command"], first.id);
+    assert_eq!(scene.status()["tasks"][0]["result"], "in time");
+}
+
+#[test]
+fn the_judge_is_shown_a_stale_report() {
+    let filed = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&filed);
+    let server = LlmServer::start(move |asked| match asked.kind.as_str() {
+        "plan" => planned(&[("First", &[])]),
+        "judge" if asked.nth == 0 => {
+            wait_until("the late report is filed", DEADLINE, || {
+                gate.load(Ordering::SeqCst)
+            });
+            verdict("retry", "Not yet.")
+        }
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Chat, "run.task_timeout = '300ms'");
+    let _daemon = scene.leave(&["run", "Do it"]);
+    let first = scene.exchange.take("the first attempt", |_| true);
+    let second = scene
+        .exchange
+        .await_command("its successor", |command| command.attempt() == 2);
+    scene
+        .exchange
+        .submit(&second.id, &report("SUCCESS", "half of it"));
+    wait_until("the judge is asked", DEADLINE, || {
+        server.count("judge") == 1
+    });
+    scene
+        .exchange
+        .submit(&first.id, &report("FAILED", "late but loud"));
+    scene
+        .exchange
+        .await_name("reports/stale", &format!("report-{}.md", first.id));
+    filed.store(true, Ordering::SeqCst);
+    let third = scene
+        .exchange
+        .await_command("the third attempt", |command| command.attempt() == 3);
+    scene
+        .exchange
+        .submit(&third.id, &report("SUCCESS", "all of it"));
+    scene.await_status("completed");
+    let asked = server.asked();
+    let last = asked.iter().rfind(|asked| asked.kind == "judge").unwrap();
+    assert!(last.prompt().contains("late but loud"), "{}", last.prompt());
+}
+
+#[test]
+fn reports_that_come_twice_or_for_nothing_are_filed() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let first = scene.exchange.take("the first task", |_| true);
+    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+    let second = scene
+        .exchange
+        .take("the second task", |command| command.task() == 2);
+    // The same once more, then another one under the same name, in upper case, and without `task-`.
+    let name = format!("report-{}.md", first.id);
+    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+    scene.exchange.await_name("reports/processed", &name);
+    scene
+        .exchange
+        .submit(&first.id, &report("FAILED", "no, not at all"));
+    scene.exchange.await_name("reports/stale", &name);
+    scene
+        .exchange
+        .submit("task-unknown", &report("SUCCESS", "of what?"));
+    scene
+        .exchange
+        .await_name("reports/rejected", "report-task-unknown.md.reason.md");
+
+    let short = second.id.strip_prefix("task-").unwrap();
+    scene.exchange.drop_report(
+        &format!("report-{short}.MD"),
+        report("success", "done").as_bytes(),
+    );
+    scene.await_status("completed");
+    assert_eq!(
+        scene.events_named("judged").len(),
+        2,
+        "each task is decided once"
+    );
+    assert_eq!(scene.status()["tasks"][0]["result"], "done");
+}
+
+#[test]
+fn a_report_written_slowly_in_place_is_read_once() {
+    let scene = Scene::by_rules("");
+    let agent = scene.agent(|_| Act::InPlace(report("SUCCESS", "word by word")));
+    let ran = scene.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(agent.attempts(), [(1, 1)]);
+    assert_eq!(scene.status()["tasks"][0]["result"], "word by word");
+    assert_eq!(scene.events_named("rejected"), [] as [Value; 0]);
+    assert_eq!(
+        scene.exchange.names("commands/pending"),
+        [format!("{}.md", agent.seen()[0].id)]
+    );
+}
+
+#[test]
+fn an_unreadable_report_is_asked_for_again() {
+    let scene = Scene::by_rules("");
+    let repairs = |command: &Command| command.body().contains("only write the report once more");
+    let agent = scene.agent(move |command| match repairs(command) {
+        false => Act::Report("It is all done, believe me.\n\nstatus: SUCCESS\n".to_owned()),
+        true => Act::Report(report_in("s-1", "SUCCESS", "done")),
+    });
+    let ran = scene.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(agent.attempts(), [(1, 1), (1, 1)], "a repair is no attempt");
+    let name = format!("report-{}.md", agent.seen()[0].id);
+    let reason = scene
+        .env
+        .read(&format!("volumes/reports/rejected/{name}.reason.md"));
+    assert!(
+        reason.contains("front matter") && reason.contains("status"),
+        "{reason}"
+    );
+    assert!(scene.exchange.path("reports/rejected").join(&name).exists());
+    let repair = &agent.seen()[1];
+    assert!(
+        repair.body().contains("Make `one.txt`."),
+        "whoever knows no session is told what it was about: {}",
+        repair.body()
+    );
+    assert_eq!(scene.events_named("issued")[1]["kind"], "repair");
+}
+
+#[test]
+fn a_report_that_stays_unreadable_is_a_failure() {
+    let scene = Scene::by_rules("run.max_attempts = 1");
+    let agent = scene.agent(|_| Act::Report("no front matter".to_owned()));
+    let ran = scene.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert_eq!(agent.attempts(), [(1, 1), (1, 1), (1, 1)]);
+    let reason = scene.status()["questions"][0]["reason"].to_string();
+    assert!(
+        reason.contains("no readable report after 2 repairs"),
+        "{reason}"
+    );
+    assert_eq!(scene.exchange.names("reports/rejected").len(), 6);
+}
+
+/// Every hostile file that real life or malice brings, into the folder of a daemon that goes on as if nothing were.
+#[test]
+fn hostile_files_are_filed_and_nothing_comes_of_them() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let first = scene.exchange.take("the first task", |_| true);
+    let id = &first.id;
+    let secret = scene.env.path("secret");
+    fs::write(&secret, report("SUCCESS", "a secret")).unwrap();
+
+    let mut dropped = Vec::new();
+    for (index, text) in hostile_texts().into_iter().enumerate() {
+        // For the open command itself only one counts; the others are for nobody and must do no harm either.
+        let name = format!("report-task-hostile-{index}.md");
+        scene.exchange.drop_report(&name, &text);
+        dropped.push(name);
+    }
+    for (index, path) in ["../../x", ".hidden", "a b", "ä", "-", "%2e%2e"]
+        .into_iter()
+        .enumerate()
+    {
+        let text = format!("---\nid: {path}\nstatus: SUCCESS\n---\n\n## Core results\n\ndone\n");
+        let name = format!("report-task-path-{index}.md");
+        scene.exchange.drop_report(&name, text.as_bytes());
+        dropped.push(name);
+    }
+    let pending = scene.exchange.path("reports/pending");
+    let mut special = |name: &str| {
+        dropped.push(name.to_owned());
+        pending.join(name)
+    };
+    fs::create_dir(special("report-task-directory.md")).unwrap();
+    symlink(&secret, special("report-task-link.md")).unwrap();
+    symlink("/nowhere", special("report-task-dangling.md")).unwrap();
+    fs::hard_link(&secret, special("report-task-hard.md")).unwrap();
+    let _socket = UnixListener::bind(special("report-task-socket.md")).unwrap();
+    mknodat(
+        CWD,
+        special("report-task-pipe.md"),
+        FileType::Fifo,
+        Mode::RUSR | Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    File::create(special("report-task-sparse.md"))
+        .unwrap()
+        .set_len(1 << 30)
+        .unwrap();
+
+    wait_until("every one of them is filed with a reason", DEADLINE, || {
+        scene.exchange.names("reports/rejected").len() == 2 * dropped.len()
+    });
+    assert_eq!(scene.exchange.names("reports/pending"), [] as [&str; 0]);
+    let rejected = scene.exchange.names("reports/rejected");
+    for name in &dropped {
+        assert!(rejected.contains(name), "{name}");
+        assert!(rejected.contains(&format!("{name}.reason.md")), "{name}");
+    }
+    assert_eq!(
+        fs::read_to_string(&secret).unwrap(),
+        report("SUCCESS", "a secret")
+    );
+    assert_eq!(
+        scene.tasks(),
+        ["in_progress", "pending"],
+        "none of them is a success"
+    );
+    for text in scene.exchange.texts("reports/rejected", ".reason.md") {
+        assert!(
+            text.chars().all(|c| c == '\n' || !c.is_control()),
+            "no escapes: {text:?}"
+        );
+        assert!(!text.contains("a secret"));
+    }
+
+    scene.exchange.submit(id, &report("SUCCESS", "done"));
+    let second = scene
+        .exchange
+        .take("the second task", |command| command.task() == 2);
+    scene
+        .exchange
+        .submit(&second.id, &report("SUCCESS", "done"));
+    scene.await_status("completed");
+}
+
+#[test]
+fn a_hostile_report_of_the_right_name_is_no_success_either() {
+    let texts = hostile_texts();
+    let scene = Scene::by_rules("run.max_parallel = 100");
+    let tasks: String = (1..=texts.len())
+        .map(|n| format!("## Task {n}\n\nDo it.\n\n"))
+        .collect();
+    scene.env.write(
+        "many.md",
+        &format!("---\nname: Many\ngoal: Survive\n---\n\n{tasks}"),
+    );
+    let _daemon = scene.leave(&["run", "--plan", "many.md"]);
+    wait_until("every command is there", DEADLINE, || {
+        scene.exchange.pending().len() == texts.len()
+    });
+    for (command, text) in scene.exchange.pending().iter().zip(&texts) {
+        scene
+            .exchange
+            .drop_report(&format!("report-{}.md", command.id), text);
+    }
+    scene.await_events("rejected", texts.len());
+    assert_eq!(scene.events_named("reported"), [] as [Value; 0]);
+    assert_eq!(scene.status()["progress"]["completed"], 0);
+}
+
+#[test]
+fn escapes_in_a_report_reach_no_terminal() {
+    let scene = Scene::by_rules("");
+    let hostile = "done \u{1b}]52;c;aGk=\u{7} \u{1b}[2J \u{202e}gnp.exe <script>alert(1)</script>";
+    let _agent = scene.agent(move |_| Act::success(hostile));
+    let ran = scene.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let shown = [
+        ran.stdout,
+        scene.works(&["status"]),
+        scene.works(&["status", "--json"]),
+        scene.works(&["show"]),
+        scene.works(&["log"]),
+        scene.works(&["why", "1"]),
+        scene.env.read("volumes/workspace/MISSION.md"),
+    ];
+    for text in shown {
+        let bad = |c: char| {
+            (c.is_control() && c != '\n')
+                || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        };
+        assert!(!text.contains(bad), "{text:?}");
+    }
+}
+
+#[test]
+fn two_thousand_files_at_once_are_all_filed() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let command = scene.exchange.take("the first task", |_| true);
+    for number in 0..2_000 {
+        scene.exchange.drop_report(
+            &format!("report-task-flood-{number}.md"),
+            report("SUCCESS", "of what?").as_bytes(),
+        );
+    }
+    scene
+        .exchange
+        .submit(&command.id, &report("SUCCESS", "done"));
+    let second = scene
+        .exchange
+        .take("the second task", |command| command.task() == 2);
+    wait_until("every one of them is filed with a reason", DEADLINE, || {
+        scene.exchange.names("reports/rejected").len() == 4_000
+    });
+    scene
+        .exchange
+        .submit(&second.id, &report("SUCCESS", "done"));
+    scene.await_status("completed");
+    assert_eq!(scene.events_named("reported").len(), 2);
+}
+
+/// Texts that must never count as a success.
+fn hostile_texts() -> Vec<Vec<u8>> {
+    let body = "\n## Core results\n\ndone\n";
+    let with = |header: &str| format!("---\nstatus: SUCCESS\n{header}\n---\n{body}").into_bytes();
+    let bombs: String = (1..=9)
+        .map(|level| {
+            let items = vec![format!("*a{}", level - 1); 9].join(", ");
+            format!("a{level}: &a{level} [{items}]\n")
+        })
+        .collect();
+    let list = vec!["x"; 3_000].join(", ");
+    let nested_maps: String = (0..3_000)
+        .map(|depth| format!("{}k:\n", " ".repeat(depth)))
+        .collect();
+    let mut texts = vec![
+        with(&format!("a0: &a0 [x, x, x]\n{bombs}")),
+        with(&format!(
+            "list: &l [{list}]\nall: [{}]",
+            vec!["*l"; 3_000].join(", ")
+        )),
+        with(&format!(
+            "deep: {}{}",
+            "[".repeat(100_000),
+            "]".repeat(100_000)
+        )),
+        with(&nested_maps),
+        with("self: &self [*self]"),
+        with("object: !!python/object/apply:os.system ['touch x']"),
+        with("base: &base {status: SUCCESS}\nmore:\n  <<: *base"),
+        with(&"filler: x\n".repeat(20_000)),
+        b"---\n- status: SUCCESS\n---\n\n## Core results\n\ndone\n".to_vec(),
+        with(&format!("{}: x", "k".repeat(1_000_000))),
+        with(&format!("\n---\n{}", "x".repeat(8 * 1024 * 1024))),
+        b"---\nstatus: SUC\0CESS\n---\n\n## Core results\n\ndone\n".to_vec(),
+        [&b"---\nstatus: \xff\xfe\n---\n"[..], body.as_bytes()].concat(),
+        // Slips that cannot be read as anything.
+        format!("---\nstatus: SUCCESS\n{body}").into_bytes(),
+        format!("status: SUCCESS\n{body}").into_bytes(),
+        b"---\nstatus: SUCCESS\n---\n".to_vec(),
+    ];
+    for status in [
+        "status: done",
+        "status: OK",
+        "status: null",
+        "status:",
+        "status: yes",
+        "state: SUCCESS",
+        "status: SUCCESS\nstatus: FAILED",
+        "status: SUCCESS\nstatus: SUCCESS",
+        "status: [SUCCESS]",
+        "id: another-one\nstatus: SUCCESS",
+    ] {
+        texts.push(format!("---\n{status}\n---\n{body}").into_bytes());
+    }
+    texts
+}
+
+#[test]
+fn a_usage_limit_costs_no_attempt() {
+    let scene = Scene::by_rules("run.max_attempts = 1");
+    let agent = scene.agent(|command| match command.attempt() {
+        1 => Act::Report(
+            "---\nstatus: FAILED\nsession_id: s-1\nblocked_until: 2020-01-01T00:00:00Z\n---\n## Core results\n\nHalf of it.\n"
+                .to_owned(),
+        ),
+        _ => Act::success("all of it"),
+    });
+    let ran = scene.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(agent.command(1, 2).session(), "s-1");
+    assert_eq!(scene.events_named("parked").len(), 1);
+}
