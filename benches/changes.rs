@@ -13,8 +13,8 @@ use crate::{row, sample};
 const SIZES: [usize; 3] = [10, 1_000, 10_000];
 
 /// Changes of one turn, and turns: the load of the machine falls on all alike.
-const CHANGES: usize = 60;
-const TURNS: usize = 10;
+const CHANGES: usize = 25;
+const TURNS: usize = 20;
 
 const CALLERS: usize = 16;
 
@@ -46,13 +46,20 @@ async fn measure() {
     // As many bytes as a change appends to the log and the rows.
     let record = vec![b'x'; 2_000];
     for _ in 0..TURNS {
-        floor.extend((0..CHANGES).map(|_| {
+        for number in 0..CHANGES {
+            // What was flushed before counts: let it be the same for all.
+            journal.append(&record);
             let begun = Instant::now();
             journal.append(&record);
-            begun.elapsed()
-        }));
+            floor.push(begun.elapsed());
+            for plan in &mut plans {
+                journal.append(&record);
+                plan.one_caller(number).await;
+            }
+        }
         for plan in &mut plans {
-            plan.turn().await;
+            journal.append(&record);
+            plan.many_callers().await;
         }
     }
     let floor = Times::new(floor).p50();
@@ -116,12 +123,13 @@ impl Plan {
         }
     }
 
-    async fn turn(&mut self) {
-        for number in 0..CHANGES {
-            let begun = Instant::now();
-            change(self.store.clone(), self.tasks, number).await;
-            self.one.push(begun.elapsed());
-        }
+    async fn one_caller(&mut self, number: usize) {
+        let begun = Instant::now();
+        change(self.store.clone(), self.tasks, number).await;
+        self.one.push(begun.elapsed());
+    }
+
+    async fn many_callers(&mut self) {
         let begun = Instant::now();
         let callers: Vec<_> = (0..CALLERS)
             .map(|caller| {
@@ -141,9 +149,10 @@ impl Plan {
     }
 }
 
-/// Changes a task somewhere in the plan: its row, the head, an entry in the log.
+/// Changes one of ten tasks that are spread over the plan: its row, the head, an entry in the log. As many tasks in every
+/// plan, so that as many rows are written when several changes of one task are committed together.
 async fn change(store: Store, tasks: usize, number: usize) {
-    let task = TaskId(u32::try_from(number * 7_919 % tasks + 1).unwrap());
+    let task = TaskId(u32::try_from(number % 10 * tasks / 10 + 1).unwrap());
     let changes = TaskChanges {
         description: Some(format!(
             "Count the words of a file, for the {number}th time."

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use sqlx::ConnectOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use tempfile::TempDir;
 
 /// Longer than anything here takes; whoever waits that long has failed.
@@ -84,6 +86,52 @@ impl Journal {
     }
 }
 
+/// How the floor makes its record durable.
+#[derive(Clone, Copy)]
+pub enum Flush {
+    /// A bare file: append, fdatasync.
+    Append,
+    /// A table of one column in SQLite: one row, `synchronous=FULL`, as the store has it.
+    Sqlite,
+}
+
+/// A table that grows by a row and a commit at a time.
+struct Table {
+    runtime: tokio::runtime::Runtime,
+    connection: sqlx::SqliteConnection,
+}
+
+impl Table {
+    fn open(path: &Path) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full);
+        let connection = runtime.block_on(async {
+            let mut connection = options.connect().await.unwrap();
+            let table = sqlx::query("CREATE TABLE journal (record TEXT NOT NULL)");
+            table.execute(&mut connection).await.unwrap();
+            connection
+        });
+        Self {
+            runtime,
+            connection,
+        }
+    }
+
+    fn append(&mut self, record: &str) {
+        let insert = sqlx::query("INSERT INTO journal (record) VALUES ($1)").bind(record);
+        self.runtime
+            .block_on(insert.execute(&mut self.connection))
+            .unwrap();
+    }
+}
+
 /// The least that anything must do between a report and the next command: be woken, read the file, flush one record,
 /// rename a file into place.
 pub struct Floor {
@@ -92,7 +140,7 @@ pub struct Floor {
 }
 
 impl Floor {
-    pub fn start() -> Self {
+    pub fn start(flush: Flush) -> Self {
         let folder = folder();
         let path = folder.path().to_owned();
         for name in ["in", "out", "temp"] {
@@ -103,9 +151,13 @@ impl Floor {
         // Ends with the process.
         thread::spawn(move || {
             let mut journal = Journal::open(&path.join("journal"));
+            let mut table = Table::open(&path.join("journal.db"));
             while let Some(name) = reports.next() {
-                let text = fs::read(path.join("in").join(&name)).unwrap();
-                journal.append(&text);
+                let text = fs::read_to_string(path.join("in").join(&name)).unwrap();
+                match flush {
+                    Flush::Append => journal.append(text.as_bytes()),
+                    Flush::Sqlite => table.append(&text),
+                }
                 fs::write(path.join("temp/command"), &text).unwrap();
                 fs::rename(path.join("temp/command"), path.join("out").join(name)).unwrap();
             }

@@ -29,14 +29,12 @@ pub fn run() {
         begun.elapsed()
     };
     let version = Times::new((0..50).map(version).collect());
-    let mut ready: Vec<Duration> = (0..4).map(|_| Daemon::start(1_000).ready).collect();
-    let daemon = Daemon::start(1_000);
-    ready.push(daemon.ready);
-    let ready = Times::new(ready);
+    let ready = Times::new((0..5).map(|_| Daemon::start(1_000).ready).collect());
+    let (daemon, large) = (Daemon::start(10), Daemon::start(1_000));
     let before = processor_time(&daemon.child);
     thread::sleep(WATCHED);
     let busy = processor_time(&daemon.child) - before;
-    let resident = resident(&daemon.child);
+    let (resident, large) = (resident(&daemon.child), self::resident(&large.child));
     let load = cold_load();
     print(
         "footprint",
@@ -47,9 +45,13 @@ pub fn run() {
                 against(version.p50().as_secs_f64() * 1e3, 10.0)
             ],
             row![
-                "idle daemon, resident",
+                "idle daemon, plan of 10 tasks, resident",
                 format!("{resident:.1} MiB"),
                 against(resident, 15.0)
+            ],
+            row![
+                "idle daemon, plan of 1,000 tasks, resident",
+                format!("{large:.1} MiB")
             ],
             row![
                 "idle daemon, processor",

@@ -72,7 +72,7 @@ impl Daemon {
         }
     }
 
-    fn fail(&mut self, key: &Key, error: &str) {
+    pub(super) fn fail(&mut self, key: &Key, error: &str) {
         self.pace.failed(key, self.clock.now());
         self.trouble(what(key), error);
     }
@@ -103,7 +103,9 @@ impl Daemon {
             return;
         }
         self.under_way.remove(&key);
-        self.pace.succeeded(&key);
+        if !matches!(input, Input::Looked(..)) {
+            self.pace.succeeded(&key);
+        }
         match input {
             Input::Looked(scanner, look) => self.looked(*scanner, look).await,
             Input::Published(id) => drop(self.outgoing.remove(&id)),
@@ -175,7 +177,7 @@ impl Daemon {
             .await
     }
 
-    async fn looked(&mut self, scanner: Scanner, look: Result<Box<Look>, VolumesError>) {
+    pub(super) async fn looked(&mut self, scanner: Scanner, look: Result<Box<Look>, VolumesError>) {
         let mut scanner = scanner;
         match look {
             Err(error) => self.fail(&Key::Scan, &error.to_string()),
@@ -198,8 +200,11 @@ impl Daemon {
                         scanner.forget(&name);
                     }
                     self.fail(&Key::Scan, &error.to_string());
-                } else if !more {
-                    self.world.scan_began = Some(began);
+                } else {
+                    self.pace.succeeded(&Key::Scan);
+                    if !more {
+                        self.world.scan_began = Some(began);
+                    }
                 }
             }
         }

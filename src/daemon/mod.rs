@@ -41,6 +41,9 @@ const BY: &str = "daemon";
 /// The folders are looked at that often even if nothing is heard: events may be lost.
 const SAFETY_LOOK: Duration = Duration::from_secs(3);
 
+/// As long as `reports/pending` has no more files than this, a look takes less time than to wake another thread for it.
+const QUICK_LOOK: usize = 100;
+
 /// A file that is still being written is looked at again after this.
 const SOON: Duration = Duration::from_millis(150);
 
@@ -377,10 +380,6 @@ impl Daemon {
     async fn turn(&mut self) -> anyhow::Result<Option<End>> {
         self.world.now = self.clock.now();
         self.retry_kept().await;
-        // What woke the loop is most often a file: it is read while the plan is looked at.
-        if self.world.scan_began.is_some() {
-            self.look();
-        }
         match self.decided_view().await {
             Ok(view) => {
                 self.start(&view);
@@ -395,8 +394,13 @@ impl Daemon {
         }
     }
 
-    /// Returns the plan after every decision that is due has been carried out.
+    /// Looks into the folders if it is time to, and returns the plan after every decision that is due has been carried out.
     async fn decided_view(&mut self) -> Result<View, StoreError> {
+        if self.world.scan_began.is_none() {
+            // The first look has to know what to look for.
+            self.view().await?;
+        }
+        self.look().await;
         let view = self.view().await?;
         if !view.due.steps.iter().any(Step::is_decision) {
             return Ok(view);
@@ -425,11 +429,17 @@ impl Daemon {
         Ok(view)
     }
 
+    /// Puts new commands into their folder at once: to write one takes less time than to wake another thread for it. One
+    /// that cannot be written now is published with what is missing.
     fn send(&mut self, outgoing: Vec<Outgoing>) {
         for command in outgoing {
-            self.outgoing.insert(command.id, command.text);
+            let published = self.settings.volumes.publish(&command.id, &command.text);
+            if let Err(error) = published {
+                let key = Key::Publish(command.id.clone());
+                self.fail(&key, &format!("{:#}", anyhow::Error::from(error)));
+                self.outgoing.insert(command.id, command.text);
+            }
         }
-        self.publish();
     }
 
     fn publish(&mut self) {
@@ -465,7 +475,10 @@ impl Daemon {
         if view.due.rescan {
             self.look_at = self.world.now;
         }
-        self.look();
+        let may_look = self.scanner.is_some() && self.pace.ready(&Key::Scan, self.world.now);
+        if may_look && self.look_at <= self.world.now {
+            self.wake_at = self.world.now;
+        }
         if let Some(at) = view.due.look_again {
             self.wake_by(at);
         }
@@ -627,7 +640,8 @@ impl Daemon {
         });
     }
 
-    fn look(&mut self) {
+    /// Looks into the folders if it is time to.
+    async fn look(&mut self) {
         if self.look_at > self.world.now || !self.pace.ready(&Key::Scan, self.world.now) {
             return;
         }
@@ -641,7 +655,8 @@ impl Daemon {
         }
         let (awaited, questions, began) =
             (self.awaited.clone(), self.asked.clone(), self.world.now);
-        self.spawn_blocking(Key::Scan, move || {
+        let quick = scanner.last_listed() <= QUICK_LOOK;
+        let look = move || {
             let found = scanner
                 .scan(&awaited, &questions)
                 .map(|mut scan| input::Look {
@@ -652,8 +667,17 @@ impl Daemon {
                     more: scan.more,
                     began,
                 });
-            Ok(Input::Looked(Box::new(scanner), found.map(Box::new)))
-        });
+            (scanner, found)
+        };
+        if quick {
+            let (scanner, found) = look();
+            self.looked(scanner, found.map(Box::new)).await;
+        } else {
+            self.spawn_blocking(Key::Scan, move || {
+                let (scanner, found) = look();
+                Ok(Input::Looked(Box::new(scanner), found.map(Box::new)))
+            });
+        }
     }
 
     /// Starts an act unless it is under way or has just failed.

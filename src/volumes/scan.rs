@@ -144,6 +144,11 @@ impl Scanner {
         Ok(scan)
     }
 
+    /// Returns how many files the last look found in `reports/pending`: about what the next one costs.
+    pub fn last_listed(&self) -> usize {
+        self.reports.len()
+    }
+
     /// Makes the next look hand a report over again, whose effect could not be kept.
     pub fn forget(&mut self, name: &str) {
         self.reports.remove(name);
