@@ -41,8 +41,9 @@ const BY: &str = "daemon";
 /// The folders are looked at that often even if nothing is heard: events may be lost.
 const SAFETY_LOOK: Duration = Duration::from_secs(3);
 
-/// As long as `reports/pending` has no more files than this, a look takes less time than to wake another thread for it.
-const QUICK_LOOK: usize = 100;
+/// As long as `reports/pending` has no more files than this, a look takes less time than to wake another thread for it; with
+/// more, hostile ones could hold up the loop.
+const QUICK_LOOK: usize = 8;
 
 /// A file that is still being written is looked at again after this.
 const SOON: Duration = Duration::from_millis(150);
