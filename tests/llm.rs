@@ -404,7 +404,8 @@ async fn the_key_is_in_no_error_and_no_log() {
         .with_max_level(tracing::Level::TRACE)
         .with_writer(move || writer.clone())
         .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    // For every thread: a scoped one is not asked about what another thread logs first, and then hears nothing of it either.
+    tracing::subscriber::set_global_default(subscriber).unwrap();
 
     let echo = format!("your key {CANARY} is {CANARY}");
     for shape in SHAPES {
