@@ -390,6 +390,27 @@ fn a_clock_that_was_wrong_when_an_attempt_began_delays_no_time_out() {
 }
 
 #[test]
+fn what_a_stranger_says_it_used_stays_countable() {
+    let mut plan = running(&[("a", &[]), ("b", &[])]);
+    for (task, n) in [(1, 1), (2, 2)] {
+        change(&mut plan, |draft| {
+            draft.issue(TaskId(task), issue(n))?;
+            let huge = Report {
+                input_tokens: u64::MAX,
+                output_tokens: u64::MAX,
+                cost_usd: f64::MAX,
+                ..report(ReportStatus::Success, Time(1))
+            };
+            draft.report(&command(n), huge)
+        })
+        .unwrap();
+    }
+    let usage = plan.head().usage;
+    assert_eq!(usage.agent_input_tokens, u64::MAX);
+    assert!(usage.agent_cost_usd.is_finite());
+}
+
+#[test]
 fn a_plan_that_ends_early_leaves_nothing_in_progress() {
     let mut plan = running(&[("a", &[]), ("b", &[0])]);
     change(&mut plan, |draft| {

@@ -17,6 +17,9 @@ const MAX_REPAIRS: u32 = 2;
 /// The longest pause that an agent may ask for.
 const LONGEST_PARK: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// More money than any plan costs, in US dollars.
+const MAX_COST: f64 = 1e12;
+
 /// What a task's result keeps of a report's text, in characters.
 const RESULT_CHARS: usize = 2000;
 
@@ -258,9 +261,13 @@ impl Draft<'_> {
             return;
         }
         self.change_head(|head| {
-            head.usage.agent_input_tokens += report.input_tokens;
-            head.usage.agent_output_tokens += report.output_tokens;
-            head.usage.agent_cost_usd += report.cost_usd;
+            let usage = &mut head.usage;
+            usage.agent_input_tokens = usage.agent_input_tokens.saturating_add(report.input_tokens);
+            usage.agent_output_tokens = usage
+                .agent_output_tokens
+                .saturating_add(report.output_tokens);
+            // A stranger's number: the sum stays one that can be stored.
+            usage.agent_cost_usd = (usage.agent_cost_usd + report.cost_usd).clamp(0.0, MAX_COST);
         });
     }
 

@@ -343,13 +343,14 @@ impl Draft<'_> {
         let mut ask = self.open_ask(id)?;
         let more = calls.saturating_sub(1);
         ask.calls += more;
-        ask.input_tokens += input;
-        ask.output_tokens += output;
+        ask.input_tokens = ask.input_tokens.saturating_add(input);
+        ask.output_tokens = ask.output_tokens.saturating_add(output);
         self.put(Row::Ask(ask));
         self.change_head(|head| {
             head.usage.llm_calls += u64::from(more);
-            head.usage.llm_input_tokens += input;
-            head.usage.llm_output_tokens += output;
+            let usage = &mut head.usage;
+            usage.llm_input_tokens = usage.llm_input_tokens.saturating_add(input);
+            usage.llm_output_tokens = usage.llm_output_tokens.saturating_add(output);
         });
         Ok(())
     }
