@@ -57,9 +57,9 @@ pub fn run() {
         "latency: report renamed into place → next command in commands/pending",
         &rows,
     );
-    let result = against(ratio(times[2].p50(), floors[1]), 2.0);
+    let result = against(ratio(times[2].p50(), floors[0]), 2.0);
     print(
-        "latency: plan-agent / floor with a SQLite commit",
+        "latency: plan-agent / floor with append + fdatasync",
         &[row![result]],
     );
 }
