@@ -9,12 +9,13 @@ use crate::plan::Time;
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
+    let mut vain = usize::MAX;
     while let Some(c) = rest.chars().next() {
         let after = &rest[c.len_utf8()..];
         rest = match c {
-            '\u{1b}' => after_escape(after),
+            '\u{1b}' => after_escape(after, &mut vain),
             '\u{9b}' => after_control_sequence(after),
-            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => after_control_string(after),
+            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => after_control_string(after, &mut vain),
             _ => {
                 if visible(c) {
                     shown.push(c);
@@ -104,11 +105,11 @@ fn visible(c: char) -> bool {
 }
 
 /// Returns what follows an escape sequence whose ESC has been taken.
-fn after_escape(rest: &str) -> &str {
+fn after_escape<'a>(rest: &'a str, vain: &mut usize) -> &'a str {
     let mut chars = rest.chars();
     match chars.next() {
         Some('[') => after_control_sequence(chars.as_str()),
-        Some(']' | 'P' | 'X' | '^' | '_') => after_control_string(chars.as_str()),
+        Some(']' | 'P' | 'X' | '^' | '_') => after_control_string(chars.as_str(), vain),
         Some(' '..='~') => {
             let rest = rest.trim_start_matches(|c| matches!(c, ' '..='/'));
             rest.strip_prefix(|c| matches!(c, '0'..='~'))
@@ -127,15 +128,22 @@ fn after_control_sequence(rest: &str) -> &str {
 
 /// Returns what follows the terminator of a control string. Without one on the same line only the introducer
 /// is dropped: what follows is then harmless, and a stray byte must not hide the rest of a report.
-fn after_control_string(rest: &str) -> &str {
-    let Some(end) = rest.find(['\u{7}', '\u{1b}', '\u{9c}', '\n']) else {
+///
+/// `vain` remembers how much text followed the place up to which no terminator was found: each introducer before that
+/// place would find the same, and a megabyte of them would be searched for hours.
+fn after_control_string<'a>(rest: &'a str, vain: &mut usize) -> &'a str {
+    if rest.len() >= *vain {
         return rest;
-    };
-    let tail = &rest[end..];
-    ["\u{7}", "\u{9c}", "\u{1b}\\"]
+    }
+    let end = rest.find(['\u{7}', '\u{1b}', '\u{9c}', '\n']);
+    let tail = end.map_or("", |end| &rest[end..]);
+    let behind = ["\u{7}", "\u{9c}", "\u{1b}\\"]
         .into_iter()
-        .find_map(|terminator| tail.strip_prefix(terminator))
-        .unwrap_or(rest)
+        .find_map(|terminator| tail.strip_prefix(terminator));
+    if behind.is_none() {
+        *vain = tail.len();
+    }
+    behind.unwrap_or(rest)
 }
 
 #[cfg(test)]
@@ -161,6 +169,11 @@ mod tests {
             ("\x1b]0;cut by another\x1b[31m!", "0;cut by another!"),
             ("\u{9b}31mc1", "c1"),
             ("\u{9d}0;title\u{9c}c1", "c1"),
+            (
+                "\u{9d}0;\u{90}no end\nx\u{9d}0;title\u{9c}c1",
+                "0;no end\nxc1",
+            ),
+            ("\u{9d}one\u{9d}two\x1b]three\x07four", "onetwofour"),
             ("\x1b(Bset", "set"),
             ("\x1b7saved\x1b8", "saved"),
             ("\x1bcreset", "reset"),
