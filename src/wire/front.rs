@@ -81,19 +81,18 @@ pub fn split_any(text: &str) -> Result<Front, Problem> {
             body_line: skipped + 1,
         });
     }
-    let lines: Vec<&str> = text.lines().collect();
-    let Some(closing) = lines.iter().skip(1).position(|line| delimits(line)) else {
-        return Err(no_closing(&lines, skipped));
+    let lines = || text.lines().skip(1);
+    let Some(closing) = lines().position(delimits) else {
+        return Err(no_closing(lines(), skipped));
     };
     let parsed: ParsedEntity = Matter::<Splitter>::new()
         .parse(&text)
         .map_err(|error| Problem::new(error.to_string()))?;
-    let blank = lines[1..]
-        .iter()
+    let blank = lines()
         .take(closing)
         .take_while(|line| line.trim().is_empty())
         .count();
-    let behind = lines.len() + 1 - parsed.content.split('\n').count();
+    let behind = lines().count() + 2 - parsed.content.split('\n').count();
     let after_closing = closing + 3;
     Ok(Front {
         header: lower_case_keys(&parsed.matter),
@@ -241,43 +240,70 @@ impl Engine for Splitter {
     }
 }
 
-/// Returns the text as it was evidently meant, and how many lines of the file were left out before it.
+/// Returns the text as it was evidently meant, and how many lines of the file were left out before it. Keeps no list of
+/// lines: that of a megabyte of line ends would be many times as large as the text.
 fn mend(text: &str) -> (String, usize) {
-    let text = text.trim_start_matches('\u{feff}');
-    let mut lines: Vec<&str> = text.lines().collect();
-    let blank = |line: &&str| line.trim().is_empty();
-    let mut skipped = lines.iter().take_while(|line| blank(line)).count();
-    if let Some(fence) = lines.get(skipped).and_then(|line| opening_fence(line)) {
-        let inside = lines[skipped + 1..].iter().take_while(|line| blank(line));
-        let start = skipped + 1 + inside.count();
-        if lines.get(start).is_some_and(|line| line.trim() == "---") {
-            skipped = start;
-            let last = lines.iter().rposition(|line| !blank(line)).unwrap_or(0);
-            if last > start && lines[last].trim() == fence {
-                lines.truncate(last);
-            }
+    let (mut text, mut skipped) = without_blank_lines(text.trim_start_matches('\u{feff}'));
+    if let Some(fence) = text.lines().next().and_then(opening_fence) {
+        let (inside, blank) = without_blank_lines(after_line(text));
+        if opens_header(inside) {
+            skipped += 1 + blank;
+            text = without_last_line(inside, fence);
         }
     }
-    lines.drain(..skipped);
-    if lines.first().is_some_and(|line| line.trim() == "---") {
-        lines[0] = "---";
-        dedent_header(&mut lines[1..]);
+    let mut mended = String::with_capacity(text.len());
+    let header = opens_header(text);
+    let (indent, until) = if header { indentation(text) } else { (0, 0) };
+    for (number, line) in text.lines().enumerate() {
+        if number > 0 {
+            mended.push('\n');
+        }
+        mended.push_str(match number {
+            0 if header => "---",
+            1.. if number <= until => &line[width(line).min(indent)..],
+            _ => line,
+        });
     }
-    (lines.join("\n"), skipped)
+    (mended, skipped)
 }
 
-/// Takes the indentation of the first field from all lines of the header.
-fn dedent_header(lines: &mut [&str]) {
-    let width = |line: &str| line.len() - line.trim_start_matches(' ').len();
-    let first = lines.iter().find(|line| !line.trim().is_empty());
-    let indent = first.map_or(0, |line| width(line));
-    if indent == 0 {
-        return;
+/// Returns the text from its first line with something on it, and how many lines are before that.
+fn without_blank_lines(text: &str) -> (&str, usize) {
+    let blank = text.lines().take_while(|line| line.trim().is_empty());
+    let count = blank.count();
+    ((0..count).fold(text, |text, _| after_line(text)), count)
+}
+
+fn after_line(text: &str) -> &str {
+    text.split_once('\n').map_or("", |(_, rest)| rest)
+}
+
+/// Returns the text without its last line, if that is the closing fence of the whole file.
+fn without_last_line<'a>(text: &'a str, fence: &str) -> &'a str {
+    let whole = text.trim_end();
+    let last = whole.rfind('\n').map_or(0, |at| at + 1);
+    if last > 0 && whole[last..].trim() == fence {
+        &text[..last]
+    } else {
+        text
     }
-    let closing = lines.iter().position(|line| line.trim() == "---");
-    for line in lines.iter_mut().take(closing.map_or(0, |at| at + 1)) {
-        *line = &line[width(line).min(indent)..];
-    }
+}
+
+fn opens_header(text: &str) -> bool {
+    text.lines().next().is_some_and(|line| line.trim() == "---")
+}
+
+/// Returns the indentation of a header's first field, and the number of the line up to which it is taken away: that of
+/// the closing `---`.
+fn indentation(text: &str) -> (usize, usize) {
+    let lines = || text.lines().skip(1);
+    let first = lines().find(|line| !line.trim().is_empty());
+    let closing = lines().position(|line| line.trim() == "---");
+    (first.map_or(0, width), closing.map_or(0, |at| at + 1))
+}
+
+fn width(line: &str) -> usize {
+    line.len() - line.trim_start_matches(' ').len()
 }
 
 /// Returns the fence of a line such as ```` ```markdown ````.
@@ -295,9 +321,8 @@ fn delimits(line: &str) -> bool {
 }
 
 /// Says after which line the closing `---` belongs: behind the last line that looks like a field.
-fn no_closing(lines: &[&str], skipped: usize) -> Problem {
-    let fields = lines[1..]
-        .iter()
+fn no_closing<'a>(lines: impl Iterator<Item = &'a str>, skipped: usize) -> Problem {
+    let fields = lines
         .take_while(|line| {
             key_and_value(line).is_some() || (line.starts_with(' ') && !line.trim().is_empty())
         })
@@ -327,16 +352,19 @@ fn key_and_value(line: &str) -> Option<(&str, &str)> {
 
 /// Writes keys in lower case; lengths and so columns stay as they are.
 fn lower_case_keys(header: &str) -> String {
-    let mut lines: Vec<String> = Vec::new();
-    for line in header.lines() {
-        let Some((_, value)) = key_and_value(line) else {
-            lines.push(line.to_owned());
-            continue;
-        };
-        let key = &line[..line.len() - value.len()];
-        lines.push(format!("{}{value}", key.to_ascii_lowercase()));
+    let mut text = String::with_capacity(header.len());
+    for (number, line) in header.lines().enumerate() {
+        if number > 0 {
+            text.push('\n');
+        }
+        let start = text.len();
+        text.push_str(line);
+        if let Some((_, value)) = key_and_value(line) {
+            let end = text.len() - value.len();
+            text[start..end].make_ascii_lowercase();
+        }
     }
-    lines.join("\n")
+    text
 }
 
 fn without_comment(text: &str) -> &str {

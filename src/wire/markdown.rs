@@ -51,48 +51,47 @@ pub(crate) struct Section<'a> {
     pub(crate) line: usize,
 }
 
-/// Cuts a text at its headings; headings inside code fences are text.
-pub(crate) fn sections(text: &str) -> Vec<Section<'_>> {
-    let mut sections = Vec::new();
-    let mut open = Section {
+/// Cuts a text at its headings; headings inside code fences are text. One section at a time: a list of those in a
+/// megabyte of headings would be many times as large as the text.
+pub(crate) fn sections(text: &str) -> impl Iterator<Item = Section<'_>> {
+    let mut fences = Fences::default();
+    let mut lines = text.split_inclusive('\n').enumerate();
+    let mut end = 0;
+    // Its texts reach to the end of the whole text until the next heading is found.
+    let mut open = Some(Section {
         level: 0,
         title: "",
-        whole: "",
-        text: "",
+        whole: text,
+        text,
         line: 0,
-    };
-    let mut fences = Fences::default();
-    let (mut start, mut below, mut at) = (0, 0, 0);
-    for (number, line) in text.split_inclusive('\n').enumerate() {
-        let heading = if fences.is_code(line) {
-            None
-        } else {
-            heading(line)
-        };
-        let end = at + line.len();
-        if let Some((level, title)) = heading {
-            sections.push(Section {
-                whole: &text[start..at],
-                text: &text[below..at],
-                ..open
-            });
-            open = Section {
+    });
+    std::iter::from_fn(move || {
+        let section = open.take()?;
+        for (number, line) in lines.by_ref() {
+            let start = end;
+            end += line.len();
+            if fences.is_code(line) {
+                continue;
+            }
+            let Some((level, title)) = heading(line) else {
+                continue;
+            };
+            open = Some(Section {
                 level,
                 title,
-                whole: "",
-                text: "",
+                whole: &text[start..],
+                text: &text[end..],
                 line: number,
-            };
-            (start, below) = (at, end);
+            });
+            let rest = text.len() - start;
+            return Some(Section {
+                whole: &section.whole[..section.whole.len() - rest],
+                text: &section.text[..section.text.len() - rest],
+                ..section
+            });
         }
-        at = end;
-    }
-    sections.push(Section {
-        whole: &text[start..],
-        text: &text[below..],
-        ..open
-    });
-    sections
+        Some(section)
+    })
 }
 
 /// Returns level and title of a line that is a heading.
