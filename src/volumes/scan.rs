@@ -466,6 +466,12 @@ mod tests {
             fs::write(self.path(name), text).unwrap();
         }
 
+        /// Makes a file look as if it had been written that long ago.
+        fn age(&self, name: &str, ago: Duration) {
+            let file = fs::File::options().append(true).open(self.path(name));
+            file.unwrap().set_modified(SystemTime::now() - ago).unwrap();
+        }
+
         fn scan(&mut self) -> Scan {
             self.scanner.scan(&[], &[]).unwrap()
         }
@@ -514,10 +520,13 @@ mod tests {
         given.hints.note(name, Phase::Writing, Instant::now());
         let scan = given.scan();
         assert!(scan.reports.is_empty() && scan.waiting);
-        given.write(name, "half");
+        given.write(name, "whole");
         let earlier = Instant::now() - Duration::from_secs(1);
         given.hints.note(name, Phase::Closed, earlier);
-        assert_eq!(given.texts(), [pair(name, "half")]);
+        let scan = given.scan();
+        assert!(scan.reports.is_empty() && scan.waiting, "just written");
+        given.age(name, Duration::from_secs(2));
+        assert_eq!(given.texts(), [pair(name, "whole")]);
         assert!(!given.scan().waiting);
     }
 
@@ -526,12 +535,7 @@ mod tests {
         let mut given = Given::new();
         given.write("report-task-new.md", "new");
         given.write("report-task-old.md", "old");
-        let old = SystemTime::now() - Duration::from_secs(10);
-        let file = fs::File::options()
-            .append(true)
-            .open(given.path("report-task-old.md"))
-            .unwrap();
-        file.set_modified(old).unwrap();
+        given.age("report-task-old.md", Duration::from_secs(10));
         let scan = given.scan();
         assert_eq!(scan.reports.len(), 1);
         assert_eq!(scan.reports[0].name, "report-task-old.md");

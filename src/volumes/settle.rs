@@ -98,13 +98,15 @@ pub(super) struct Look {
 pub(super) fn settled(look: Look) -> bool {
     let still = |least| look.unchanged >= least;
     let old = |least| still(least) || look.age.is_some_and(|age| age >= least);
+    // What was heard says nothing about what was written since, of which the events may still be on their way.
+    let since = |ago| look.age.is_some_and(|age| age < ago);
     match look.heard {
         Some((Phase::Writing, _)) => still(NEVER_CLOSED),
         _ if look.linked => old(UNSEEN),
-        Some((Phase::RenamedIn, _)) => true,
+        Some((Phase::RenamedIn, ago)) if !since(ago) => true,
         _ if look.empty => old(EMPTY),
-        Some((Phase::Closed, ago)) => ago >= AFTER_CLOSE,
-        None => old(UNSEEN),
+        Some((Phase::Closed, ago)) => ago >= AFTER_CLOSE && old(AFTER_CLOSE),
+        _ => old(UNSEEN),
     }
 }
 
@@ -135,7 +137,27 @@ mod tests {
             ),
             (
                 "closed",
-                look(Some((Phase::Closed, ms(300))), 0, None),
+                look(Some((Phase::Closed, ms(300))), 0, Some(ms(301))),
+                true,
+            ),
+            (
+                "closed, clock behind",
+                look(Some((Phase::Closed, ms(300))), 300, None),
+                true,
+            ),
+            (
+                "closed, and written again since",
+                look(Some((Phase::Closed, ms(900))), 0, Some(ms(1))),
+                false,
+            ),
+            (
+                "renamed in, and written since",
+                look(Some((Phase::RenamedIn, ms(900))), 0, Some(ms(1))),
+                false,
+            ),
+            (
+                "renamed in, written long before",
+                look(Some((Phase::RenamedIn, ms(900))), 0, Some(ms(901))),
                 true,
             ),
             (
