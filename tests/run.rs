@@ -3,6 +3,7 @@
 
 mod control;
 mod faults;
+mod hostile;
 mod human;
 mod judging;
 mod planning;

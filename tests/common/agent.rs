@@ -33,7 +33,7 @@ pub struct Command {
 pub enum Act {
     /// Takes it and reports this.
     Report(String),
-    /// Leaves it where it is and reports this, written in place, a few bytes at a time.
+    /// Leaves it where it is and reports this, written in place, a byte at a time.
     InPlace(String),
 }
 
@@ -338,9 +338,8 @@ impl Work {
             .exchange
             .path(format!("reports/pending/report-{id}.md"));
         let mut file = fs::File::create(path).unwrap();
-        for piece in text.as_bytes().chunks(3) {
-            file.write_all(piece).unwrap();
-            file.flush().unwrap();
+        for byte in text.as_bytes() {
+            file.write_all(&[*byte]).unwrap();
             thread::sleep(Duration::from_millis(10));
         }
     }

@@ -2,4 +2,5 @@
 
 pub mod agent;
 pub mod env;
+pub mod hostile;
 pub mod llm;

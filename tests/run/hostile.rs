@@ -1,0 +1,422 @@
+//! Hostile and broken files among the reports of a living daemon: none of them ends it, holds it up, is a success, or
+//! vanishes without a reason beside it.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use super::*;
+use crate::common::agent::report;
+use crate::common::hostile::{KINDS, laborious, slips, texts};
+
+#[test]
+fn hostile_files_are_filed_and_nothing_comes_of_them() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let first = scene.exchange.take("the first task", |_| true);
+    let secret = secret(&scene);
+
+    let mut dropped = Vec::new();
+    // For the open command itself only one counts; the others are for nobody and must do no harm either.
+    let texts = texts().into_iter().map(|(_, text)| text).chain(slips());
+    for (index, text) in texts.enumerate() {
+        let name = format!("report-task-hostile-{index}.md");
+        scene.exchange.drop_report(&name, &text);
+        dropped.push(name);
+    }
+    for (index, path) in ["../../x", ".hidden", "a b", "ä", "-", "%2e%2e"]
+        .into_iter()
+        .enumerate()
+    {
+        let text = format!("---\nid: {path}\nstatus: SUCCESS\n---\n\n## Core results\n\ndone\n");
+        let name = format!("report-task-path-{index}.md");
+        scene.exchange.drop_report(&name, text.as_bytes());
+        dropped.push(name);
+    }
+    for name in ["report-..md", "report-...md", "report-task-..%2f..%2fx.md"] {
+        let text = report("SUCCESS", "done");
+        scene.exchange.drop_report(name, text.as_bytes());
+        dropped.push(name.to_owned());
+    }
+    let pending = scene.exchange.path("reports/pending");
+    for (index, (kind, make)) in KINDS.into_iter().enumerate() {
+        let name = format!("report-task-kind-{index}.md");
+        if made(kind, make(&pending.join(&name), &secret)) {
+            dropped.push(name);
+        }
+    }
+
+    wait_until("every one of them is filed with a reason", DEADLINE, || {
+        scene.exchange.names("reports/rejected").len() == 2 * dropped.len()
+    });
+    assert_eq!(scene.exchange.names("reports/pending"), [] as [&str; 0]);
+    let rejected = scene.exchange.names("reports/rejected");
+    for name in &dropped {
+        assert!(rejected.contains(name), "{name}");
+        assert!(rejected.contains(&format!("{name}.reason.md")), "{name}");
+    }
+    assert_eq!(
+        fs::read_to_string(&secret).unwrap(),
+        report("SUCCESS", "a secret")
+    );
+    assert_eq!(
+        scene.tasks(),
+        ["in_progress", "pending"],
+        "none of them is a success"
+    );
+    for text in scene.exchange.texts("reports/rejected", ".reason.md") {
+        assert!(
+            text.chars().all(|c| c == '\n' || !c.is_control()),
+            "no escapes: {text:?}"
+        );
+        assert!(!text.contains("a secret"));
+    }
+    finish(&scene, &first);
+}
+
+#[test]
+fn a_hostile_report_of_the_right_name_is_no_success_either() {
+    let texts = texts().into_iter().map(|(_, text)| text).chain(slips());
+    let texts: Vec<Vec<u8>> = texts.collect();
+    let (scene, _daemon, commands) = many(texts.len() + KINDS.len());
+    let secret = secret(&scene);
+    for (command, text) in commands.iter().zip(&texts) {
+        scene
+            .exchange
+            .drop_report(&format!("report-{}.md", command.id), text);
+    }
+    let mut dropped = texts.len();
+    for (command, (kind, make)) in commands[texts.len()..].iter().zip(KINDS) {
+        let path = format!("reports/pending/report-{}.md", command.id);
+        dropped += usize::from(made(kind, make(&scene.exchange.path(path), &secret)));
+    }
+    scene.await_events("rejected", dropped);
+    assert_eq!(scene.events_named("reported"), [] as [Value; 0]);
+    assert_eq!(scene.status()["progress"]["completed"], 0);
+}
+
+#[test]
+fn signs_of_life_that_cannot_be_read_do_no_harm() {
+    let json = |text: &str| text.as_bytes().to_vec();
+    let texts = [
+        json(r#"{"session_id": "\ud800"}"#),
+        json(r#"{"session_id": "\udfff\ud800", "pid": 1}"#),
+        json(r#"{"session_id": "../../x"}"#),
+        json(r#"{"session_id": "[2J"}"#),
+        json(r#"{"pid": 1e999}"#),
+        json(&"[".repeat(16_000)),
+        vec![0; 16_000],
+        vec![b'"'; 8 << 20],
+        vec![0xff; 100],
+    ];
+    let (scene, _daemon, commands) = many(texts.len() + KINDS.len());
+    let secret = secret(&scene);
+    let sign = |command: &Command| scene.exchange.path(format!("active/{}.json", command.id));
+    for (command, text) in commands.iter().zip(&texts) {
+        fs::write(sign(command), text).unwrap();
+    }
+    for (command, (kind, make)) in commands[texts.len()..].iter().zip(KINDS) {
+        made(kind, make(&sign(command), &secret));
+    }
+    // The look that finds the first report looks at the signs of all commands that are still open.
+    for command in &commands {
+        scene
+            .exchange
+            .submit(&command.id, &report("SUCCESS", "done"));
+    }
+    scene.await_status("completed");
+    assert_eq!(scene.status()["progress"]["completed"], commands.len());
+}
+
+#[test]
+fn escapes_in_a_report_reach_no_terminal() {
+    let scene = Scene::by_rules("");
+    let hostile =
+        "\u{1b}]52;c;aGk=\u{7} \u{1b}[2J \u{9d}0;x\u{9c} \u{202e}gnp.exe <script>alert(1)</script>";
+    let text = format!(
+        "---\nstatus: SUCCESS\ntitle: <script>alert(1)</script>\n---\n# {hostile}\n\n## Core results\n\ndone {hostile}\n\n## {hostile}\n\nx\n"
+    );
+    let _agent = scene.agent(move |_| Act::Report(text.clone()));
+    let ran = scene.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let shown = [
+        ran.stdout,
+        scene.works(&["status"]),
+        scene.works(&["status", "--json"]),
+        scene.works(&["show"]),
+        scene.works(&["log"]),
+        scene.works(&["why", "1"]),
+        scene.env.read("volumes/workspace/MISSION.md"),
+    ];
+    for text in shown {
+        let bad = |c: char| {
+            (c.is_control() && c != '\n')
+                || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        };
+        assert!(!text.contains(bad), "{text:?}");
+    }
+}
+
+#[test]
+fn reports_made_to_be_laborious_are_read_like_any_other() {
+    let texts = laborious();
+    let (scene, _daemon, commands) = many(texts.len());
+    for (command, (_, text)) in commands.iter().zip(&texts) {
+        scene
+            .exchange
+            .drop_report(&format!("report-{}.md", command.id), text);
+    }
+    scene.await_events("reported", texts.len());
+    assert_eq!(scene.events_named("rejected"), [] as [Value; 0]);
+}
+
+#[test]
+fn a_report_for_a_command_that_was_taken_back_is_stale() {
+    let scene = Scene::by_rules("run.task_timeout = '300ms'");
+    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let first = scene.exchange.take("the first attempt", |_| true);
+    let second = scene
+        .exchange
+        .await_command("its successor", |command| command.attempt() == 2);
+    scene
+        .exchange
+        .submit(&first.id, &report("SUCCESS", "late, but the first"));
+    scene
+        .exchange
+        .await_name("commands/withdrawn", &format!("{}.md", second.id));
+    scene
+        .exchange
+        .submit(&second.id, &report("SUCCESS", "nobody asked for this"));
+    scene
+        .exchange
+        .await_name("reports/stale", &format!("report-{}.md", second.id));
+    assert_eq!(scene.status()["tasks"][0]["result"], "late, but the first");
+    let judged = scene.events_named("judged");
+    assert!(judged.iter().all(|event| event["command"] != second.id));
+}
+
+#[test]
+fn of_three_reports_under_one_name_the_first_counts() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let first = scene.exchange.take("the first task", |_| true);
+    let name = format!("report-{}.md", first.id);
+    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+    scene.exchange.await_name("reports/processed", &name);
+    scene
+        .exchange
+        .submit(&first.id, &report("FAILED", "not at all"));
+    scene.exchange.await_name("reports/stale", &name);
+    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+    scene
+        .exchange
+        .await_name("reports/processed", &format!("report-{}-2.md", first.id));
+
+    assert_eq!(scene.events_named("reported").len(), 1);
+    assert_eq!(scene.events_named("judged").len(), 1);
+    assert_eq!(scene.status()["tasks"][0]["result"], "done");
+    assert_eq!(
+        scene.exchange.texts("reports/stale", ".md"),
+        [report("FAILED", "not at all")]
+    );
+    let second = scene
+        .exchange
+        .take("the second task", |command| command.task() == 2);
+    scene
+        .exchange
+        .submit(&second.id, &report("SUCCESS", "done"));
+    scene.await_status("completed");
+}
+
+/// Each text says at its beginning and at its end which one it is, and all have the same length.
+#[test]
+fn of_a_report_that_is_truncated_and_rewritten_a_whole_text_is_read() {
+    let (scene, _daemon, commands) = many(24);
+    let text = |round: usize| {
+        let filler = round.to_string().repeat(64 * 1024);
+        report("SUCCESS", &format!("begin {round} {filler} end {round}"))
+    };
+    for round in 0..4 {
+        let text = text(round);
+        let (half, rest) = text.split_at(text.len() / 2);
+        let mut files: Vec<File> = commands
+            .iter()
+            .map(|command| {
+                let path = format!("reports/pending/report-{}.md", command.id);
+                let mut file = File::create(scene.exchange.path(path)).unwrap();
+                file.write_all(half.as_bytes()).unwrap();
+                file
+            })
+            .collect();
+        // Once this is filed, the daemon has looked while all of them were halves.
+        let witness = format!("report-task-witness-{round}.md");
+        scene.exchange.drop_report(&witness, b"nothing");
+        scene.exchange.await_name("reports/rejected", &witness);
+        for file in &mut files {
+            file.write_all(rest.as_bytes()).unwrap();
+        }
+    }
+    scene.await_status("completed");
+    let status = scene.status();
+    for task in status["tasks"].as_array().unwrap() {
+        let result = task["result"].as_str().unwrap();
+        let whole = (0..4).any(|round| {
+            result.starts_with(&format!("begin {round} {round}")) && !result.contains("end")
+                || text(round).contains(result)
+        });
+        assert!(whole, "{result}");
+    }
+    let witnesses = scene.exchange.names("reports/rejected").len();
+    assert_eq!(witnesses, 8, "no half was taken for a report");
+}
+
+/// Reports that are there when they are listed and gone when they are read, or filed: whatever is not removed is filed.
+#[test]
+fn reports_that_vanish_while_they_are_looked_at_are_nobodys_trouble() {
+    let scene = Scene::by_rules("");
+    let run = scene.start(&["run", "--plan", "two.md"]);
+    let first = scene.exchange.take("the first task", |_| true);
+    let (stop, rounds) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicUsize::new(0)),
+    );
+    let storm = {
+        let (stop, rounds, exchange) = (
+            Arc::clone(&stop),
+            Arc::clone(&rounds),
+            scene.exchange.clone(),
+        );
+        thread::spawn(move || {
+            let mut kept = 0;
+            while !stop.load(Ordering::SeqCst) {
+                let round = rounds.fetch_add(1, Ordering::SeqCst);
+                let name = format!("report-task-storm-{round}.md");
+                let path = exchange.path("reports/pending").join(&name);
+                // Renamed in and written in place, in turns.
+                if round % 2 == 0 {
+                    exchange.drop_report(&name, report("SUCCESS", "of what?").as_bytes());
+                } else {
+                    fs::write(&path, report("SUCCESS", "of what?")).unwrap();
+                }
+                // Each of a few moments later than the last, from none at all to a daemon at work in between.
+                for _ in 0..round % 32 {
+                    thread::yield_now();
+                    drop(fs::metadata(&path));
+                }
+                match fs::remove_file(&path) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => kept += 1,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            kept
+        })
+    };
+    let gone_by = |count: usize| {
+        wait_until("the storm goes on", DEADLINE, || {
+            rounds.load(Ordering::SeqCst) >= count
+        });
+    };
+    gone_by(2_000);
+    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+    let second = scene
+        .exchange
+        .take("the second task", |command| command.task() == 2);
+    gone_by(rounds.load(Ordering::SeqCst) + 2_000);
+    stop.store(true, Ordering::SeqCst);
+    let kept = storm.join().unwrap();
+    scene
+        .exchange
+        .submit(&second.id, &report("SUCCESS", "done"));
+    let ran = run.end();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(ran.stderr, "", "nothing of it is a person's business");
+    let rejected = scene.exchange.names("reports/rejected");
+    let reports = rejected.iter().filter(|name| !name.ends_with(".reason.md"));
+    assert_eq!(reports.count(), kept, "what was not removed is filed");
+    assert_eq!(scene.events_named("reported").len(), 2);
+    assert_eq!(scene.tasks(), ["completed", "completed"]);
+}
+
+#[test]
+fn twenty_thousand_files_at_once_are_all_filed() {
+    const FILES: usize = 20_000;
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let first = scene.exchange.take("the first task", |_| true);
+    for number in 0..FILES {
+        scene
+            .exchange
+            .drop_report(&format!("report-task-flood-{number}.md"), b"x");
+    }
+    // Whoever comes last does not wait until all of the others are filed.
+    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+    let second = scene
+        .exchange
+        .take("the second task", |command| command.task() == 2);
+    wait_until("every one of them is filed", FLOOD, || {
+        scene.exchange.names("reports/pending").is_empty()
+    });
+    let rejected = scene.exchange.names("reports/rejected");
+    assert_eq!(rejected.len(), 2 * FILES, "each has a reason beside it");
+    scene
+        .exchange
+        .submit(&second.id, &report("SUCCESS", "done"));
+    scene.await_status("completed");
+    assert_eq!(scene.events_named("reported").len(), 2);
+}
+
+/// Far longer than a flood takes; whoever needs it hangs.
+const FLOOD: std::time::Duration = std::time::Duration::from_secs(180);
+
+/// A daemon that waits for so many reports at once.
+fn many(count: usize) -> (Scene, Left, Vec<Command>) {
+    let scene = Scene::by_rules("run.max_parallel = 100");
+    let tasks: String = (1..=count)
+        .map(|n| format!("## Task {n}\n\nDo it.\n\n"))
+        .collect();
+    scene.env.write(
+        "many.md",
+        &format!("---\nname: Many\ngoal: Survive\n---\n\n{tasks}"),
+    );
+    let daemon = scene.leave(&["run", "--plan", "many.md"]);
+    wait_until("every command is there", DEADLINE, || {
+        scene.exchange.pending().len() == count
+    });
+    let commands = scene.exchange.pending();
+    (scene, daemon, commands)
+}
+
+/// A report that would be a success, outside of the exchange folder.
+fn secret(scene: &Scene) -> PathBuf {
+    let secret = scene.env.path("secret");
+    fs::write(&secret, report("SUCCESS", "a secret")).unwrap();
+    secret
+}
+
+/// Tells whether a hostile thing could be made; only a device may need more rights than the test has.
+fn made(kind: &str, result: io::Result<()>) -> bool {
+    match result {
+        Err(error) if kind == "device" => {
+            eprintln!("skipped: {kind}: {error}");
+            false
+        }
+        result => {
+            result.unwrap_or_else(|error| panic!("{kind}: {error}"));
+            true
+        }
+    }
+}
+
+/// Shows that the daemon goes on: the open task is reported, and the one after it.
+fn finish(scene: &Scene, first: &Command) {
+    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+    let second = scene
+        .exchange
+        .take("the second task", |command| command.task() == 2);
+    scene
+        .exchange
+        .submit(&second.id, &report("SUCCESS", "done"));
+    scene.await_status("completed");
+}
