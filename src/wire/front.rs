@@ -3,13 +3,14 @@
 
 mod guard;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use gray_matter::engine::Engine;
 use gray_matter::{Matter, ParsedEntity, Pod};
 use serde::de::DeserializeOwned;
 
-use self::guard::Objection;
+use self::guard::{MAX_HEADER, Objection};
 use super::Problem;
 
 /// A file taken apart.
@@ -55,9 +56,9 @@ impl Field {
 /// Takes a file apart that must have front matter.
 ///
 /// # Errors
-/// No front matter, no closing `---`, or an empty header.
+/// No front matter, no closing `---`, or a header that is empty or longer than any that is read.
 pub fn split(text: &str) -> Result<Front, Problem> {
-    let front = split_any(text)?;
+    let front = take_apart(text, MAX_HEADER)?;
     if front.header.is_empty() {
         let line = front.header_line;
         return Err(Problem::on_line(line, "no front matter").with_hint(
@@ -72,34 +73,7 @@ pub fn split(text: &str) -> Result<Front, Problem> {
 /// # Errors
 /// An opening `---` without a closing one.
 pub fn split_any(text: &str) -> Result<Front, Problem> {
-    let (text, skipped) = mend(text);
-    if !text.starts_with("---\n") && text != "---" {
-        return Ok(Front {
-            header: String::new(),
-            header_line: skipped + 1,
-            body: text,
-            body_line: skipped + 1,
-        });
-    }
-    let lines = || text.lines().skip(1);
-    let Some(closing) = lines().position(delimits) else {
-        return Err(no_closing(lines(), skipped));
-    };
-    let parsed: ParsedEntity = Matter::<Splitter>::new()
-        .parse(&text)
-        .map_err(|error| Problem::new(error.to_string()))?;
-    let blank = lines()
-        .take(closing)
-        .take_while(|line| line.trim().is_empty())
-        .count();
-    let behind = lines().count() + 2 - parsed.content.split('\n').count();
-    let after_closing = closing + 3;
-    Ok(Front {
-        header: lower_case_keys(&parsed.matter),
-        header_line: skipped + 2 + blank,
-        body: parsed.content,
-        body_line: skipped + behind.max(after_closing),
-    })
+    take_apart(text, usize::MAX)
 }
 
 /// Reads a YAML document that a person wrote for us.
@@ -200,6 +174,57 @@ pub(crate) fn join<T: serde::Serialize>(header: &T, body: &str) -> String {
     format!("---\n{header}---\n\n{}\n", body.trim())
 }
 
+/// Takes a file apart whose header has at most `longest` bytes. No list of the file's lines is kept, and what is not
+/// the header is not looked at line by line: a megabyte of line ends is read as fast as one of words.
+fn take_apart(text: &str, longest: usize) -> Result<Front, Problem> {
+    let (text, skipped) = mend(text);
+    if !text.starts_with("---\n") && text != "---" {
+        return Ok(Front {
+            header: String::new(),
+            header_line: skipped + 1,
+            body: text.into_owned(),
+            body_line: skipped + 1,
+        });
+    }
+    let Some((closing, end)) = closing(&text) else {
+        return Err(no_closing(&text, skipped));
+    };
+    let (front, rest) = text.split_at(end);
+    let bytes = front.len().saturating_sub("---\n---\n".len());
+    if let Some(problem) = guard::too_long(bytes, longest, skipped + 2) {
+        return Err(problem);
+    }
+    let parsed: ParsedEntity = Matter::<Splitter>::new()
+        .parse(front)
+        .map_err(|error| Problem::new(error.to_string()))?;
+    let blank = front.lines().skip(1).take(closing - 1);
+    let blank = blank.take_while(|line| line.trim().is_empty()).count();
+    let body = rest.trim_start_matches('\n');
+    let mut behind = rest.len() - body.len();
+    if body.is_empty() {
+        // The last line has no end of its own.
+        behind = behind.saturating_sub(1);
+    }
+    Ok(Front {
+        header: lower_case_keys(&parsed.matter),
+        header_line: skipped + 2 + blank,
+        body: body.strip_suffix('\n').unwrap_or(body).to_owned(),
+        body_line: skipped + closing + 2 + behind,
+    })
+}
+
+/// Returns which line closes the front matter, counted from 0, and where the line behind it begins.
+fn closing(text: &str) -> Option<(usize, usize)> {
+    let mut end = 0;
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        end += line.len();
+        if number > 0 && delimits(line) {
+            return Some((number, end));
+        }
+    }
+    None
+}
+
 fn parse_yaml<T: DeserializeOwned>(text: &str, first_line: usize) -> Result<T, Problem> {
     match guard::document_objection(text, first_line) {
         Some(problem) => Err(problem),
@@ -240,9 +265,9 @@ impl Engine for Splitter {
     }
 }
 
-/// Returns the text as it was evidently meant, and how many lines of the file were left out before it. Keeps no list of
-/// lines: that of a megabyte of line ends would be many times as large as the text.
-fn mend(text: &str) -> (String, usize) {
+/// Returns the text as it was evidently meant, with `\n` between its lines and none at its end, and how many lines of
+/// the file were left out before it.
+fn mend(text: &str) -> (Cow<'_, str>, usize) {
     let (mut text, mut skipped) = without_blank_lines(text.trim_start_matches('\u{feff}'));
     if let Some(fence) = text.lines().next().and_then(opening_fence) {
         let (inside, blank) = without_blank_lines(after_line(text));
@@ -251,27 +276,36 @@ fn mend(text: &str) -> (String, usize) {
             text = without_last_line(inside, fence);
         }
     }
-    let mut mended = String::with_capacity(text.len());
-    let header = opens_header(text);
-    let (indent, until) = if header { indentation(text) } else { (0, 0) };
-    for (number, line) in text.lines().enumerate() {
-        if number > 0 {
-            mended.push('\n');
-        }
-        mended.push_str(match number {
-            0 if header => "---",
-            1.. if number <= until => &line[width(line).min(indent)..],
-            _ => line,
-        });
+    let mut mended = Cow::Borrowed(text);
+    if text.contains("\r\n") {
+        mended = Cow::Owned(text.replace("\r\n", "\n"));
     }
+    if opens_header(&mended) {
+        let (indent, until) = indentation(&mended);
+        if indent > 0 || !mended.starts_with("---\n") {
+            mended = Cow::Owned(without_indentation(&mended, indent, until));
+        }
+    }
+    let mended = match mended {
+        Cow::Borrowed(text) => Cow::Borrowed(text.strip_suffix('\n').unwrap_or(text)),
+        Cow::Owned(mut text) => {
+            text.truncate(text.strip_suffix('\n').unwrap_or(&text).len());
+            Cow::Owned(text)
+        }
+    };
     (mended, skipped)
 }
 
 /// Returns the text from its first line with something on it, and how many lines are before that.
 fn without_blank_lines(text: &str) -> (&str, usize) {
-    let blank = text.lines().take_while(|line| line.trim().is_empty());
-    let count = blank.count();
-    ((0..count).fold(text, |text, _| after_line(text)), count)
+    let rest = text.trim_start();
+    if rest.is_empty() {
+        return ("", text.lines().count());
+    }
+    let blank = &text[..text.len() - rest.len()];
+    let start = blank.rfind('\n').map_or(0, |at| at + 1);
+    let count = blank.bytes().filter(|byte| *byte == b'\n').count();
+    (&text[start..], count)
 }
 
 fn after_line(text: &str) -> &str {
@@ -302,6 +336,21 @@ fn indentation(text: &str) -> (usize, usize) {
     (first.map_or(0, width), closing.map_or(0, |at| at + 1))
 }
 
+/// Takes the indentation from the lines of the header, and what surrounds the `---` from the first.
+fn without_indentation(text: &str, indent: usize, until: usize) -> String {
+    let mut mended = String::with_capacity(text.len());
+    let mut end = 0;
+    for (number, line) in text.split_inclusive('\n').take(until + 1).enumerate() {
+        end += line.len();
+        mended.push_str(match number {
+            0 if line.ends_with('\n') => "---\n",
+            0 => "---",
+            _ => &line[width(line).min(indent)..],
+        });
+    }
+    mended + &text[end..]
+}
+
 fn width(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
@@ -321,8 +370,11 @@ fn delimits(line: &str) -> bool {
 }
 
 /// Says after which line the closing `---` belongs: behind the last line that looks like a field.
-fn no_closing<'a>(lines: impl Iterator<Item = &'a str>, skipped: usize) -> Problem {
+fn no_closing(text: &str, skipped: usize) -> Problem {
+    let lines = text.lines().skip(1);
     let fields = lines
+        // No header that is read has more.
+        .take(MAX_HEADER)
         .take_while(|line| {
             key_and_value(line).is_some() || (line.starts_with(' ') && !line.trim().is_empty())
         })

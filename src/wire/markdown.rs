@@ -159,7 +159,7 @@ pub(crate) fn parts<const N: usize>(text: &str, words: [&[&str]; N]) -> Parts<N>
 /// Returns the part that a heading names, in any of its languages or several at once: `Core results / 核心成果`,
 /// `1. Core results:`, `核心成果 (core results)`.
 fn named(title: &str, words: &[Vec<String>]) -> Option<usize> {
-    if title.len() > LONGEST_TITLE {
+    if title.is_empty() || title.len() > LONGEST_TITLE {
         return None;
     }
     title

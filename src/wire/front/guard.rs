@@ -23,16 +23,19 @@ pub(super) enum Objection {
     Emphasis(Problem),
 }
 
+/// Objects to a header of more than `longest` bytes.
+pub(super) fn too_long(bytes: usize, longest: usize, first_line: usize) -> Option<Problem> {
+    if bytes <= longest {
+        return None;
+    }
+    let message = format!("the front matter has {bytes} bytes, more than {longest}");
+    Some(Problem::on_line(first_line, message).with_hint("move long text into the body"))
+}
+
 /// Looks for the first objection to the header; its first line has the number `first_line` in the file.
 pub(super) fn objection(header: &str, first_line: usize) -> Option<Objection> {
-    if header.len() > MAX_HEADER {
-        let message = format!(
-            "the front matter has {} bytes, more than {MAX_HEADER}",
-            header.len()
-        );
-        return Some(Objection::Hostile(
-            Problem::on_line(first_line, message).with_hint("move long text into the body"),
-        ));
+    if let Some(problem) = too_long(header.len(), MAX_HEADER, first_line) {
+        return Some(Objection::Hostile(problem));
     }
     if header.matches(['[', '{']).count() > MAX_OPENERS {
         return Some(Objection::Hostile(Problem::on_line(
