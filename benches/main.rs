@@ -10,7 +10,11 @@
 
 mod changes;
 mod disk;
+#[path = "../tests/common/hostile.rs"]
+#[expect(dead_code, reason = "only the tests need all of it")]
+mod files;
 mod footprint;
+mod hostile;
 mod latency;
 mod prompts;
 mod sample;
@@ -21,11 +25,12 @@ fn main() {
         .skip(1)
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    let parts: [(&str, fn()); 4] = [
+    let parts: [(&str, fn()); 5] = [
         ("latency", latency::run),
         ("changes", changes::run),
         ("prompts", prompts::run),
         ("footprint", footprint::run),
+        ("hostile", hostile::run),
     ];
     for (name, run) in parts {
         if wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str())) {
