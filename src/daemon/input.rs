@@ -181,7 +181,8 @@ impl Daemon {
         let mut scanner = scanner;
         match look {
             Err(error) => self.fail(&Key::Scan, &error.to_string()),
-            Ok(look) => {
+            Ok(mut look) => {
+                let put_off = self.put_off(&mut scanner, &mut look);
                 let now = self.clock.now();
                 if look.more {
                     self.look_at = now;
@@ -189,7 +190,7 @@ impl Daemon {
                     self.look_at = self.look_at.min(now.plus(SOON));
                 }
                 self.waiting = look.waiting;
-                let (began, more) = (look.began, look.more);
+                let (began, more) = (look.began, look.more || put_off);
                 let names: Vec<String> = look
                     .reports
                     .iter()
@@ -209,6 +210,22 @@ impl Daemon {
             }
         }
         self.scanner = Some(scanner);
+    }
+
+    /// Leaves reports for a later look whose namesake is just being filed: where they go would be taken for done with it.
+    /// Tells whether there was any.
+    fn put_off(&self, scanner: &mut Scanner, look: &mut Look) -> bool {
+        let before = look.reports.len();
+        look.reports.retain(|arrival| {
+            let moving = self.under_way.contains(&Key::File(arrival.name.clone()));
+            if moving {
+                scanner.forget(&arrival.name);
+            }
+            !moving
+        });
+        let put_off = look.reports.len() < before;
+        look.waiting |= put_off;
+        put_off
     }
 
     /// Takes in what a look found as one change, if there is anything new.

@@ -229,6 +229,25 @@ fn of_three_reports_under_one_name_the_first_counts() {
     scene.await_status("completed");
 }
 
+/// The next one comes in the moment in which the one before it is moved away.
+#[test]
+fn reports_that_follow_each_other_under_one_name_are_all_filed() {
+    const REPORTS: usize = 300;
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let first = scene.exchange.take("the first task", |_| true);
+    let name = "report-task-again.md";
+    let place = scene.exchange.path("reports/pending").join(name);
+    for number in 0..REPORTS {
+        scene
+            .exchange
+            .drop_report(name, report("SUCCESS", &number.to_string()).as_bytes());
+        wait_eagerly("it is filed", || !place.exists());
+    }
+    assert_eq!(scene.exchange.names("reports/rejected").len(), 2 * REPORTS);
+    finish(&scene, &first);
+}
+
 /// Each text says at its beginning and at its end which one it is, and all have the same length.
 #[test]
 fn of_a_report_that_is_truncated_and_rewritten_a_whole_text_is_read() {
@@ -369,6 +388,18 @@ fn twenty_thousand_files_at_once_are_all_filed() {
 
 /// Far longer than a flood takes; whoever needs it hangs.
 const FLOOD: std::time::Duration = std::time::Duration::from_secs(180);
+
+/// As [`wait_until`], without a pause in between.
+fn wait_eagerly(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = std::time::Instant::now() + DEADLINE;
+    while !condition() {
+        assert!(
+            std::time::Instant::now() < end,
+            "waited in vain until {what}"
+        );
+        thread::yield_now();
+    }
+}
 
 /// A daemon that waits for so many reports at once.
 fn many(count: usize) -> (Scene, Left, Vec<Command>) {
