@@ -51,12 +51,17 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Threads for what blocks: a terminal, a look at the folders, some files on their way. A flood of files would otherwise
+/// get a thread each, and their stacks take more memory than the files.
+const BLOCKING_THREADS: usize = 16;
+
 fn execute(line: CommandLine) -> Result<Exit, Failure> {
     let environment = Environment::of_process();
     let output = Output::stdout(&environment);
     // One thread is enough: everything waits for files, the store or the network, and what blocks has threads of its own.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
         .build()
         .map_err(Failure::failed)?;
     let exit = runtime.block_on(Box::pin(carry_out(line, environment, output)));
