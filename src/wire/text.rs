@@ -10,7 +10,14 @@ pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     let mut vain = usize::MAX;
-    while let Some(c) = rest.chars().next() {
+    loop {
+        // Nearly all of nearly every text, copied at once.
+        let plain = rest.bytes().take_while(|byte| plain(*byte)).count();
+        shown.push_str(&rest[..plain]);
+        rest = &rest[plain..];
+        let Some(c) = rest.chars().next() else {
+            return shown;
+        };
         let after = &rest[c.len_utf8()..];
         rest = match c {
             '\u{1b}' => after_escape(after, &mut vain),
@@ -24,7 +31,6 @@ pub fn printable(text: &str) -> String {
             }
         };
     }
-    shown
 }
 
 /// Returns at most `max` characters of the text; the last one is `…` if something was cut.
@@ -93,6 +99,10 @@ pub fn parse_time(text: &str) -> Option<Time> {
 /// Returns a stranger's word in backticks, short enough for a message.
 pub(crate) fn quote(word: &str) -> String {
     format!("`{}`", one_line(word, 40).replace('`', "'"))
+}
+
+fn plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~' | b'\n' | b'\t')
 }
 
 fn visible(c: char) -> bool {
