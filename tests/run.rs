@@ -3,6 +3,7 @@
 
 mod control;
 mod faults;
+mod folders;
 mod human;
 mod judging;
 mod planning;
@@ -154,6 +155,11 @@ impl Scene {
         serde_json::from_str(&self.works(&["status", "--json"])).unwrap()
     }
 
+    /// Returns what the daemon and the worker in its process wrote into their log.
+    fn daemon_log(&self) -> String {
+        self.env.read("volumes/logs/daemon.log")
+    }
+
     /// Returns the state of each task.
     fn tasks(&self) -> Vec<String> {
         let status = self.status();
@@ -218,11 +224,36 @@ impl Foreground {
     }
 }
 
+impl Left {
+    /// Stops it where it stands until it is woken.
+    fn freeze(&self) {
+        freeze(self.pid);
+    }
+
+    /// Lets it go on.
+    fn wake(&self) {
+        kill_process(self.pid, Signal::CONT).unwrap();
+    }
+}
+
 impl Drop for Left {
     fn drop(&mut self) {
         // An error only says that it has ended already.
         let (Ok(()) | Err(_)) = kill_process(self.pid, Signal::KILL);
     }
+}
+
+/// Stops a process and waits until it stands: the signal alone reaches a thread that runs only a little later.
+fn freeze(pid: Pid) {
+    kill_process(pid, Signal::STOP).unwrap();
+    let tasks = PathBuf::from(format!("/proc/{}/task", pid.as_raw_pid()));
+    wait_until("the process stands still", DEADLINE, || {
+        fs::read_dir(&tasks).unwrap().flatten().all(|task| {
+            let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ")
+                .is_none_or(|(_, state)| state.starts_with('T'))
+        })
+    });
 }
 
 /// Reads one JSON value a line.

@@ -7,6 +7,7 @@ mod arrival;
 mod desk;
 mod facts;
 mod input;
+mod mend;
 mod pace;
 mod steps;
 mod summary;
@@ -652,7 +653,9 @@ impl Daemon {
         self.look_at = self.world.now.plus(SAFETY_LOOK);
         if self.check_at <= self.world.now {
             self.check_at = self.look_at;
-            self.watch.check();
+            if self.watch.check() {
+                self.mend().await;
+            }
         }
         let (awaited, questions, began) =
             (self.awaited.clone(), self.asked.clone(), self.world.now);
