@@ -84,13 +84,20 @@ impl Scene {
 
     /// Makes a scene with a model.
     fn with_model(server: &LlmServer, shape: Shape, config: &str) -> Self {
+        let scene = Self::new("");
+        scene.write_config(server, shape, config);
+        scene
+    }
+
+    /// Writes the configuration anew, with a model.
+    fn write_config(&self, server: &LlmServer, shape: Shape, config: &str) {
         let (provider, url) = match shape {
             Shape::Messages => ("anthropic", server.url()),
             Shape::Chat => ("openai", server.openai_url()),
         };
-        Self::new(&format!(
-            "llm.provider = '{provider}'\nllm.base_url = '{url}'\nllm.model = 'scripted'\n{config}"
-        ))
+        let model =
+            format!("llm.provider = '{provider}'\nllm.base_url = '{url}'\nllm.model = 'scripted'");
+        self.env.write("config.toml", &format!("{model}\n{config}"));
     }
 
     fn new(config: &str) -> Self {
