@@ -14,6 +14,9 @@ use super::state::Plan;
 /// How long an agent has to mend an unreadable report by itself before it is asked to.
 const REPAIR_GRACE: Duration = Duration::from_secs(5);
 
+/// What lies ahead by less was recorded by this process.
+const JUST_NOW: Duration = Duration::from_secs(60);
+
 /// What is known from outside the plan, in memory only.
 #[derive(Clone, Debug, Default)]
 pub struct World {
@@ -178,9 +181,10 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
     }
 }
 
-/// Returns a moment that an earlier process recorded; one that lies ahead by a clock that was wrong then counts as the start.
+/// Returns a moment that was recorded; one that lies ahead because the clock of an earlier process was wrong counts as the
+/// start. What was recorded a moment ago may lie ahead too, within the change that records it.
 fn known(recorded: Time, world: &World) -> Time {
-    if recorded > world.now {
+    if recorded.since(world.now) > JUST_NOW {
         world.started
     } else {
         recorded

@@ -306,6 +306,29 @@ fn silence_is_counted_from_the_last_sign_and_confirmed_by_a_scan() {
 }
 
 #[test]
+fn a_command_issued_within_the_change_has_not_waited_since_the_start() {
+    let mut plan = running(&[("a", &[])]);
+    let minute = |n: u64| Time(0).plus(Duration::from_secs(60 * n));
+    change_at(
+        &mut plan,
+        minute(20).plus(Duration::from_millis(4)),
+        |draft| draft.issue(TaskId(1), issue(1)),
+    )
+    .unwrap();
+    // The change begins a little before the moment that it records.
+    let mut world = World {
+        now: minute(20),
+        scan_began: Some(minute(20)),
+        ..World::default()
+    };
+    assert_eq!(due(&plan, &world).steps, []);
+    // By the clock of an earlier process it was issued far ahead: what counts is the start.
+    world.now = minute(10);
+    world.scan_began = Some(minute(10));
+    assert!(matches!(due(&plan, &world).steps[..], [Step::AskHuman(..)]));
+}
+
+#[test]
 fn a_command_nobody_takes_is_no_failure_but_a_question_that_closes_itself() {
     let mut plan = running(&[("a", &[])]);
     change_at(&mut plan, Time(0), |draft| draft.issue(TaskId(1), issue(1))).unwrap();
