@@ -1,6 +1,7 @@
 //! Plans carried out from outside: the real program, a scripted agent that knows only the files, and a scripted model
 //! behind real HTTP.
 
+mod clock;
 mod control;
 mod faults;
 mod folders;
@@ -16,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::common::agent::{Act, Agent, Command, Exchange};
-use crate::common::env::{DEADLINE, Ran, Running, TestEnv, wait_until};
+use crate::common::env::{DEADLINE, Ran, Running, TestEnv, skip, wait_until};
 use crate::common::llm::{Answer, Asked, LlmServer};
 
 /// Three tasks, one after the other.
@@ -146,7 +147,8 @@ impl Scene {
 
     /// Leaves a daemon behind.
     fn leave(&self, args: &[&str]) -> Left {
-        let args: Vec<&str> = args.iter().copied().chain(["--detach"]).collect();
+        // What follows `--` belongs to the agent.
+        let args = [&args[..1], &["--detach"], &args[1..]].concat();
         let said = self.works(&args);
         let pid = said
             .split_once("(pid ")

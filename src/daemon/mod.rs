@@ -178,6 +178,8 @@ pub async fn run(
     tracing::info!(plan = %settings.plan, workspace = %settings.workspace.display(), "the daemon starts");
     let mut daemon = Daemon::new(settings, store, clock);
     daemon.take_up().await?;
+    // To take up a large plan takes its time; nothing stood still.
+    daemon.wake_at = clock.now();
     tokio::pin!(shutdown);
     let end = loop {
         if let Some(end) = daemon.turn().await? {
@@ -380,7 +382,7 @@ impl Daemon {
     /// Brings everything that is due under way. Returns how the daemon ends, if it does. A store that fails is tried again: its
     /// disk may be full only for a while.
     async fn turn(&mut self) -> anyhow::Result<Option<End>> {
-        self.world.now = self.clock.now();
+        self.tell_time();
         self.retry_kept().await;
         match self.decided_view().await {
             Ok(view) => {
@@ -660,11 +662,12 @@ impl Daemon {
         let (awaited, questions, began) =
             (self.awaited.clone(), self.asked.clone(), self.world.now);
         let quick = scanner.last_listed() <= QUICK_LOOK;
+        let clock = self.clock;
         let look = move || {
             let found = scanner
                 .scan(&awaited, &questions)
                 .map(|mut scan| input::Look {
-                    reports: arrival::reports(&mut scan, began),
+                    reports: arrival::reports(&mut scan, began, &clock),
                     replies: arrival::replies(&mut scan),
                     signs: scan.signs,
                     waiting: scan.waiting,

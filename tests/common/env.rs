@@ -193,6 +193,12 @@ pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() ->
     }
 }
 
+/// Says that a test shows nothing here, and why.
+#[expect(clippy::print_stdout, reason = "nobody else is told")]
+pub fn skip(why: &str) {
+    println!("skipped: {why}");
+}
+
 /// Reads the first line of a stream and closes it, as `head -n 1` does.
 pub fn first_line(stream: impl Read) -> String {
     let mut line = String::new();

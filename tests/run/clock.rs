@@ -243,7 +243,7 @@ fn near(seconds: i64, expected: i64) -> bool {
 fn a_wall_clock_that_jumps_gives_nobody_up() {
     let mut scene = Scene::by_rules("run.task_timeout = '30m'\nrun.task_deadline = '1h'");
     if let Err(why) = with_a_clock_to_set(&mut scene) {
-        return println!("skipped: {why}");
+        return skip(&why);
     }
     let _daemon = scene.leave(&[&["run", "--plan", "chain.md"], &AGENT[..]].concat());
     for (number, shift) in [(1, DAY), (2, -DAY), (3, 0)] {
@@ -296,7 +296,7 @@ fn a_usage_limit_told_by_a_clock_that_jumped_ends_when_it_should() {
     for shift in [DAY, -DAY] {
         let mut scene = Scene::by_rules("");
         if let Err(why) = with_a_clock_to_set(&mut scene) {
-            return println!("skipped: {why}");
+            return skip(&why);
         }
         let _daemon = scene.leave(&["run", "--plan", "one.md"]);
         let first = scene.exchange.take("the command", |_| true);

@@ -18,9 +18,9 @@ fn scarce(kind: &str, most: u32, agent: &[&str]) {
         Ok(tried) if tried.status.success() => {}
         Ok(tried) => {
             let why = String::from_utf8_lossy(&tried.stderr);
-            return println!("skipped: no user namespace: {}", why.trim());
+            return skip(&format!("no user namespace: {}", why.trim()));
         }
-        Err(error) => return println!("skipped: no `unshare`: {error}"),
+        Err(error) => return skip(&format!("no `unshare`: {error}")),
     }
     let scene = Scene::by_rules("");
     let _agent = agent
@@ -67,7 +67,7 @@ fn a_report_whose_event_is_lost_in_an_overflow_is_found() {
         .ok()
         .and_then(|text| text.trim().parse::<usize>().ok())
     else {
-        return println!("skipped: no `{QUEUE}`");
+        return skip(&format!("no `{QUEUE}`"));
     };
     let scene = Scene::by_rules("");
     let daemon = scene.leave(&["run", "--plan", "one.md"]);
