@@ -101,7 +101,7 @@ struct Lasting {
 const FEW: &str = "llm.tries = 3\nllm.retry_delay = '1ms'\n";
 
 /// Faults looked at at once: they mostly wait.
-const AT_ONCE: usize = 6;
+const AT_ONCE: usize = 12;
 
 impl Lasting {
     fn of(answer: Answer, told: &'static str, asked: usize) -> Self {
