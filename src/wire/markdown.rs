@@ -203,7 +203,6 @@ mod tests {
     fn cuts_at_headings_outside_of_fences() {
         let text = "intro\n# One\na\n```sh\n# not\n```\n## Two ##\n~~~\n## no\n```\n~~~\nb\n####### no\n#no\n";
         let found: Vec<_> = sections(text)
-            .into_iter()
             .map(|section| (section.level, section.title, section.text, section.line))
             .collect();
         assert_eq!(
