@@ -30,7 +30,7 @@ use crate::plan::{
 };
 use crate::store::{Store, StoreError};
 use crate::volumes::{
-    Filing, MOST_REPORTS, Scanner, Sign, Volumes, Watch, Whereabouts, write_mission,
+    Filing, MOST_REPORTS, Scanner, Sign, Unpublished, Volumes, Watch, Whereabouts, write_mission,
 };
 use crate::wire::command::Language;
 use crate::wire::{mission, question};
@@ -440,8 +440,21 @@ impl Daemon {
     /// Puts new commands into their folder at once: to write one takes less time than to wake another thread for it. One
     /// that cannot be written now is published with what is missing.
     fn send(&mut self, outgoing: Vec<Outgoing>) {
+        self.send_prepared(outgoing, BTreeMap::new());
+    }
+
+    /// As [`Self::send`], where some have been written already.
+    fn send_prepared(
+        &mut self,
+        outgoing: Vec<Outgoing>,
+        mut prepared: BTreeMap<CommandId, Unpublished>,
+    ) {
+        let volumes = &self.settings.volumes.clone();
         for command in outgoing {
-            let published = self.settings.volumes.publish(&command.id, &command.text);
+            let published = match prepared.remove(&command.id) {
+                Some(file) => volumes.publish_prepared(file, &command.text),
+                None => volumes.publish(&command.id, &command.text),
+            };
             if let Err(error) = published {
                 let key = Key::Publish(command.id.clone());
                 self.fail(&key, &format!("{:#}", anyhow::Error::from(error)));
