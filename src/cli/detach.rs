@@ -1,9 +1,11 @@
-//! `--detach`: starts this program again as a daemon without a terminal, and waits until it holds the folder.
+//! `--detach`: starts this program again as a daemon without a terminal, hands it the folder's lock, and waits until it says
+//! that it works.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -13,7 +15,7 @@ use super::failure::{Exit, Failure};
 use super::output::Output;
 use crate::config::Config;
 use crate::plan::PlanId;
-use crate::volumes::{Folder, Volumes};
+use crate::volumes::{DaemonLock, Folder, Volumes};
 
 /// How often the daemon is looked for while it starts.
 const LOOK: Duration = Duration::from_millis(20);
@@ -31,13 +33,28 @@ pub fn leave_terminal() {
     }
 }
 
-/// Starts the daemon for a plan.
+/// Returns the file that the process which started this daemon handed over as its standard input, which is empty from then on.
+pub fn handed_over() -> Result<Option<File>, Failure> {
+    let input = std::io::stdin().as_fd().try_clone_to_owned();
+    let file = File::from(input.context("failed to read what was handed over")?);
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Ok(None);
+    }
+    File::open("/dev/null")
+        .and_then(|nothing| Ok(rustix::stdio::dup2_stdin(nothing)?))
+        .context("failed to close the standard input")?;
+    Ok(Some(file))
+}
+
+/// Starts the daemon for a plan. It gets the folder's lock with its standard input: if the folder were free in between, another
+/// start could take it, and this one would have made its plan for nothing.
 ///
 /// # Errors
 /// It cannot be started, or ends at once; the end of its log is told.
 pub async fn detach(
     plan: &PlanId,
     volumes: &Volumes,
+    lock: DaemonLock,
     how: &CarryOut,
     config: &Config,
     mut output: Output,
@@ -67,11 +84,13 @@ pub async fn detach(
         .try_clone()
         .context("failed to open the log a second time")?;
     let mut child = command
-        .stdin(Stdio::null())
+        .stdin(lock.hand_over()?)
         .stdout(out)
         .stderr(err)
         .spawn()
         .context("failed to start the daemon")?;
+    // It keeps the lock open: from now on only the daemon holds it.
+    drop(command);
     for _ in 0..LOOKS {
         if volumes
             .running()
@@ -96,16 +115,6 @@ pub async fn detach(
                     "plan {plan} is done; `plan-agent status {plan}` shows it"
                 ))?;
                 return Ok(Exit::Done);
-            }
-            if status.code() == Some(Exit::Busy.code().into()) {
-                // Another start took the folder in between.
-                return Err(
-                    Failure::new(anyhow!("another daemon holds the folder"), Exit::Busy).hint(
-                        format!(
-                            "the plan is kept: `plan-agent resume {plan}` carries it out later"
-                        ),
-                    ),
-                );
             }
             return Err(Failure::failed(anyhow!(
                 "the daemon ended at once ({status})\n{}",

@@ -192,7 +192,7 @@ pub async fn daemon(args: Daemon, setup: &Setup) -> Result<Exit, Failure> {
     let signal = signals::ended();
     let agent = args.agent.parse(&setup.environment)?;
     let prepared = setup.prepare(setup.config.planner(&setup.environment)?)?;
-    let (lock, site) = setup.take().await?;
+    let (lock, site) = setup.take_over().await?;
     let plan = site.plan(Some(&args.plan)).await?;
     setup.log(&site.volumes)?;
     announce(&lock, &site.volumes, &plan, &site.clock)?;
@@ -387,8 +387,7 @@ impl Ready<'_> {
             agent,
         } = self;
         if how.detach {
-            drop(lock);
-            return detach::detach(&plan, &site.volumes, how, &setup.config, output).await;
+            return detach::detach(&plan, &site.volumes, lock, how, &setup.config, output).await;
         }
         // Who finds the announcement may ask for the end.
         let ended = signals::ended();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use uuid::Uuid;
 
+use super::detach;
 use super::failure::{Exit, Failure};
 use super::logging;
 use super::output::complain;
@@ -128,21 +129,34 @@ impl Setup {
 
     /// Opens the exchange folder and takes it for this process.
     pub(super) async fn take(&self) -> Result<(DaemonLock, Site), Failure> {
-        let volumes = Volumes::open(&self.config.root()).map_err(|error| {
+        let volumes = self.volumes()?;
+        let lock = lock(&volumes)?;
+        self.open(volumes, lock).await
+    }
+
+    /// As [`Self::take`], for the daemon that `--detach` leaves behind: it goes on with the lock of the process that started it.
+    pub(super) async fn take_over(&self) -> Result<(DaemonLock, Site), Failure> {
+        let volumes = self.volumes()?;
+        let handed = match detach::handed_over()? {
+            Some(file) => volumes.take_over(file)?,
+            None => None,
+        };
+        let lock = handed.map_or_else(|| lock(&volumes), Ok)?;
+        self.open(volumes, lock).await
+    }
+
+    fn volumes(&self) -> Result<Volumes, Failure> {
+        Volumes::open(&self.config.root()).map_err(|error| {
             Failure::failed(error)
                 .hint("make it writable, or name another folder in config.toml: [volumes] root")
-        })?;
-        let lock = volumes.lock().map_err(|error| match error {
-            LockError::Held { .. } => {
-                let hint = "`plan-agent status` shows its plan, `plan-agent stop` ends it";
-                Failure::new(
-                    anyhow!("`{}`: {error}", volumes.root().display()),
-                    Exit::Busy,
-                )
-                .hint(hint)
-            }
-            LockError::Volumes(error) => error.into(),
-        })?;
+        })
+    }
+
+    async fn open(
+        &self,
+        volumes: Volumes,
+        lock: DaemonLock,
+    ) -> Result<(DaemonLock, Site), Failure> {
         let clock = Clock::start();
         let store = Store::open(&volumes.database(), move || clock.now()).await?;
         Ok((
@@ -197,6 +211,17 @@ impl Prepared<'_> {
             notice: Arc::new(|text| complain(&format!("! {text}\n"))),
         })
     }
+}
+
+fn lock(volumes: &Volumes) -> Result<DaemonLock, Failure> {
+    volumes.lock().map_err(|error| match error {
+        LockError::Held { .. } => {
+            let hint = "`plan-agent status` shows its plan, `plan-agent stop` ends it";
+            let error = anyhow!("`{}`: {error}", volumes.root().display());
+            Failure::new(error, Exit::Busy).hint(hint)
+        }
+        LockError::Volumes(error) => error.into(),
+    })
 }
 
 fn models(planner: &Planner) -> Result<Option<Models>, Failure> {

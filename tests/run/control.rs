@@ -1,5 +1,8 @@
 //! Daemons and what is done to them from outside: pause, stop, abort, signals, kills, a second one.
 
+use std::sync::mpsc;
+use std::thread;
+
 use super::*;
 use crate::common::agent::report;
 
@@ -123,6 +126,37 @@ fn a_second_daemon_leaves_and_names_the_first() {
         1,
         "the second left no plan behind"
     );
+}
+
+#[test]
+fn of_several_starts_at_once_one_makes_a_plan_and_the_others_leave_nothing() {
+    // In the foreground the one that works does not end by itself.
+    for (flag, ends) in [("--detach", 6), ("--no-input", 5)] {
+        let scene = Scene::by_rules("");
+        let args = ["run", "--plan", "one.md", flag];
+        let (done, ended) = mpsc::channel();
+        thread::scope(|threads| {
+            for _ in 0..6 {
+                let (done, scene, args) = (done.clone(), &scene, args);
+                threads.spawn(move || done.send(scene.run(&args)).unwrap());
+            }
+            let mut losers = 0;
+            for _ in 0..ends {
+                let ran = ended.recv_timeout(DEADLINE).unwrap();
+                if ran.code == Some(0) {
+                    continue;
+                }
+                assert_eq!(ran.code, Some(5), "{ran:?}");
+                assert!(ran.stderr.contains("(pid "), "{}", ran.stderr);
+                assert!(ran.stderr.contains("Hint:"), "{}", ran.stderr);
+                losers += 1;
+            }
+            assert_eq!(losers, 5);
+            scene.works(&["stop"]);
+        });
+        let plans: Value = serde_json::from_str(&scene.works(&["plans", "--json"])).unwrap();
+        assert_eq!(plans.as_array().unwrap().len(), 1, "{plans}");
+    }
 }
 
 #[test]
