@@ -5,14 +5,16 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::args::{AgentKind, CarryOut};
 use super::failure::{Exit, Failure};
 use super::output::Output;
+use super::signals::{Ended, unless};
 use crate::config::Config;
 use crate::plan::PlanId;
 use crate::volumes::{DaemonLock, Folder, Volumes};
@@ -57,6 +59,7 @@ pub async fn detach(
     lock: DaemonLock,
     how: &CarryOut,
     config: &Config,
+    ended: &mut Ended,
     mut output: Output,
 ) -> Result<Exit, Failure> {
     let log = volumes.path(Folder::Logs).join("daemon.log");
@@ -91,42 +94,77 @@ pub async fn detach(
         .context("failed to start the daemon")?;
     // It keeps the lock open: from now on only the daemon holds it.
     drop(command);
-    for _ in 0..LOOKS {
-        if volumes
-            .running()
-            .is_some_and(|running| running.pid == child.id())
-        {
+    let goes_on = format!(
+        "`plan-agent resume {plan}{}` goes on where it was",
+        how.agent.again()
+    );
+    let started = await_start(&mut child, volumes);
+    let started = match unless(ended, &goes_on, started).await {
+        Ok(started) => started,
+        Err(stopped) => {
+            end(&mut child).await;
+            return Err(stopped);
+        }
+    };
+    match started {
+        Start::Works => {
+            let pid = child.id();
             output.line(&format!(
-                "plan {plan} is carried out in the background (pid {})",
-                child.id()
+                "plan {plan} is carried out in the background (pid {pid})"
             ))?;
             output.line(
                 "`plan-agent status` shows how far it is, `answer` answers it, `stop` ends it",
             )?;
-            return Ok(Exit::Done);
+            Ok(Exit::Done)
         }
-        if let Some(status) = child
-            .try_wait()
-            .context("failed to look after the daemon")?
-        {
-            // A plan of a few quick tasks may be over before anybody looks.
-            if status.success() {
-                output.line(&format!(
-                    "plan {plan} is done; `plan-agent status {plan}` shows it"
-                ))?;
-                return Ok(Exit::Done);
-            }
-            return Err(Failure::failed(anyhow!(
-                "the daemon ended at once ({status})\n{}",
-                tail(&log)
-            )));
+        // A plan of a few quick tasks may be over before anybody looks.
+        Start::Over(status) if status.success() => {
+            output.line(&format!(
+                "plan {plan} is done; `plan-agent status {plan}` shows it"
+            ))?;
+            Ok(Exit::Done)
+        }
+        Start::Over(status) => Err(Failure::failed(anyhow!(
+            "the daemon ended at once ({status})\n{}",
+            tail(&log).trim_end()
+        ))
+        .hint(format!("the plan is kept: {goes_on}"))),
+        Start::Hangs => Err(Failure::failed(anyhow!(
+            "the daemon (pid {}) did not take the folder",
+            child.id()
+        ))),
+    }
+}
+
+/// What came of starting a daemon.
+enum Start {
+    Works,
+    Over(ExitStatus),
+    Hangs,
+}
+
+async fn await_start(child: &mut Child, volumes: &Volumes) -> Result<Start, Failure> {
+    for _ in 0..LOOKS {
+        let running = volumes.running();
+        if running.is_some_and(|running| running.pid == child.id()) {
+            return Ok(Start::Works);
+        }
+        let status = child.try_wait();
+        if let Some(status) = status.context("failed to look after the daemon")? {
+            return Ok(Start::Over(status));
         }
         tokio::time::sleep(LOOK).await;
     }
-    Err(Failure::failed(anyhow!(
-        "the daemon (pid {}) did not take the folder",
-        child.id()
-    )))
+    Ok(Start::Hangs)
+}
+
+/// Takes a daemon along that has not said yet that it works: nobody knows of it.
+async fn end(child: &mut Child) {
+    // An error only says that it has ended already.
+    kill_process(Pid::from_child(child), Signal::TERM).ok();
+    while let Ok(None) = child.try_wait() {
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 fn open(log: &Path) -> Result<std::fs::File, Failure> {

@@ -1,7 +1,6 @@
 //! The terminal of a running plan: one line a change, and the questions to the human, asked and answered here.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use tokio::task::JoinHandle;
 use super::args::CarryOut;
 use super::failure::{Exit, Failure};
 use super::output::{Output, Style, complain};
+use super::signals::Ended;
 use super::site::Site;
 use super::view;
 use crate::clock::Clock;
@@ -112,11 +112,10 @@ impl Foreground {
         mut self,
         mut daemon: JoinHandle<anyhow::Result<End>>,
         stop: &watch::Sender<bool>,
-        ended: impl Future<Output = Exit>,
+        mut ended: Ended,
     ) -> Result<(End, Option<Exit>), Failure> {
         let mut moved = self.store.moved();
         let mut signal = None;
-        tokio::pin!(ended);
         let end = loop {
             self.show().await?;
             tokio::select! {

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use uuid::Uuid;
 
-use super::detach;
 use super::failure::{Exit, Failure};
-use super::logging;
 use super::output::complain;
 use super::site::Site;
+use super::{detach, logging, signals};
 use crate::clock::Clock;
 use crate::config::{Api, Config, Environment, Planner};
 use crate::daemon::{Models, Patience, Settings};
@@ -29,6 +28,21 @@ pub(super) struct Setup {
 }
 
 impl Setup {
+    /// Reads the configuration.
+    ///
+    /// # Errors
+    /// What is wrong with it, or that there is none of that name.
+    pub async fn load(file: Option<PathBuf>, environment: Environment) -> Result<Self, Failure> {
+        signals::beside(move || {
+            let config = Config::load(file.as_deref(), &environment)?;
+            Ok(Self {
+                config,
+                environment,
+            })
+        })
+        .await
+    }
+
     /// Returns the configuration for a command that keeps no log of its own.
     ///
     /// # Errors
@@ -46,11 +60,15 @@ impl Setup {
         Site::open(&self.quiet()?).await
     }
 
-    pub(super) fn read_plan(&self, path: &Path) -> Result<(Head, Vec<NewTask>), Failure> {
+    pub(super) async fn read_plan(&self, path: &Path) -> Result<(Head, Vec<NewTask>), Failure> {
         let shown = path.display();
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("failed to read the plan file `{shown}`"))
-            .map_err(Failure::usage)?;
+        let file = path.to_owned();
+        let text = signals::beside(move || {
+            std::fs::read_to_string(&file)
+                .with_context(|| format!("failed to read the plan file `{}`", file.display()))
+                .map_err(Failure::usage)
+        })
+        .await?;
         let name = path
             .file_name()
             .map(|name| name.to_string_lossy())

@@ -1,5 +1,6 @@
 //! Daemons and what is done to them from outside: pause, stop, abort, signals, kills, a second one.
 
+use std::io::Write;
 use std::sync::mpsc;
 use std::thread;
 
@@ -198,6 +199,63 @@ fn signals_end_it_resumably() {
         let ran = scene.run(&["resume"]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
     }
+}
+
+#[test]
+fn a_signal_before_there_is_a_plan_leaves_nothing() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 143)] {
+        let scene = Scene::by_rules("");
+        let pipe = scene.pipe("pipe.md");
+        let foreground = scene.start(&["run", "--plan", "pipe.md"]);
+        // Opens when the program reads there, and keeps it waiting.
+        let _written = File::options().write(true).open(pipe).unwrap();
+        foreground.signal(signal);
+        let ran = foreground.end();
+        assert_eq!(ran.code, Some(code), "{ran:?}");
+        assert_eq!(ran.stderr, "stopped; no plan was made\n");
+        assert!(!scene.env.path("volumes").exists());
+    }
+}
+
+#[test]
+fn a_signal_before_the_plan_is_looked_up_says_how_it_goes_on() {
+    let scene = Scene::by_rules("");
+    let pipe = scene.pipe("pipe.toml");
+    let foreground = scene.start(&["resume", "abc", "--agent", "shell", "--config", "pipe.toml"]);
+    let _written = File::options().write(true).open(pipe).unwrap();
+    foreground.signal(Signal::TERM);
+    let ran = foreground.end();
+    assert_eq!(ran.code, Some(143), "{ran:?}");
+    insta::assert_snapshot!(ran.stderr, @"stopped; `plan-agent resume abc --agent shell` goes on where it was");
+}
+
+#[test]
+fn a_signal_before_the_daemon_works_keeps_the_plan() {
+    let scene = Scene::by_rules("");
+    let pipe = scene.pipe("pipe.toml");
+    let open = || File::options().write(true).open(&pipe).unwrap();
+    let foreground = scene.start(&[
+        "run",
+        "--plan",
+        "one.md",
+        "--detach",
+        "--config",
+        "pipe.toml",
+    ]);
+    writeln!(open(), "llm.provider = 'none'").unwrap();
+    wait_until("the plan is made", DEADLINE, || {
+        scene.run(&["status"]).code == Some(0)
+    });
+    // The daemon reads the configuration too, and is kept waiting there.
+    let _written = open();
+    foreground.signal(Signal::TERM);
+    let ran = foreground.end();
+    assert_eq!(ran.code, Some(143), "{ran:?}");
+    assert!(ran.stderr.contains("plan-agent resume"), "{}", ran.stderr);
+    assert_eq!(scene.status()["daemon"], Value::Null);
+    let _agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
 #[test]
