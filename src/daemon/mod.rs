@@ -163,6 +163,12 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<End> {
     steps::make_workspace(&settings.workspace)?;
+    tokio::pin!(shutdown);
+    tokio::select! {
+        biased;
+        () = &mut shutdown => return Ok(End::Interrupted),
+        () = steps::end_checks_left_behind(&settings) => {}
+    }
     let (policy, workspace) = (
         settings.policy.clone(),
         settings.workspace.display().to_string(),
@@ -177,7 +183,6 @@ pub async fn run(
     tracing::info!(plan = %settings.plan, workspace = %settings.workspace.display(), "the daemon starts");
     let mut daemon = Daemon::new(settings, store, clock);
     daemon.take_up().await?;
-    tokio::pin!(shutdown);
     let end = loop {
         if let Some(end) = daemon.turn().await? {
             break end;

@@ -1,7 +1,7 @@
 //! Acts: what the daemon does outside the plan. Each act returns what came of it and never changes the plan, but for the
 //! count of a model's call, which is committed before the call is made.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
@@ -11,6 +11,7 @@ use crate::llm::questions::{self, Audit, Judgement, PlannedPlan};
 use crate::llm::{AskError, Model, Prompts, Question};
 use crate::plan::{AskId, AttemptState, CheckResult, CommandId, Edit, Plan, Refusal, Subject};
 use crate::store::{Store, StoreError};
+use crate::volumes::Folder;
 use crate::wire::text::clip;
 
 /// Characters of a stale report that the judge is shown.
@@ -186,12 +187,20 @@ pub(super) async fn check(
             names
         })
         .await?;
+    let marks = marks(settings);
     let mut results = Vec::new();
     for name in names {
         results.push(match settings.checks.get(&name) {
             Some(check) => {
-                let run = exec::check(check, &settings.workspace, std::future::pending()).await;
-                run.context("a check was cancelled")?
+                let run = exec::check_marked(
+                    check,
+                    &settings.workspace,
+                    &marks,
+                    command.as_str(),
+                    std::future::pending(),
+                );
+                let result = run.await.with_context(|| format!("check `{name}`"))?;
+                result.context("a check was cancelled")?
             }
             None => CheckResult {
                 name: name.clone(),
@@ -202,6 +211,16 @@ pub(super) async fn check(
         });
     }
     Ok(results)
+}
+
+/// Ends the checks of a daemon that was killed: beside the next run of theirs they would work in the same files.
+pub(super) async fn end_checks_left_behind(settings: &Settings) {
+    exec::end_left_behind(&marks(settings)).await;
+}
+
+/// Returns the folder in which checks are found while they run.
+fn marks(settings: &Settings) -> PathBuf {
+    settings.volumes.path(Folder::Active)
 }
 
 /// Runs what blocks where blocking is allowed.

@@ -185,6 +185,40 @@ fn after_a_kill_a_start_works_at_once_and_repeats_nothing() {
 }
 
 #[test]
+fn a_check_of_a_killed_daemon_ends_before_it_runs_again() {
+    // It names itself, works in a process of its own as well, and does not listen to a request to end.
+    let check = r#"trap "" TERM; echo $$ >> runs; until [ -e ../../go ]; do sleep 0.05; done"#;
+    let scene = Scene::by_rules(&format!(
+        "run.checks = ['slow']\nchecks.slow = {{ run = ['sh', '-c', '{check}'] }}"
+    ));
+    let runs = || -> Vec<String> {
+        let text = fs::read_to_string(scene.exchange.path("workspace/runs")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    };
+    let _agent = scene.agent(|_| Act::success("done"));
+    let daemon = scene.leave(&["run", "--plan", "one.md"]);
+    wait_until("the check runs", DEADLINE, || runs().len() == 1);
+    kill_process(daemon.pid, Signal::KILL).unwrap();
+    scene.await_end();
+    assert!(lives(&runs()[0]), "the check survives its daemon");
+
+    let _daemon = scene.leave(&["resume"]);
+    wait_until("the check runs again", DEADLINE, || runs().len() == 2);
+    assert!(!lives(&runs()[0]), "two checks at once");
+    scene.env.write("go", "");
+    scene.await_status("completed");
+    assert_eq!(runs().len(), 2);
+    assert_eq!(scene.exchange.names("active"), [".tmp"]);
+}
+
+/// Tells whether a process lives that is no zombie.
+fn lives(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
+    state.is_some_and(|state| state != b'Z')
+}
+
+#[test]
 fn signals_end_it_resumably() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 143)] {
         let scene = Scene::by_rules("");
