@@ -219,6 +219,38 @@ fn lives(pid: &str) -> bool {
 }
 
 #[test]
+fn a_stale_report_that_a_killed_daemon_did_not_file_is_filed_as_stale() {
+    let scene = Scene::by_rules("run.task_timeout = '300ms'");
+    let daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let first = scene.exchange.take("the first attempt", |_| true);
+    let second = scene
+        .exchange
+        .await_command("its successor", |command| command.attempt() == 2);
+    scene
+        .exchange
+        .submit(&second.id, &report("SUCCESS", "in time"));
+    scene.await_events("completed", 1);
+    // As long as a file is in the place of the folder nothing can be filed there.
+    let folder = scene.exchange.path("reports/stale");
+    wait_until("the folder is away", DEADLINE, || {
+        fs::remove_dir(&folder).is_ok() && fs::write(&folder, "").is_ok()
+    });
+    scene.exchange.submit(&first.id, &report("FAILED", "late"));
+    scene.await_events("stale", 1);
+    kill_process(daemon.pid, Signal::KILL).unwrap();
+    scene.await_end();
+    fs::remove_file(folder).unwrap();
+
+    let _daemon = scene.leave(&["resume"]);
+    let name = format!("report-{}.md", first.id);
+    wait_until("the report is filed", DEADLINE, || {
+        !scene.exchange.path("reports/pending").join(&name).exists()
+    });
+    assert_eq!(scene.exchange.names("reports/stale"), [name]);
+    assert_eq!(scene.events_named("stale").len(), 1);
+}
+
+#[test]
 fn signals_end_it_resumably() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 143)] {
         let scene = Scene::by_rules("");
