@@ -149,7 +149,7 @@ fn a_bad_configuration_is_one_clear_error() {
     ");
     insta::assert_snapshot!(env.run(&["plans", "--config", "no.toml"]).seen(&env), @r"
     error: cannot read the configuration `no.toml`: No such file or directory (os error 2)
-    Hint: `plan-agent init` writes a commented config.toml into the current folder
+    Hint: `plan-agent --config no.toml init` writes a commented one there
     exit 2
     ");
     assert!(!env.path("volumes").exists(), "nothing half-made");
@@ -451,7 +451,7 @@ fn a_plan_can_be_looked_at_from_every_side() {
       it failed
       Answer: plan-agent answer retry|skip|abort
 
-    No daemon works here: `plan-agent resume` goes on.
+    No daemon works here: `plan-agent resume abcdefgh` goes on.
     exit 0
     ");
     insta::assert_snapshot!(env.run(&["show"]).seen(&env), @r"
@@ -564,7 +564,7 @@ fn a_question_is_answered_once() {
     ");
     insta::assert_snapshot!(env.run(&["answer", "retry", "--note", "port 8081"]).seen(&env), @r"
     task 2: retry
-    No daemon works here: `plan-agent resume` goes on.
+    No daemon works here: `plan-agent resume abcdefgh` goes on.
     exit 0
     ");
     insta::assert_snapshot!(env.run(&["answer", "77", "skip"]).seen(&env), @r"
@@ -621,16 +621,53 @@ fn those_who_watch_a_plan_leave_when_it_ends() {
 }
 
 #[test]
+fn hints_repeat_the_configuration_that_was_named() {
+    let env = with_a_plan("Count words");
+    env.write("my conf.toml", "");
+    env.write("other.toml", "volumes.root = 'other'\n");
+    let seen = |args: &[&str]| env.run(args).seen(&env);
+    let named = ["--config", "my conf.toml"];
+    let status = seen(&[&named[..], &["status"]].concat());
+    let hints: Vec<&str> = status
+        .lines()
+        .filter(|line| line.contains("plan-agent"))
+        .collect();
+    insta::assert_snapshot!(hints.join("\n"), @r"
+      Answer: plan-agent --config 'my conf.toml' answer retry|skip|abort
+    No daemon works here: `plan-agent --config 'my conf.toml' resume abcdefgh` goes on.
+    ");
+    insta::assert_snapshot!(seen(&[&["pause"], &named[..]].concat()), @r"
+    plan abcdefgh is paused; what is under way goes on
+    `plan-agent --config 'my conf.toml' resume abcdefgh` goes on
+    exit 0
+    ");
+    insta::assert_snapshot!(seen(&["plans", "--config", "other.toml"]), @r"
+    no plans yet: `plan-agent --config other.toml run` makes one
+    exit 0
+    ");
+    insta::assert_snapshot!(seen(&["status", "--config", "other.toml"]), @r"
+    error: there are no plans in `[FOLDER]/other`
+    Hint: `plan-agent --config other.toml run` makes one; `--config FILE` looks elsewhere
+    exit 1
+    ");
+    insta::assert_snapshot!(seen(&["why", "9", "--config", "my conf.toml"]), @r"
+    error: plan `abcdefgh` has no task `9`
+    Hint: `plan-agent --config 'my conf.toml' status abcdefgh` shows the tasks
+    exit 2
+    ");
+}
+
+#[test]
 fn what_there_is_not_is_named() {
     let env = with_a_plan("Count words");
     insta::assert_snapshot!(env.run(&["show", "--at", "99"]).seen(&env), @r"
     error: plan `abcdefgh` has no change `99`
-    Hint: the last one is 3; `plan-agent log` shows all
+    Hint: the last one is 3; `plan-agent log abcdefgh` shows all
     exit 2
     ");
     insta::assert_snapshot!(env.run(&["why", "9"]).seen(&env), @r"
     error: plan `abcdefgh` has no task `9`
-    Hint: `plan-agent status` shows the tasks
+    Hint: `plan-agent status abcdefgh` shows the tasks
     exit 2
     ");
     insta::assert_snapshot!(env.run(&["status", "zz"]).seen(&env), @r"

@@ -1,11 +1,13 @@
 //! The command line: every subcommand with its flags, and the text of `--help`. Nothing is decided here.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::plan::{Choice, TaskId};
+use crate::wire::text::quoted;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -37,6 +39,25 @@ pub struct CommandLine {
 
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// How this program is called again: its name with what the person gave that every command takes, so that a hint which names a
+/// command can be pasted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program(String);
+
+impl Program {
+    /// Names the program with the configuration that was given.
+    pub fn with(config: Option<&Path>) -> Self {
+        let config = config.map(|file| format!(" --config {}", quoted(&file.to_string_lossy())));
+        Self(format!("plan-agent{}", config.unwrap_or_default()))
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -194,17 +215,6 @@ impl Agent {
         self.argv
             .iter()
             .fold(again, |again, word| again + " " + &quoted(word))
-    }
-}
-
-/// Quotes a word for a shell if it needs that.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+%{}".contains(c);
-    // Braces around a list are expanded.
-    if !word.is_empty() && word.chars().all(plain) && !word.contains(',') {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
@@ -428,9 +438,13 @@ mod tests {
             let again = resume.carry_out.agent.again();
             assert_eq!(again.trim_start(), words.join(" "));
         }
-        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
-        assert_eq!(quoted("{a,b}"), "'{a,b}'");
-        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn the_program_is_named_with_its_configuration() {
+        assert_eq!(Program::with(None).to_string(), "plan-agent");
+        let named = Program::with(Some(Path::new("my config.toml")));
+        assert_eq!(named.to_string(), "plan-agent --config 'my config.toml'");
     }
 
     #[test]

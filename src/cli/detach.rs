@@ -14,8 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::args::{AgentKind, CarryOut};
 use super::failure::{Exit, Failure};
 use super::output::Output;
+use super::setup::Setup;
 use super::signals::{Ended, unless};
-use crate::config::Config;
 use crate::plan::PlanId;
 use crate::volumes::{DaemonLock, Folder, Volumes};
 
@@ -58,14 +58,14 @@ pub async fn detach(
     volumes: &Volumes,
     lock: DaemonLock,
     how: &CarryOut,
-    config: &Config,
+    setup: &Setup,
     ended: &mut Ended,
     mut output: Output,
 ) -> Result<Exit, Failure> {
     let log = volumes.path(Folder::Logs).join("daemon.log");
-    let program = std::env::current_exe().context("failed to find this program")?;
-    let mut command = Command::new(program);
-    if let Some(file) = config.file() {
+    let executable = std::env::current_exe().context("failed to find this program")?;
+    let mut command = Command::new(executable);
+    if let Some(file) = setup.config.file() {
         command.arg("--config").arg(file);
     }
     command.arg("daemon").arg(plan.as_str());
@@ -94,8 +94,9 @@ pub async fn detach(
         .context("failed to start the daemon")?;
     // It keeps the lock open: from now on only the daemon holds it.
     drop(command);
+    let program = &setup.program;
     let goes_on = format!(
-        "`plan-agent resume {plan}{}` goes on where it was",
+        "`{program} resume {plan}{}` goes on where it was",
         how.agent.again()
     );
     let started = await_start(&mut child, volumes);
@@ -112,15 +113,15 @@ pub async fn detach(
             output.line(&format!(
                 "plan {plan} is carried out in the background (pid {pid})"
             ))?;
-            output.line(
-                "`plan-agent status` shows how far it is, `answer` answers it, `stop` ends it",
-            )?;
+            output.line(&format!(
+                "`{program} status` shows how far it is, `answer` answers it, `stop` ends it"
+            ))?;
             Ok(Exit::Done)
         }
         // A plan of a few quick tasks may be over before anybody looks.
         Start::Over(status) if status.success() => {
             output.line(&format!(
-                "plan {plan} is done; `plan-agent status {plan}` shows it"
+                "plan {plan} is done; `{program} status {plan}` shows it"
             ))?;
             Ok(Exit::Done)
         }

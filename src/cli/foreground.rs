@@ -9,7 +9,7 @@ use anyhow::Context;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use super::args::CarryOut;
+use super::args::{CarryOut, Program};
 use super::failure::{Exit, Failure};
 use super::output::{Output, Style, complain};
 use super::signals::Ended;
@@ -49,6 +49,7 @@ pub struct Foreground {
     asks: bool,
     /// The command line that goes on with the plan.
     resume: String,
+    program: Program,
     output: Output,
     seq: i64,
     names: BTreeMap<TaskId, String>,
@@ -96,7 +97,8 @@ impl Foreground {
             plan: plan.clone(),
             json,
             asks,
-            resume: format!("plan-agent resume {plan}{}", how.agent.again()),
+            resume: format!("{} resume {plan}{}", site.program, how.agent.again()),
+            program: site.program.clone(),
             output,
             seq: if fresh { 0 } else { seq },
             names,
@@ -372,7 +374,7 @@ impl Foreground {
             }
             End::Waits if open.is_empty() => {
                 complain(&format!(
-                    "\nplan {plan} is paused\nHint: `plan-agent resume {plan}` goes on\n"
+                    "\nplan {plan} is paused\nHint: `{resume}` goes on\n"
                 ));
             }
             End::Waits => {
@@ -386,8 +388,9 @@ impl Foreground {
                         .collect();
                     let reason = one_line(&question.reason, 200);
                     self.output.text(&format!(
-                        "  {}  {reason}\n    plan-agent answer {} {}\n",
+                        "  {}  {reason}\n    {} answer {} {}\n",
                         question.id,
+                        self.program,
                         question.id,
                         words.join("|")
                     ))?;

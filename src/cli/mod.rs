@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use self::args::{Command, CommandLine};
+use self::args::{Command, CommandLine, Program};
 use self::failure::{Exit, Failure};
 use self::output::{Output, complain};
 use self::setup::Setup;
@@ -74,14 +74,15 @@ async fn carry_out(
     let file = line.config.as_deref();
     let config = || Config::load(file, &environment);
     let setup = || Setup::load(line.config.clone(), environment.clone());
+    let program = Program::with(file);
     let out = &mut output;
     match line.command {
         Command::Completions { shell } => completions::print(shell, out),
-        Command::Init => init::init(file, &environment, out),
+        Command::Init => init::init(file, &program, &environment, out),
         Command::Doctor(args) => doctor::examine(&args, config(), &environment, out),
         Command::Run(args) => run::run(args, setup(), ended(), output).await,
         Command::Plan(args) => run::plan(args, setup(), ended(), output).await,
-        Command::Resume(args) => run::resume(args, setup(), ended(), output).await,
+        Command::Resume(args) => run::resume(args, &program, setup(), ended(), output).await,
         Command::Daemon(args) => run::daemon(args, setup(), ended()).await,
         Command::Worker(args) => run::worker(args, setup(), ended()).await,
         Command::Abort(args) => run::abort(args, setup(), ended(), out).await,

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::args::{
-    Abort, Agent as AgentArgs, AgentKind, CarryOut, Daemon, MakePlan, Resume, Run, Worker,
+    Abort, Agent as AgentArgs, AgentKind, CarryOut, Daemon, MakePlan, Program, Resume, Run, Worker,
 };
 use super::detach;
 use super::doctor::on_path;
@@ -41,6 +41,7 @@ pub async fn run(
     output: Output,
 ) -> Result<Exit, Failure> {
     let setup = &unless(&mut ended, NO_PLAN, setup).await?;
+    let program = &setup.program;
     let planner = setup.config.planner(&setup.environment)?;
     let agent = args.carry_out.agent.parse(&setup.environment)?;
     let (mut head, tasks) = match (&args.plan, &args.goal) {
@@ -48,9 +49,9 @@ pub async fn run(
         (None, Some(goal)) => (new_head(goal), Vec::new()),
         (None, None) => {
             return Err(
-                Failure::usage(anyhow!("there is neither a goal nor a plan file")).hint(
-                    "`plan-agent run \"what is to be reached\"`, or `plan-agent run --plan FILE`",
-                ),
+                Failure::usage(anyhow!("there is neither a goal nor a plan file")).hint(format!(
+                    "`{program} run \"what is to be reached\"`, or `{program} run --plan FILE`"
+                )),
             );
         }
     };
@@ -102,7 +103,8 @@ pub async fn plan(
     let (lock, site) = unless(&mut ended, NO_PLAN, setup.take()).await?;
     let plan = create(&site, head, Vec::new()).await?;
     let settings = prepared.settings(&plan, &site, Patience::Leave).await?;
-    let kept = format!("the goal is kept: `plan-agent resume {plan}` asks again");
+    let program = &setup.program;
+    let kept = format!("the goal is kept: `{program} resume {plan}` asks again");
     unless(&mut ended, &kept, async {
         let made = daemon::make_plan(&settings, &site.store).await;
         made.map_err(|error| Failure::failed(error).hint(&kept))
@@ -122,7 +124,7 @@ pub async fn plan(
                 .read(&plan, |plan, _| plan_file::render(plan))
                 .await?,
         )?;
-        complain(&format!("\n`plan-agent resume {plan}` carries it out.\n"));
+        complain(&format!("\n`{program} resume {plan}` carries it out.\n"));
     }
     Ok(Exit::Done)
 }
@@ -130,6 +132,7 @@ pub async fn plan(
 /// Goes on with an unfinished plan; of one that has ended, finishes what a crash may have left undone.
 pub async fn resume(
     mut args: Resume,
+    program: &Program,
     setup: impl Future<Output = Result<Setup, Failure>>,
     mut ended: Ended,
     mut output: Output,
@@ -141,14 +144,14 @@ pub async fn resume(
             .iter()
             .fold(String::new(), |_, plan| format!(" {plan}"));
         let agent = args.carry_out.agent.again();
-        format!("`plan-agent resume{plan}{agent}` goes on where it was")
+        format!("`{program} resume{plan}{agent}` goes on where it was")
     };
     let setup = &unless(&mut ended, &goes_on, setup).await?;
     let agent = args.carry_out.agent.parse(&setup.environment)?;
     let prepared = setup.prepare(setup.config.planner(&setup.environment)?)?;
     // Nothing is made in a folder without plans.
     let find = async {
-        let site = Site::open(&setup.config).await?;
+        let site = Site::open(setup).await?;
         let plan = site.plan(args.on.plan.as_deref()).await?;
         Ok((site, plan))
     };
@@ -201,7 +204,7 @@ pub async fn abort(
 ) -> Result<Exit, Failure> {
     let find = async {
         let setup = setup.await?;
-        let site = Site::open(&setup.config).await?;
+        let site = Site::open(&setup).await?;
         let plan = site.plan(Some(&args.plan)).await?;
         Ok((setup, site, plan))
     };
@@ -271,8 +274,12 @@ pub async fn worker(
 ) -> Result<Exit, Failure> {
     let setup = unless(&mut ended, "no command was taken", setup).await?;
     let Some(agent) = args.agent.parse(&setup.environment)? else {
-        return Err(Failure::usage(anyhow!("which agent is to work?"))
-            .hint("`plan-agent worker --agent command -- my-agent {prompt_file}`"));
+        return Err(
+            Failure::usage(anyhow!("which agent is to work?")).hint(format!(
+                "`{} worker --agent command -- my-agent {{prompt_file}}`",
+                setup.program
+            )),
+        );
     };
     let options = worker_options(agent, &setup.config, &setup.config.root());
     complain(&format!(
@@ -440,16 +447,8 @@ impl Ready<'_> {
             agent,
         } = self;
         if how.detach {
-            return detach::detach(
-                &plan,
-                &site.volumes,
-                lock,
-                how,
-                &setup.config,
-                &mut ended,
-                output,
-            )
-            .await;
+            return detach::detach(&plan, &site.volumes, lock, how, setup, &mut ended, output)
+                .await;
         }
         announce(&lock, &site.volumes, &plan, &site.clock)?;
         setup.log(&site.volumes)?;

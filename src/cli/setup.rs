@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use uuid::Uuid;
 
+use super::args::Program;
 use super::failure::{Exit, Failure};
 use super::output::complain;
 use super::site::Site;
@@ -25,6 +26,7 @@ use crate::wire::plan_file;
 pub(super) struct Setup {
     pub config: Config,
     pub environment: Environment,
+    pub program: Program,
 }
 
 impl Setup {
@@ -38,18 +40,19 @@ impl Setup {
             Ok(Self {
                 config,
                 environment,
+                program: Program::with(file.as_deref()),
             })
         })
         .await
     }
 
-    /// Returns the configuration for a command that keeps no log of its own.
+    /// Starts the log of a command that keeps none of its own.
     ///
     /// # Errors
     /// The environment asks for a log that there is not.
-    pub fn quiet(self) -> Result<Config, Failure> {
+    pub fn quiet(self) -> Result<Self, Failure> {
         logging::start(None, &self.environment)?;
-        Ok(self.config)
+        Ok(self)
     }
 
     /// Opens the plans for a command that keeps no log of its own.
@@ -148,7 +151,7 @@ impl Setup {
     /// Opens the exchange folder and takes it for this process.
     pub(super) async fn take(&self) -> Result<(DaemonLock, Site), Failure> {
         let volumes = self.volumes()?;
-        let lock = lock(&volumes)?;
+        let lock = self.lock(&volumes)?;
         self.open(volumes, lock).await
     }
 
@@ -159,7 +162,7 @@ impl Setup {
             Some(file) => volumes.take_over(file)?,
             None => None,
         };
-        let lock = handed.map_or_else(|| lock(&volumes), Ok)?;
+        let lock = handed.map_or_else(|| self.lock(&volumes), Ok)?;
         self.open(volumes, lock).await
     }
 
@@ -167,6 +170,18 @@ impl Setup {
         Volumes::open(&self.config.root()).map_err(|error| {
             Failure::failed(error)
                 .hint("make it writable, or name another folder in config.toml: [volumes] root")
+        })
+    }
+
+    fn lock(&self, volumes: &Volumes) -> Result<DaemonLock, Failure> {
+        volumes.lock().map_err(|error| match error {
+            LockError::Held { .. } => {
+                let program = &self.program;
+                let hint = format!("`{program} status` shows its plan, `{program} stop` ends it");
+                let error = anyhow!("`{}`: {error}", volumes.root().display());
+                Failure::new(error, Exit::Busy).hint(hint)
+            }
+            LockError::Volumes(error) => error.into(),
         })
     }
 
@@ -183,6 +198,7 @@ impl Setup {
                 store,
                 volumes,
                 clock,
+                program: self.program.clone(),
             },
         ))
     }
@@ -229,17 +245,6 @@ impl Prepared<'_> {
             notice: Arc::new(|text| complain(&format!("! {text}\n"))),
         })
     }
-}
-
-fn lock(volumes: &Volumes) -> Result<DaemonLock, Failure> {
-    volumes.lock().map_err(|error| match error {
-        LockError::Held { .. } => {
-            let hint = "`plan-agent status` shows its plan, `plan-agent stop` ends it";
-            let error = anyhow!("`{}`: {error}", volumes.root().display());
-            Failure::new(error, Exit::Busy).hint(hint)
-        }
-        LockError::Volumes(error) => error.into(),
-    })
 }
 
 fn models(planner: &Planner) -> Result<Option<Models>, Failure> {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use toml::de::DeTable;
 
 use super::{Config, Environment, FILE_NAME};
+use crate::wire::text::quoted;
 
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
@@ -49,9 +50,12 @@ impl ConfigError {
     /// Returns the way out, if there is one to name.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(
-                "`plan-agent init` writes a commented config.toml into the current folder".into(),
-            ),
+            Self::Unreadable { path, source } if source.kind() == io::ErrorKind::NotFound => {
+                let file = quoted(&path.to_string_lossy());
+                Some(format!(
+                    "`plan-agent --config {file} init` writes a commented one there"
+                ))
+            }
             Self::Unreadable { .. } | Self::Variable { .. } => None,
             Self::Invalid { hint, .. } => hint.clone(),
             Self::UnknownCheck { hint, .. } => Some(hint.clone()),

@@ -292,7 +292,7 @@ fn a_signal_before_the_plan_is_looked_up_says_how_it_goes_on() {
     foreground.signal(Signal::TERM);
     let ran = foreground.end();
     assert_eq!(ran.code, Some(143), "{ran:?}");
-    insta::assert_snapshot!(ran.stderr, @"stopped; `plan-agent resume abc --agent shell` goes on where it was");
+    insta::assert_snapshot!(ran.stderr, @"stopped; `plan-agent --config pipe.toml resume abc --agent shell` goes on where it was");
 }
 
 #[test]
@@ -317,7 +317,8 @@ fn a_signal_before_the_daemon_works_keeps_the_plan() {
     foreground.signal(Signal::TERM);
     let ran = foreground.end();
     assert_eq!(ran.code, Some(143), "{ran:?}");
-    assert!(ran.stderr.contains("plan-agent resume"), "{}", ran.stderr);
+    let hint = "`plan-agent --config pipe.toml resume ";
+    assert!(ran.stderr.contains(hint), "{}", ran.stderr);
     assert_eq!(scene.status()["daemon"], Value::Null);
     let _agent = scene.agent(|_| Act::success("done"));
     let ran = scene.run(&["resume"]);
