@@ -138,13 +138,13 @@ fn a_bad_configuration_is_one_clear_error() {
     let env = TestEnv::new();
     env.write("config.toml", "[run]\nmax_atempts = 2\n");
     insta::assert_snapshot!(env.run(&["plans"]).seen(&env), @r"
-    error: config.toml:2: unknown key `run.max_atempts`
+    error: config.toml:2:1: unknown key `run.max_atempts`
     Hint: did you mean `run.max_attempts`?
     exit 2
     ");
     env.write("config.toml", "[run]\nmax_attempts = \n");
     insta::assert_snapshot!(env.run(&["plans"]).seen(&env), @r"
-    error: config.toml:2: string values must be quoted, expected literal string
+    error: config.toml:2:16: string values must be quoted, expected literal string
     exit 2
     ");
     insta::assert_snapshot!(env.run(&["plans", "--config", "no.toml"]).seen(&env), @r"
@@ -247,7 +247,7 @@ fn doctor_ends_with_1_when_something_must_be_mended() {
                    Hint: make it writable, or name another folder in config.toml
     !!  workspace  [FOLDER]/file/v/workspace cannot be written to: Not a directory (os error 20)
                    Hint: make it writable, or name another folder in config.toml
-    !!  prompts    the prompt `[FOLDER]/prompts/judge.md`, line 2: no line `---` between the system part and the prompt part
+    !!  prompts    [FOLDER]/prompts/judge.md:2: no line `---` between the system part and the prompt part
                    Hint: mend the file, or take it away to use the built-in prompt
     !!  model      `llm.provider` is "anthropic", but the environment variable `ANTHROPIC_API_KEY` is not set
                    Hint: set `ANTHROPIC_API_KEY`, name another variable in `llm.api_key_env`, or do without a model: provider = "none"

@@ -309,7 +309,7 @@ impl Foreground {
             Err(problems) => {
                 let lines: Vec<String> = problems
                     .iter()
-                    .map(|problem| format!("  {problem}"))
+                    .map(|problem| format!("  {}", problem.in_file("plan.md")))
                     .collect();
                 return self
                     .output

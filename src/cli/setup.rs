@@ -20,7 +20,7 @@ use crate::llm::{Anthropic, Llm, Model, OpenAi, Prompts, RetryPolicy};
 use crate::plan::{Head, NewTask, PlanId, Time};
 use crate::store::Store;
 use crate::volumes::{DaemonLock, LockError, Volumes};
-use crate::wire::plan_file;
+use crate::wire::{Problem, plan_file};
 
 /// What every command that carries out plans needs.
 pub(super) struct Setup {
@@ -76,25 +76,8 @@ impl Setup {
             .file_name()
             .map(|name| name.to_string_lossy())
             .unwrap_or_default();
-        let file = plan_file::parse(&name, &text).map_err(|problems| {
-            let lines: Vec<String> = problems
-                .iter()
-                .map(|problem| format!("\n  {problem}"))
-                .collect();
-            let hints: Vec<&str> = problems
-                .iter()
-                .filter_map(|problem| problem.hint.as_deref())
-                .collect();
-            let failure = Failure::usage(anyhow!(
-                "the plan file `{shown}` cannot be used:{}",
-                lines.concat()
-            ));
-            if hints.is_empty() {
-                failure
-            } else {
-                failure.hint(hints.join("\n      "))
-            }
-        })?;
+        let file = plan_file::parse(&name, &text)
+            .map_err(|problems| unusable(&shown.to_string(), &problems))?;
         let known = &self.config.checks;
         let unknown = file
             .tasks
@@ -245,6 +228,15 @@ impl Prepared<'_> {
             notice: Arc::new(|text| complain(&format!("! {text}\n"))),
         })
     }
+}
+
+/// Tells every problem of a plan file, each with its own hint, as a compiler does.
+fn unusable(file: &str, problems: &[Problem]) -> Failure {
+    let told = problems.iter().map(|problem| {
+        let hint = problem.hint.iter().map(|hint| format!("\nHint: {hint}"));
+        problem.in_file(file) + &hint.collect::<String>()
+    });
+    Failure::usage(anyhow!(told.collect::<Vec<_>>().join("\nerror: ")))
 }
 
 fn models(planner: &Planner) -> Result<Option<Models>, Failure> {
