@@ -658,6 +658,64 @@ fn hints_repeat_the_configuration_that_was_named() {
 }
 
 #[test]
+fn long_lines_break_between_words_on_a_terminal_and_nowhere_else() {
+    let goal = "Count the words of a file, tell the ten most frequent ones, and serve both to whoever asks for them";
+    let env = with_a_plan(goal);
+    let seen = |args: &[&str]| env.run_on_terminal(args).seen(&env);
+    insta::assert_snapshot!(seen(&["status"]), @r"
+    abcdefgh  Word counter  running
+    Goal: Count the words of a file, tell the ten most frequent ones, and serve both
+          to whoever asks for them
+    1 of 3 tasks done · 1 in progress · 1 blocked
+
+       1  completed    Count · unverified
+       2  in progress  Serve · waits for your answer
+       3  blocked      Describe · after 2
+
+    Question about task 2
+      it failed
+      Answer: plan-agent answer retry|skip|abort
+
+    No daemon works here: `plan-agent resume abcdefgh` goes on.
+    exit 0
+    ");
+    insta::assert_snapshot!(seen(&["log"]), @r"
+        1  [TIME]  goal: Count the words of a file, tell the ten most
+                                frequent ones, and serve both to whoever asks for
+                                them
+        1  [TIME]  planned 3 tasks
+        1  [TIME]  started
+        2  [TIME]  task 1: handed out
+        2  [TIME]  task 1: reported SUCCESS
+        2  [TIME]  task 1: next: SUCCESS, no check is set
+        2  [TIME]  task 1: completed, unverified
+        3  [TIME]  task 2: handed out
+        3  [TIME]  task 2: reported FAILED
+        3  [TIME]  task 2: retry: the agent reports FAILED: see the
+                                file
+        3  [TIME]  asks you about task 2: it failed
+    exit 0
+    ");
+    insta::assert_snapshot!(seen(&["--config", "no such file.toml", "why", "1"]), @r"
+    error: cannot read the configuration `no such file.toml`: No such file or
+           directory (os error 2)
+    Hint: `plan-agent --config 'no such file.toml' init` writes a commented one
+          there
+    exit 2
+    ");
+    let log = env.run(&["log"]).stdout;
+    assert!(log.contains(goal), "{log}");
+    // What is for programs or may be saved to a file is left as it is.
+    for args in [
+        &["show"][..],
+        &["show", "--format", "json"],
+        &["log", "--json"],
+    ] {
+        assert!(env.run_on_terminal(args).stdout.contains(goal), "{args:?}");
+    }
+}
+
+#[test]
 fn what_there_is_not_is_named() {
     let env = with_a_plan("Count words");
     insta::assert_snapshot!(env.run(&["show", "--at", "99"]).seen(&env), @r"

@@ -229,7 +229,7 @@ impl Foreground {
         self.asked = Some(question.id.clone());
         let paint = self.output.paint();
         let title = paint.text(Style::Bold, &format!("? {subject}"));
-        self.output.text(&format!(
+        self.output.prose(&format!(
             "\n{title}\n{}\n",
             indent(&printable(&question.reason))
         ))?;
@@ -367,7 +367,7 @@ impl Foreground {
                 };
                 let head = self.output.paint().text(style, status.as_str());
                 let workspace = shown(Path::new(&workspace));
-                self.output.text(&format!(
+                self.output.prose(&format!(
                     "\nplan {plan}: {head}\n{}\nThe work is in `{workspace}`, and MISSION.md there tells about it.\n",
                     printable(&summary)
                 ))?;
@@ -379,7 +379,7 @@ impl Foreground {
             }
             End::Waits => {
                 self.output
-                    .text(&format!("\nplan {plan} waits for you:\n"))?;
+                    .prose(&format!("\nplan {plan} waits for you:\n"))?;
                 for question in &open {
                     let words: Vec<&str> = question
                         .choices
@@ -387,7 +387,7 @@ impl Foreground {
                         .map(|choice| choice.as_str())
                         .collect();
                     let reason = one_line(&question.reason, 200);
-                    self.output.text(&format!(
+                    self.output.prose(&format!(
                         "  {}  {reason}\n    {} answer {} {}\n",
                         question.id,
                         self.program,
@@ -402,7 +402,7 @@ impl Foreground {
             )),
             End::Interrupted => {
                 self.output
-                    .text(&format!("\nstopped; `{resume}` goes on where it was\n"))?;
+                    .prose(&format!("\nstopped; `{resume}` goes on where it was\n"))?;
             }
         }
         Ok(())

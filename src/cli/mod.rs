@@ -19,6 +19,7 @@ mod run;
 mod setup;
 mod signals;
 mod site;
+mod wrap;
 
 use std::process::ExitCode;
 

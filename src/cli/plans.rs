@@ -104,7 +104,7 @@ async fn status_once(
     if args.watch && output.is_terminal() {
         output.clear()?;
     }
-    output.text(&page)
+    output.prose(&page)
 }
 
 /// Shows a plan, as it is or as it was.
@@ -156,7 +156,7 @@ pub async fn why(args: &Why, site: &Site, output: &mut Output) -> Result<Exit, F
         Failure::usage(anyhow!("plan `{id}` has no task `{task}`"))
             .hint(format!("`{} status {id}` shows the tasks", site.program))
     })?;
-    output.text(&said)?;
+    output.prose(&said)?;
     Ok(Exit::Done)
 }
 
