@@ -294,7 +294,7 @@ fn bad_input_is_one_clear_error_and_nothing_half_made() {
     "#);
     insta::assert_snapshot!(given("", "---\nname: X\n---\n\n## A\n\n- after: 7\n- checks: nope\n\nDo.\n", &file), @r#"
     error: plan.md:7:10: there is no task `7`
-    Hint: tasks are numbered from 1 to 1
+    Hint: there is no other task in the plan
     exit 2
     "#);
     insta::assert_snapshot!(given("", "nothing here\n", &file), @r#"

@@ -8,7 +8,7 @@ use super::{indented, name, numbers, state};
 use crate::cli::args::Program;
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
-    AttemptState, Choice, Plan, PlanStatus, Question, Task, TaskStatus, Time, Usage,
+    AttemptState, Choice, Plan, PlanStatus, Question, Task, TaskStatus, Time, Usage, counted,
 };
 
 /// The longest result that stands beside a task.
@@ -227,7 +227,11 @@ fn counts(plan: &Plan) -> String {
     if progress.total == 0 {
         return "no tasks yet".to_owned();
     }
-    let done = format!("{} of {} tasks done", progress.completed, progress.total);
+    let done = format!(
+        "{} of {} done",
+        progress.completed,
+        counted(progress.total, "task")
+    );
     let rest = [
         (progress.in_progress, "in progress"),
         (progress.ready, "ready"),
