@@ -47,7 +47,7 @@ fn help_is_short_and_has_the_exit_codes() {
 
     Examples:
       plan-agent run --plan examples/quickstart.md --agent shell
-      plan-agent run "Add a health endpoint" --agent command -- my-agent --prompt {prompt_file}
+      plan-agent run "Add a health endpoint" --agent command -- my-agent {prompt_file}
       plan-agent status --watch
       plan-agent answer retry --note "the port is 8081"
 
@@ -60,35 +60,76 @@ fn help_is_short_and_has_the_exit_codes() {
     insta::assert_snapshot!(env.run(&["run", "--help"]).stdout, @r#"
     Plan a goal and carry the plan out
 
-    Usage: plan-agent run [OPTIONS] [GOAL] [-- <ARGV>...]
+    Usage: plan-agent run [OPTIONS] [GOAL] [-- <PROGRAM>...]
 
     Arguments:
-      [GOAL]     What is to be reached, in your words
-      [ARGV]...  The program of `--agent command`; {prompt_file} {session} {workspace} {report} are
-                 filled in
+      [GOAL]  What is to be reached, in your words
 
     Options:
-          --config <FILE>          Read this configuration instead of ./config.toml
-          --plan <FILE>            Carry out this plan file instead of asking a model for a plan
-          --name <NAME>            What to call the plan
-          --workspace <DIR>        The folder that agents work in
-          --review                 Show the plan and ask before anything starts
+          --plan <FILE>      Carry out this plan file instead of asking a model for a plan
+          --name <NAME>      What to call the plan
+          --workspace <DIR>  The folder that agents work in
+          --review           Show the plan and ask before anything starts
+          --detach           Leave a daemon behind and return
+          --no-input         Never ask here; exit with 4 once nothing else can go on
+          --json             Print one JSON event a line
+          --config <FILE>    Read this configuration instead of ./config.toml
+      -h, --help             Print help
+
+    Agent:
           --agent <shell|command>  Run this agent for every command: `shell` runs the `sh` blocks of the
                                    task, `command` the program after `--`
-          --allow-shell            Let `--agent shell` execute tasks that a model wrote
-          --detach                 Leave a daemon behind and return
-          --no-input               Never ask here; exit with 4 once nothing else can go on
-          --json                   Print one JSON event a line
-      -h, --help                   Print help
+          --allow-shell            Let `--agent shell` run tasks that a model wrote
+      [PROGRAM]...                 The program of `--agent command`, with its arguments; {prompt_file},
+                                   {session}, {workspace} and {report} are filled in
 
     Examples:
       plan-agent run --plan examples/quickstart.md --agent shell
-      plan-agent run "Add a health endpoint" --review --agent command -- my-agent --prompt {prompt_file}
+      plan-agent run "Add a health endpoint" --review --agent command -- my-agent {prompt_file}
       plan-agent run "Translate the docs" --detach
 
     Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another
     program, a person.
     "#);
+    insta::assert_snapshot!(env.run(&["resume", "--help"]).stdout, @r"
+    Go on with an unfinished plan
+
+    Usage: plan-agent resume [OPTIONS] [PLAN] [-- <PROGRAM>...]
+
+    Arguments:
+      [PLAN]  The plan, by the beginning of its id [default: the only unfinished one, else the newest]
+
+    Options:
+          --detach         Leave a daemon behind and return
+          --no-input       Never ask here; exit with 4 once nothing else can go on
+          --json           Print one JSON event a line
+          --config <FILE>  Read this configuration instead of ./config.toml
+      -h, --help           Print help
+
+    Agent:
+          --agent <shell|command>  Run this agent for every command: `shell` runs the `sh` blocks of the
+                                   task, `command` the program after `--`
+          --allow-shell            Let `--agent shell` run tasks that a model wrote
+      [PROGRAM]...                 The program of `--agent command`, with its arguments; {prompt_file},
+                                   {session}, {workspace} and {report} are filled in
+
+    The agent is not remembered: name it again.
+    ");
+    insta::assert_snapshot!(env.run(&["show", "--help"]).stdout, @r"
+    Show a plan
+
+    Usage: plan-agent show [OPTIONS] [PLAN]
+
+    Arguments:
+      [PLAN]  The plan, by the beginning of its id [default: the only unfinished one, else the newest]
+
+    Options:
+          --format <md|json|dot|mermaid>  As a plan file (md), as it is stored (json), or as a graph for
+                                          Graphviz (dot) or Mermaid [default: md]
+          --at <N>                        As it was after change N; `log` shows the numbers
+          --config <FILE>                 Read this configuration instead of ./config.toml
+      -h, --help                          Print help
+    ");
 }
 
 #[test]

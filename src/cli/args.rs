@@ -9,6 +9,12 @@ use clap_complete::Shell;
 use crate::plan::{Choice, TaskId};
 use crate::wire::text::quoted;
 
+/// The heading of what names the agent.
+const AGENT: &str = "Agent";
+
+/// The place of what every command takes: below its own flags.
+const LAST: usize = 100;
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done                    4  waits for a human
@@ -19,7 +25,7 @@ Exit codes:
 const EXAMPLES: &str = "\
 Examples:
   plan-agent run --plan examples/quickstart.md --agent shell
-  plan-agent run \"Add a health endpoint\" --agent command -- my-agent --prompt {prompt_file}
+  plan-agent run \"Add a health endpoint\" --agent command -- my-agent {prompt_file}
   plan-agent status --watch
   plan-agent answer retry --note \"the port is 8081\"";
 
@@ -34,7 +40,7 @@ Examples:
 )]
 pub struct CommandLine {
     /// Read this configuration instead of ./config.toml
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", display_order = LAST)]
     pub config: Option<PathBuf>,
 
     #[command(subcommand)]
@@ -106,7 +112,7 @@ pub enum Command {
 #[command(after_help = "\
 Examples:
   plan-agent run --plan examples/quickstart.md --agent shell
-  plan-agent run \"Add a health endpoint\" --review --agent command -- my-agent --prompt {prompt_file}
+  plan-agent run \"Add a health endpoint\" --review --agent command -- my-agent {prompt_file}
   plan-agent run \"Translate the docs\" --detach
 
 Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another program, a person.")]
@@ -145,7 +151,7 @@ pub struct MakePlan {
     #[arg(long)]
     pub name: Option<String>,
 
-    /// The folder that agents will work in
+    /// The folder that agents work in
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
 
@@ -155,6 +161,7 @@ pub struct MakePlan {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "The agent is not remembered: name it again.")]
 pub struct Resume {
     #[command(flatten)]
     pub on: OnPlan,
@@ -186,15 +193,20 @@ pub struct CarryOut {
 #[derive(Debug, Args)]
 pub struct Agent {
     /// Run this agent for every command: `shell` runs the `sh` blocks of the task, `command` the program after `--`
-    #[arg(long, hide_possible_values = true, value_name = "shell|command")]
+    #[arg(
+        long,
+        hide_possible_values = true,
+        value_name = "shell|command",
+        help_heading = AGENT
+    )]
     pub agent: Option<AgentKind>,
 
-    /// Let `--agent shell` execute tasks that a model wrote
-    #[arg(long)]
+    /// Let `--agent shell` run tasks that a model wrote
+    #[arg(long, help_heading = AGENT)]
     pub allow_shell: bool,
 
-    /// The program of `--agent command`; {prompt_file} {session} {workspace} {report} are filled in
-    #[arg(last = true, value_name = "ARGV", requires = "agent")]
+    /// The program of `--agent command`, with its arguments; {prompt_file}, {session}, {workspace} and {report} are filled in
+    #[arg(last = true, value_name = "PROGRAM", requires = "agent", help_heading = AGENT)]
     pub argv: Vec<String>,
 }
 
@@ -250,7 +262,7 @@ pub struct Status {
     #[arg(long)]
     pub watch: bool,
 
-    /// Show at most so many tasks
+    /// Show at most N tasks
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub limit: usize,
 
@@ -264,12 +276,18 @@ pub struct Show {
     #[command(flatten)]
     pub on: OnPlan,
 
-    /// How to show it
-    #[arg(long, value_enum, default_value_t = Format::Md)]
+    /// As a plan file (md), as it is stored (json), or as a graph for Graphviz (dot) or Mermaid
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = Format::Md,
+        hide_possible_values = true,
+        value_name = "md|json|dot|mermaid"
+    )]
     pub format: Format,
 
-    /// As it was after this change; `log` shows the numbers
-    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(i64).range(1..))]
+    /// As it was after change N; `log` shows the numbers
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     pub at: Option<i64>,
 }
 
@@ -312,7 +330,10 @@ pub struct Log {
 }
 
 #[derive(Debug, Args)]
-#[command(allow_missing_positional = true)]
+#[command(
+    allow_missing_positional = true,
+    after_help = "Example:\n  plan-agent answer retry --note \"the port is 8081\""
+)]
 pub struct Answer {
     /// The question, by the beginning or end of its id [default: the only open one]
     pub question: Option<String>,
@@ -338,6 +359,7 @@ pub struct Abort {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  plan-agent worker --agent command -- my-agent {prompt_file}")]
 pub struct Worker {
     #[command(flatten)]
     pub agent: Agent,
