@@ -17,6 +17,9 @@ use crate::wire::text::clip;
 /// Characters of a stale report that the judge is shown.
 const STALE: usize = 1_500;
 
+/// Files that are named at the end.
+const UNREAD: usize = 5;
+
 /// A model's answer, read and validated.
 #[derive(Clone, Debug)]
 pub(super) enum Said {
@@ -221,6 +224,25 @@ pub(super) async fn end_checks_left_behind(settings: &Settings) {
 /// Returns the folder in which checks are found while they run.
 fn marks(settings: &Settings) -> PathBuf {
     settings.volumes.path(Folder::Active)
+}
+
+/// Tells the person what lies among the reports at the end and was not read, such as a file with another name.
+pub(super) fn tell_unread(settings: &Settings) {
+    let names = settings.volumes.unread();
+    let (shown, hidden) = names.split_at(names.len().min(UNREAD));
+    if shown.is_empty() {
+        return;
+    }
+    let more = match hidden.len() {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    let folder = settings.volumes.path(Folder::ReportsPending);
+    (settings.notice)(&format!(
+        "nobody reads what is left in `{}`: {}{more}",
+        folder.display(),
+        shown.join(", ")
+    ));
 }
 
 /// Runs what blocks where blocking is allowed.

@@ -251,6 +251,21 @@ fn a_stale_report_that_a_killed_daemon_did_not_file_is_filed_as_stale() {
 }
 
 #[test]
+fn what_is_left_among_the_reports_is_named_at_the_end() {
+    let scene = Scene::by_rules("");
+    let foreground = scene.start(&["run", "--plan", "one.md"]);
+    let only = scene.exchange.take("the task", |_| true);
+    scene.exchange.drop_report("notes.txt", b"not a report");
+    scene.exchange.submit(&only.id, &report("SUCCESS", "done"));
+    let ran = foreground.end();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(
+        scene.env.normal(&ran.stderr),
+        "! nobody reads what is left in `[FOLDER]/volumes/reports/pending`: notes.txt\n"
+    );
+}
+
+#[test]
 fn signals_end_it_resumably() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 143)] {
         let scene = Scene::by_rules("");
