@@ -71,7 +71,7 @@ fn words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
 /// Returns the column in which the text of a line begins.
 fn hang(line: &str) -> usize {
     let shown = without_colours(line);
-    let marks = ["error: ", "Hint: ", "Goal: ", "! ", "? "];
+    let marks = ["error: ", "Hint: ", "Goal: ", "! ", "? ", "- "];
     if let Some(mark) = marks.iter().find(|mark| shown.starts_with(**mark)) {
         return mark.len();
     }

@@ -40,10 +40,13 @@ pub(super) fn by_rules(plan: &Plan) -> String {
         .filter(|task| task.status != TaskStatus::Completed)
         .take(LISTED)
     {
-        let result = one_line(task.result.as_deref().unwrap_or_default(), 200);
+        let result = match task.result.as_deref().unwrap_or_default() {
+            "" => String::new(),
+            result => format!(": {}", one_line(result, 200)),
+        };
         write!(
             text,
-            "\n- {} {}: {} {result}",
+            "\n- {} {}: {}{result}",
             task.number,
             one_line(&task.name, 80),
             task.status.as_str()
