@@ -11,8 +11,6 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use sqlx::ConnectOptions;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use tempfile::TempDir;
 
 /// Longer than anything here takes; whoever waits that long has failed.
@@ -96,38 +94,24 @@ pub enum Flush {
 }
 
 /// A table that grows by a row and a commit at a time.
-struct Table {
-    runtime: tokio::runtime::Runtime,
-    connection: sqlx::SqliteConnection,
-}
+struct Table(rusqlite::Connection);
 
 impl Table {
     fn open(path: &Path) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
+        let connection = rusqlite::Connection::open(path).unwrap();
+        connection
+            .execute_batch(
+                "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE journal (record TEXT NOT NULL)",
+            )
             .unwrap();
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full);
-        let connection = runtime.block_on(async {
-            let mut connection = options.connect().await.unwrap();
-            let table = sqlx::query("CREATE TABLE journal (record TEXT NOT NULL)");
-            table.execute(&mut connection).await.unwrap();
-            connection
-        });
-        Self {
-            runtime,
-            connection,
-        }
+        Self(connection)
     }
 
     fn append(&mut self, record: &str) {
-        let insert = sqlx::query("INSERT INTO journal (record) VALUES ($1)").bind(record);
-        self.runtime
-            .block_on(insert.execute(&mut self.connection))
+        self.0
+            .prepare_cached("INSERT INTO journal (record) VALUES ($1)")
+            .unwrap()
+            .execute([record])
             .unwrap();
     }
 }

@@ -87,7 +87,6 @@ fn report(number: u32) -> Report {
         input_tokens: 0,
         output_tokens: 0,
         cost_usd: 0.0,
-        raw: sample::report(),
         hash: number.to_string(),
         received: Time(1),
     }

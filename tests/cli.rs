@@ -461,7 +461,6 @@ fn attempt(draft: &mut Draft<'_>, task: u32, command: &str, status: ReportStatus
         input_tokens: 0,
         output_tokens: 0,
         cost_usd: 0.0,
-        raw: String::new(),
         hash: command.into(),
         received: draft.now(),
     };

@@ -18,7 +18,7 @@ const APART: [&[&str]; 3] = [
 const PURE: [&str; 2] = ["plan", "wire"];
 
 /// What a pure module does not name: files, processes, network, clocks, tasks and logs. Chance is named by `uuid`.
-const OUTSIDE: [&str; 16] = [
+const OUTSIDE: [&str; 17] = [
     "std::env",
     "std::fs",
     "std::io",
@@ -29,9 +29,10 @@ const OUTSIDE: [&str; 16] = [
     "std::time::Instant",
     "std::time::SystemTime",
     "notify",
+    "postgres",
     "reqwest",
+    "rusqlite",
     "rustix",
-    "sqlx",
     "tokio",
     "tracing",
     "uuid",

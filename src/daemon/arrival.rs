@@ -67,7 +67,7 @@ fn read(arrived: Arrived, now: Time) -> Arrival {
             Err(refused(&name, &[problem]))
         }
         Ok(bytes) => match report::parse(&name, &bytes) {
-            Ok(report) => Ok(core(&name, &hash, &bytes, report, now)),
+            Ok(report) => Ok(core(&name, &hash, report, now)),
             Err(problems) => Err(refused(&name, &problems)),
         },
     };
@@ -94,7 +94,7 @@ fn lines(problems: &[Problem]) -> String {
         .join("; ")
 }
 
-fn core(name: &str, hash: &str, bytes: &[u8], report: report::Report, now: Time) -> Report {
+fn core(name: &str, hash: &str, report: report::Report, now: Time) -> Report {
     let mut results = printable(&report.results);
     if !report.other.is_empty() {
         results = format!("{results}\n\n{}", printable(&report.other))
@@ -118,7 +118,6 @@ fn core(name: &str, hash: &str, bytes: &[u8], report: report::Report, now: Time)
         } else {
             0.0
         },
-        raw: String::from_utf8_lossy(bytes).into_owned(),
         hash: hash.to_owned(),
         received: now,
     }

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::llm::{CommandContext, CommandKind, Prompts, questions};
 use crate::plan::{
-    Attempt, CommandId, Draft, EndCommand, Issue, Kind, Plan, QuestionId, Refusal, SessionId,
-    SessionScope, Step, Task, TaskId, World, due, rules,
+    Attempt, CommandId, Draft, EndCommand, Issue, Kind, Plan, QuestionId, Refusal, Report,
+    SessionId, SessionScope, Step, Task, TaskId, World, due, rules,
 };
 use crate::wire::command::{Command, CommandType, Language};
 
@@ -241,11 +241,7 @@ fn story(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> Story {
         },
         (false, Some(last)) => CommandKind::Resume {
             earlier_command: last.text.clone(),
-            earlier_report: last
-                .report
-                .as_ref()
-                .map(|report| report.raw.clone())
-                .unwrap_or_default(),
+            earlier_report: last.report.as_ref().map(Report::text).unwrap_or_default(),
             feedback: note,
             note: String::new(),
             failed_checks,

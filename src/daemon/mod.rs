@@ -28,7 +28,9 @@ use crate::plan::{
     Time, World, due,
 };
 use crate::store::{Store, StoreError};
-use crate::volumes::{Filing, Scanner, Sign, Volumes, Watch, Whereabouts, write_mission};
+use crate::volumes::{
+    Filing, MOST_REPORTS, Scanner, Sign, Volumes, Watch, Whereabouts, write_mission,
+};
 use crate::wire::command::Language;
 use crate::wire::{mission, question};
 use desk::{Desk, Outgoing};
@@ -41,9 +43,11 @@ const BY: &str = "daemon";
 /// The folders are looked at that often even if nothing is heard: events may be lost.
 const SAFETY_LOOK: Duration = Duration::from_secs(3);
 
-/// As long as `reports/pending` has no more files than this, a look takes less time than to wake another thread for it; with
-/// more, hostile ones could hold up the loop.
-const QUICK_LOOK: usize = 8;
+/// As long as `reports/pending` had no more files than this, a look takes less time than to wake another thread for it …
+const QUICK_LOOK: usize = 64;
+
+/// … and takes in no more reports than this: hostile ones must not hold up the loop.
+const QUICK_REPORTS: usize = 8;
 
 /// A file that is still being written is looked at again after this.
 const SOON: Duration = Duration::from_millis(150);
@@ -672,9 +676,10 @@ impl Daemon {
         let (awaited, questions, began) =
             (self.awaited.clone(), self.asked.clone(), self.world.now);
         let quick = scanner.last_listed() <= QUICK_LOOK;
+        let most = if quick { QUICK_REPORTS } else { MOST_REPORTS };
         let look = move || {
             let found = scanner
-                .scan(&awaited, &questions)
+                .scan(&awaited, &questions, most)
                 .map(|mut scan| input::Look {
                     reports: arrival::reports(&mut scan, began),
                     replies: arrival::replies(&mut scan),

@@ -150,7 +150,7 @@ fn build(
                     !matches!(other.state, AttemptState::Reported | AttemptState::Judged)
                 })
                 .filter_map(|other| other.report.as_ref())
-                .map(|report| clip(&report.raw, STALE))
+                .map(|report| clip(&report.text(), STALE))
                 .collect();
             let facts = questions::JudgeFacts {
                 changed_files: None,

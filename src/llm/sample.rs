@@ -266,7 +266,6 @@ pub(super) fn report(status: ReportStatus, results: &str) -> Report {
         input_tokens: 0,
         output_tokens: 0,
         cost_usd: 0.0,
-        raw: String::new(),
         hash: String::new(),
         received: Time(0),
     }

@@ -562,11 +562,24 @@ pub struct Report {
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub cost_usd: f64,
-    /// The file as it came.
-    pub raw: String,
     /// SHA-256 of the bytes, in hexadecimal.
     pub hash: String,
     pub received: Time,
+}
+
+impl Report {
+    /// Returns what it says as one text: the status, then each section that is not empty.
+    pub fn text(&self) -> String {
+        let sections = [
+            ("Core results", &self.results),
+            ("Pitfalls", &self.pitfalls),
+            ("Next-step suggestions", &self.next_steps),
+        ];
+        let said = sections.iter().filter(|(_, section)| !section.is_empty());
+        let said = said.map(|(heading, section)| format!("\n## {heading}\n\n{section}\n"));
+        let status = format!("status: {}\n", self.status.as_str());
+        std::iter::once(status).chain(said).collect()
+    }
 }
 
 /// How one check ended.

@@ -61,7 +61,6 @@ fn report(status: ReportStatus, at: Time) -> Report {
         input_tokens: 1,
         output_tokens: 1,
         cost_usd: 0.0,
-        raw: String::new(),
         hash: format!("{status:?}"),
         received: at,
     }

@@ -1,17 +1,19 @@
-//! The one place where plans live. One task owns the connection and the plans in memory; everybody else holds a [`Store`]
+//! The one place where plans live. One thread owns the connection and the plans in memory; everybody else holds a [`Store`]
 //! and hands it closures. One committed change is one transaction, flushed before it is answered; what several callers
 //! want at once is committed together. Several processes may use one database: each brings its plan up to date within
 //! the transaction, so no update is lost and there is no conflict to retry.
 
+mod database;
 mod owner;
 mod sql;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::plan::{CommandId, Delta, Draft, Head, Plan, PlanId, Refusal, Time};
+use database::Place;
 use owner::{Job, Owner};
 
 /// Closures that may wait for the owner: enough that nobody who works normally ever waits to hand one in.
@@ -77,8 +79,12 @@ impl Store {
             reason: error.to_string(),
         };
         make_private(path).map_err(unusable)?;
-        let place = path.display().to_string();
-        Self::connect(&sql::file_url(path), &place, Some(path.to_owned()), now).await
+        Self::connect(
+            Place::File(path.to_owned()),
+            &path.display().to_string(),
+            now,
+        )
+        .await
     }
 
     /// Opens a store in memory, gone with its last handle.
@@ -86,35 +92,48 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub async fn in_memory(now: impl Fn() -> Time + Send + 'static) -> Result<Self, StoreError> {
-        Self::connect("sqlite::memory:", ":memory:", None, now).await
+        Self::connect(Place::Memory, ":memory:", now).await
     }
 
-    /// Opens the database behind a URL that sqlx understands.
+    /// Opens the database of a PostgreSQL server, `postgres://user@host/name`. The connection is not encrypted.
     ///
     /// # Errors
     /// As [`Store::open`].
+    #[cfg(feature = "postgres")]
     pub async fn open_url(
         url: &str,
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self, StoreError> {
-        Self::connect(url, url.split('?').next().unwrap_or(url), None, now).await
+        let shown = url.split('?').next().unwrap_or(url);
+        Self::connect(Place::Server(url.to_owned()), shown, now).await
     }
 
     async fn connect(
-        url: &str,
-        place: &str,
-        file: Option<PathBuf>,
+        place: Place,
+        shown: &str,
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self, StoreError> {
+        let failed = |reason: String| StoreError::Open {
+            place: shown.to_owned(),
+            reason,
+        };
         let (jobs, queue) = mpsc::channel(QUEUE);
         let (announce, moved) = watch::channel(0);
-        let owner = Owner::open(url, file, Box::new(now), announce)
-            .await
-            .map_err(|error| StoreError::Open {
-                place: place.to_owned(),
-                reason: error.to_string(),
-            })?;
-        tokio::spawn(owner.run(queue));
+        let (opened, open) = oneshot::channel();
+        let serve = move || match Owner::open(place, Box::new(now), announce) {
+            Ok(owner) => {
+                drop(opened.send(Ok(())));
+                owner.run(queue);
+            }
+            Err(error) => drop(opened.send(Err(error.to_string()))),
+        };
+        std::thread::Builder::new()
+            .name("store".to_owned())
+            .spawn(serve)
+            .map_err(|error| failed(error.to_string()))?;
+        open.await
+            .map_err(|_| StoreError::Closed)?
+            .map_err(failed)?;
         Ok(Self { jobs, moved })
     }
 

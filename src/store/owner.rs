@@ -1,13 +1,14 @@
-//! The task that owns the connection and the plans in memory.
+//! The thread that owns the connection and the plans in memory. It blocks where a disk or a server makes it wait, and nobody
+//! else does.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
-use super::sql::{Connected, LogRecord, OpenError, RowRecord, Script, decode_delta, encode_delta};
+use super::database::{DatabaseError, Place};
+use super::sql::{LogRecord, OpenError, RowRecord, Tables, decode_delta, encode_delta};
 use super::{Change, Listed, StoreError};
 use crate::plan::{CommandId, Draft, Head, Plan, PlanId, Refusal, Row, RowKey, Time};
 
@@ -27,6 +28,11 @@ const NOW: Timestamps = {
         last_modification: now,
     }
 };
+
+/// Bytes committed before the database is tidied, when nobody waits and when somebody always does. The file of its journal
+/// is then written over again instead of growing, which is faster, and a start after a crash has less to read.
+const TIDY_IDLE: usize = 128 * 1024;
+const TIDY_BUSY: usize = 4 * 1024 * 1024;
 
 type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
@@ -79,20 +85,14 @@ struct Cached {
 }
 
 pub(super) struct Owner {
-    url: String,
-    /// The file of an embedded store.
-    file: Option<PathBuf>,
-    connected: Option<Connected>,
+    place: Place,
+    /// `None` after the connection to a server broke.
+    tables: Option<Tables>,
     now: Box<dyn Fn() -> Time + Send>,
     plans: HashMap<PlanId, Cached>,
     announce: watch::Sender<u64>,
-}
-
-/// The plans that nobody else can change until the transaction ends.
-struct Locked {
-    /// The plan that the transaction began with, with its seq, until it is brought up to date.
-    first: Option<(PlanId, Option<i64>)>,
-    plans: HashSet<PlanId>,
+    /// Bytes committed since the database was last tidied.
+    untidy: usize,
 }
 
 /// What a batch of changes is going to write.
@@ -104,26 +104,24 @@ struct Writes {
 }
 
 impl Owner {
-    pub(super) async fn open(
-        url: &str,
-        file: Option<PathBuf>,
+    pub(super) fn open(
+        place: Place,
         now: Box<dyn Fn() -> Time + Send>,
         announce: watch::Sender<u64>,
     ) -> Result<Self, OpenError> {
-        let connected = Some(Connected::open(url).await?);
         Ok(Self {
-            url: url.to_owned(),
-            file,
-            connected,
+            tables: Some(Tables::open(&place)?),
+            place,
             now,
             plans: HashMap::new(),
             announce,
+            untidy: 0,
         })
     }
 
     /// Serves until the last handle is gone.
-    pub(super) async fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
-        while let Some(first) = jobs.recv().await {
+    pub(super) fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+        while let Some(first) = jobs.blocking_recv() {
             let mut changes = Vec::new();
             let mut others = Vec::new();
             let mut next = Some(first);
@@ -139,18 +137,29 @@ impl Owner {
                 };
             }
             if !changes.is_empty() {
-                self.commit(changes).await;
+                self.commit(changes);
             }
             for job in others {
-                self.answer(job).await;
+                self.answer(job);
+            }
+            let enough = if jobs.is_empty() {
+                TIDY_IDLE
+            } else {
+                TIDY_BUSY
+            };
+            if self.untidy > enough
+                && let Some(tables) = &mut self.tables
+            {
+                tables.tidy();
+                self.untidy = 0;
             }
         }
     }
 
-    async fn answer(&mut self, job: Job) {
+    fn answer(&mut self, job: Job) {
         match job {
-            Job::Change(change) => self.commit(vec![change]).await,
-            Job::Read { plan, run } => match self.fresh(&plan).await {
+            Job::Change(change) => self.commit(vec![change]),
+            Job::Read { plan, run } => match self.fresh(&plan) {
                 Ok(()) => run(self.cached(&plan).map(|cached| (&cached.plan, cached.seq))),
                 Err(error) => run(Err(error)),
             },
@@ -159,33 +168,25 @@ impl Owner {
                 seq,
                 limit,
                 done,
-            } => drop(done.send(self.since(&plan, seq, limit).await)),
-            Job::Plans { done } => drop(done.send(self.list().await)),
-            Job::PlanOf { command, done } => drop(done.send(self.plan_of(&command).await)),
+            } => drop(done.send(self.since(&plan, seq, limit))),
+            Job::Plans { done } => drop(done.send(self.list())),
+            Job::PlanOf { command, done } => drop(done.send(self.plan_of(&command))),
         }
     }
 
     /// Runs the closures and commits what they did with one flush.
-    async fn commit(&mut self, jobs: Vec<ChangeJob>) {
-        let Some(first) = jobs.first().map(|job| job.plan.clone()) else {
-            return;
-        };
-        let mut locked = match self.begin(&first).await {
-            Ok(seq) => Locked {
-                first: Some((first, seq)),
-                plans: HashSet::new(),
-            },
-            Err(error) => {
-                for job in jobs {
-                    drop(job.done.send(Err(StoreError::Database(error.to_string()))));
-                }
-                return;
+    fn commit(&mut self, jobs: Vec<ChangeJob>) {
+        if let Err(error) = self.begin() {
+            for job in jobs {
+                drop(job.done.send(Err(StoreError::Database(error.to_string()))));
             }
-        };
+            return;
+        }
+        let mut locked = HashSet::new();
         let mut writes = Writes::default();
         let mut waiting = Vec::new();
         for job in jobs {
-            let done = match self.run_change(job, &mut writes, &mut locked).await {
+            let done = match self.run_change(job, &mut writes, &mut locked) {
                 (done, Ok(())) => done,
                 (done, Err(error)) => {
                     drop(done.send(Err(error)));
@@ -194,19 +195,20 @@ impl Owner {
             };
             waiting.push(done);
         }
-        let result = if writes.log.is_empty() {
-            self.nothing_to_write().await
-        } else {
-            self.write(&writes).await
-        };
-        match result {
+        match self.write(&writes) {
             Ok(()) => {
                 // Whoever looks again at every change and changes nothing must not wake itself.
-                if !writes.log.is_empty() {
-                    self.tell();
+                let changed = !writes.log.is_empty();
+                if changed {
+                    self.touch();
                 }
                 for done in waiting {
                     drop(done.send(Ok(())));
+                }
+                // Last: whoever waits for the answer goes on before those who only look. Whoever looks again at every
+                // change and changes nothing must not wake itself.
+                if changed {
+                    self.announce.send_modify(|count| *count += 1);
                 }
             }
             Err(error) => {
@@ -220,58 +222,40 @@ impl Owner {
         }
     }
 
-    /// Tells this process and, through the time of the file, every other one that watches it.
-    fn tell(&self) {
-        self.announce.send_modify(|count| *count += 1);
-        if let Some(file) = &self.file
+    /// Tells every other process of a change, through the time of the file that it watches. Before the change is answered:
+    /// who made it may end at once.
+    fn touch(&self) {
+        if let Place::File(file) = &self.place
             && let Err(error) = utimensat(CWD, file, &NOW, AtFlags::empty())
         {
             tracing::debug!(%error, "other processes are not told of a change");
         }
     }
 
-    /// Begins a transaction and returns the seq of the first plan that it is about.
-    async fn begin(&mut self, plan: &PlanId) -> Result<Option<i64>, sqlx::Error> {
-        if let Some(connected) = &mut self.connected {
-            match connected.begin_on(plan).await {
+    fn begin(&mut self) -> Result<(), StoreError> {
+        if let Some(tables) = &mut self.tables {
+            match tables.begin() {
                 // A server that was restarted: once more on a new connection.
-                Err(sqlx::Error::Io(_)) => self.connected = None,
-                Err(error) => {
-                    // It may have begun all the same.
-                    connected.roll_back().await;
-                    return Err(error);
-                }
-                begun => return begun,
+                Err(error) if error.is_lost() => self.tables = None,
+                begun => return Ok(begun?),
             }
         }
-        self.connection().await?.begin_on(plan).await
+        Ok(self.tables()?.begin()?)
     }
 
-    async fn connection(&mut self) -> Result<&mut Connected, sqlx::Error> {
-        if self.connected.is_none() {
-            let connected = Connected::open(&self.url)
-                .await
-                .map_err(|error| match error {
-                    OpenError::Database(error) => error,
-                    newer @ OpenError::Newer(_) => {
-                        sqlx::Error::Configuration(newer.to_string().into())
-                    }
-                })?;
-            self.connected = Some(connected);
-        }
-        self.connected.as_mut().ok_or(sqlx::Error::WorkerCrashed)
+    fn tables(&mut self) -> Result<&mut Tables, StoreError> {
+        let tables = match self.tables.take() {
+            Some(tables) => tables,
+            None => Tables::open(&self.place)?,
+        };
+        Ok(self.tables.insert(tables))
     }
 
-    async fn nothing_to_write(&mut self) -> Result<(), sqlx::Error> {
-        self.connection().await?.roll_back().await;
-        Ok(())
-    }
-
-    async fn run_change(
+    fn run_change(
         &mut self,
         job: ChangeJob,
         writes: &mut Writes,
-        locked: &mut Locked,
+        locked: &mut HashSet<PlanId>,
     ) -> (Answer<()>, Result<(), StoreError>) {
         let ChangeJob {
             plan: id,
@@ -284,9 +268,9 @@ impl Owner {
         let now = (self.now)();
         let new = head.is_some();
         let ready = match head {
-            Some(head) => self.make(*head, now, locked).await,
-            None if locked.plans.contains(&id) => Ok(()),
-            None => self.lock(&id, locked).await,
+            Some(head) => self.make(*head, now, locked),
+            None if locked.contains(&id) => Ok(()),
+            None => self.lock(&id, locked),
         };
         if let Err(error) = ready {
             return (done, Err(error));
@@ -297,7 +281,7 @@ impl Owner {
         let mut draft = Draft::new(&mut cached.plan, now);
         if let Err(refusal) = run(&mut draft) {
             draft.undo();
-            let unmade = if new { self.unmake(&id).await } else { Ok(()) };
+            let unmade = if new { self.unmake(&id) } else { Ok(()) };
             return (done, unmade.and(Err(refusal.into())));
         }
         let mut delta = draft.finish();
@@ -320,9 +304,14 @@ impl Owner {
         )
     }
 
-    async fn make(&mut self, head: Head, now: Time, locked: &mut Locked) -> Result<(), StoreError> {
+    fn make(
+        &mut self,
+        head: Head,
+        now: Time,
+        locked: &mut HashSet<PlanId>,
+    ) -> Result<(), StoreError> {
         let id = head.id.clone();
-        let free = self.connection().await?.add_plan(&id, now.0).await?;
+        let free = self.tables()?.add_plan(&id, now.0)?;
         if !free {
             return Err(StoreError::PlanTaken(id));
         }
@@ -333,46 +322,43 @@ impl Owner {
                 seq: 0,
             },
         );
-        locked.plans.insert(id);
+        locked.insert(id);
         Ok(())
     }
 
-    async fn unmake(&mut self, id: &PlanId) -> Result<(), StoreError> {
+    fn unmake(&mut self, id: &PlanId) -> Result<(), StoreError> {
         self.plans.remove(id);
-        Ok(self.connection().await?.take_plan(id).await?)
+        Ok(self.tables()?.take_plan(id)?)
     }
 
-    async fn lock(&mut self, id: &PlanId, locked: &mut Locked) -> Result<(), StoreError> {
-        let seq = match locked.first.take_if(|(first, _)| first == id) {
-            Some((_, seq)) => seq,
-            None => self.connection().await?.lock_plan(id).await?,
-        };
-        self.bring_up_to(id, seq).await?;
-        locked.plans.insert(id.clone());
+    fn lock(&mut self, id: &PlanId, locked: &mut HashSet<PlanId>) -> Result<(), StoreError> {
+        let seq = self.tables()?.lock_plan(id)?;
+        self.bring_up_to(id, seq)?;
+        locked.insert(id.clone());
         Ok(())
     }
 
     /// Brings the plan in memory to what is committed.
-    async fn fresh(&mut self, id: &PlanId) -> Result<(), StoreError> {
-        let seq = self.connection().await?.seq(id).await?;
-        self.bring_up_to(id, seq).await
+    fn fresh(&mut self, id: &PlanId) -> Result<(), StoreError> {
+        let seq = self.tables()?.seq(id)?;
+        self.bring_up_to(id, seq)
     }
 
-    async fn bring_up_to(&mut self, id: &PlanId, seq: Option<i64>) -> Result<(), StoreError> {
+    fn bring_up_to(&mut self, id: &PlanId, seq: Option<i64>) -> Result<(), StoreError> {
         let Some(seq) = seq else {
             self.plans.remove(id);
             return Err(StoreError::UnknownPlan(id.clone()));
         };
         match self.plans.get(id).map(|cached| cached.seq) {
             Some(known) if known == seq => Ok(()),
-            Some(known) if known < seq => self.catch_up(id, known, seq).await,
-            _ => self.load(id, seq).await,
+            Some(known) if known < seq => self.catch_up(id, known, seq),
+            _ => self.load(id, seq),
         }
     }
 
     /// Takes in what another process has changed: the log has the rows as they became.
-    async fn catch_up(&mut self, id: &PlanId, known: i64, seq: i64) -> Result<(), StoreError> {
-        let changes = self.since(id, known, seq - known).await?;
+    fn catch_up(&mut self, id: &PlanId, known: i64, seq: i64) -> Result<(), StoreError> {
+        let changes = self.since(id, known, seq - known)?;
         let Some(cached) = self.plans.get_mut(id) else {
             return Err(StoreError::UnknownPlan(id.clone()));
         };
@@ -383,12 +369,12 @@ impl Owner {
         Ok(())
     }
 
-    async fn load(&mut self, id: &PlanId, seq: i64) -> Result<(), StoreError> {
+    fn load(&mut self, id: &PlanId, seq: i64) -> Result<(), StoreError> {
         let damaged = |reason: String| StoreError::Damaged {
             plan: id.clone(),
             reason,
         };
-        let bodies = self.connection().await?.rows(id).await?;
+        let bodies = self.tables()?.rows(id)?;
         let rows: Vec<Row> = bodies
             .iter()
             .map(|body| serde_json::from_str(body))
@@ -408,37 +394,33 @@ impl Owner {
             .ok_or_else(|| StoreError::UnknownPlan(id.clone()))
     }
 
-    async fn write(&mut self, writes: &Writes) -> Result<(), sqlx::Error> {
-        let connected = self.connection().await?;
-        let Err(error) = connected.commit(writes.script()).await else {
+    /// Writes what the changes did and ends the transaction, without effect if there is nothing to write.
+    fn write(&mut self, writes: &Writes) -> Result<(), StoreError> {
+        let tables = self.tables()?;
+        let Some(last) = writes.log.last() else {
+            tables.roll_back();
             return Ok(());
         };
-        connected.roll_back().await;
-        // A connection that broke at COMMIT leaves open whether it took effect: the log knows.
-        if connected.remote() {
-            self.connected = None;
-        }
-        let Some(last) = writes.log.last() else {
-            return Err(error);
+        let Err(error) = writes.write(tables) else {
+            self.untidy += writes.size();
+            return Ok(());
         };
+        tables.roll_back();
+        // A connection that broke at COMMIT leaves open whether it took effect: the log knows.
+        if tables.remote() {
+            self.tables = None;
+        }
         match self
-            .connection()
-            .await?
+            .tables()?
             .has_change(&last.plan, last.seq, &last.change_id)
-            .await
         {
             Ok(true) => Ok(()),
-            _ => Err(error),
+            _ => Err(error.into()),
         }
     }
 
-    async fn since(
-        &mut self,
-        plan: &PlanId,
-        seq: i64,
-        limit: i64,
-    ) -> Result<Vec<Change>, StoreError> {
-        let records = self.connection().await?.log_after(plan, seq, limit).await?;
+    fn since(&mut self, plan: &PlanId, seq: i64, limit: i64) -> Result<Vec<Change>, StoreError> {
+        let records = self.tables()?.log_after(plan, seq, limit)?;
         let read = |record: LogRecord| {
             let delta = decode_delta(&record.delta).map_err(|error| StoreError::Damaged {
                 plan: plan.clone(),
@@ -455,12 +437,12 @@ impl Owner {
         records.into_iter().map(read).collect()
     }
 
-    async fn plan_of(&mut self, command: &CommandId) -> Result<Option<PlanId>, StoreError> {
-        Ok(self.connection().await?.plan_of(command).await?)
+    fn plan_of(&mut self, command: &CommandId) -> Result<Option<PlanId>, StoreError> {
+        Ok(self.tables()?.plan_of(command)?)
     }
 
-    async fn list(&mut self) -> Result<Vec<Listed>, StoreError> {
-        let heads = self.connection().await?.heads().await?;
+    fn list(&mut self) -> Result<Vec<Listed>, StoreError> {
+        let heads = self.tables()?.heads()?;
         let read = |(id, seq, body): (String, i64, String)| {
             let damaged = |reason: String| StoreError::Damaged {
                 plan: PlanId::new(id),
@@ -505,19 +487,35 @@ impl Writes {
         Ok(())
     }
 
-    fn script(&self) -> Script<'_> {
-        let mut script = Script::default();
+    fn write(&self, tables: &mut Tables) -> Result<(), DatabaseError> {
         for (plan, seq) in &self.seqs {
-            script.set_seq(plan, *seq);
+            tables.set_seq(plan, *seq)?;
         }
-        script.write_rows(&self.rows.values().collect::<Vec<_>>());
-        script.write_log(&self.log);
-        script
+        for row in self.rows.values() {
+            tables.write_row(row)?;
+        }
+        for entry in &self.log {
+            tables.write_log(entry)?;
+        }
+        tables.commit()
+    }
+
+    /// Returns about how many bytes it is.
+    fn size(&self) -> usize {
+        let rows = self.rows.values().map(|(_, _, _, body)| body.len());
+        let log = self.log.iter().map(|entry| entry.delta.len());
+        rows.chain(log).sum()
     }
 }
 
-impl From<sqlx::Error> for StoreError {
-    fn from(error: sqlx::Error) -> Self {
+impl From<OpenError> for StoreError {
+    fn from(error: OpenError) -> Self {
+        Self::Database(error.to_string())
+    }
+}
+
+impl From<DatabaseError> for StoreError {
+    fn from(error: DatabaseError) -> Self {
         Self::Database(error.to_string())
     }
 }

@@ -128,14 +128,18 @@ pub(super) fn create(temp: &Path, path: &Path, text: &[u8], mode: u32) -> Result
 }
 
 fn write_temp(temp: &Path, text: &[u8], mode: u32) -> Result<(), VolumesError> {
-    let written = remove_if_there(temp).and_then(|()| {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(temp)?;
-        file.write_all(text)
-    });
+    let create = || {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(mode).open(temp)
+    };
+    let created = match create() {
+        // A leftover of a crash.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            remove_if_there(temp).and_then(|()| create())
+        }
+        created => created,
+    };
+    let written = created.and_then(|mut file| file.write_all(text));
     written.map_err(|error| VolumesError::new("write", temp, error))
 }
 

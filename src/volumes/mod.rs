@@ -22,6 +22,6 @@ pub use layout::{Folder, Volumes};
 pub use life::Life;
 pub use lock::{DaemonInfo, DaemonLock, LockError};
 pub use mission::write_mission;
-pub use scan::{Arrived, Scan, Scanner, Sign};
+pub use scan::{Arrived, MOST_REPORTS, Scan, Scanner, Sign};
 pub use settle::Hints;
 pub use watch::Watch;

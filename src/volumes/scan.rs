@@ -21,7 +21,7 @@ use crate::plan::{CommandId, QuestionId};
 pub(super) const REPORT_CAP: u64 = 1024 * 1024;
 /// One look hands over at most that many reports and stops after that many bytes, so that a flood of files holds up
 /// neither the loop nor the memory.
-const MOST_REPORTS: usize = 256;
+pub const MOST_REPORTS: usize = 256;
 const MOST_BYTES: usize = 8 * 1024 * 1024;
 /// Names that are none of ours (`~`, `.swp`, half-written) get that long to go away.
 const STRANGER: Duration = Duration::from_secs(60);
@@ -120,7 +120,8 @@ impl Scanner {
         }
     }
 
-    /// Looks at everything once. A missing folder is an empty one: the watch makes it again.
+    /// Looks at everything once and hands over at most `most` reports. A missing folder is an empty one: the watch makes it
+    /// again.
     ///
     /// # Errors
     /// When the folder of reports cannot be listed.
@@ -128,9 +129,10 @@ impl Scanner {
         &mut self,
         open: &[CommandId],
         questions: &[QuestionId],
+        most: usize,
     ) -> Result<Scan, VolumesError> {
         let mut scan = Scan::default();
-        self.look_for_reports(&mut scan)?;
+        self.look_for_reports(&mut scan, most)?;
         self.signs.retain(|id, _| open.contains(id));
         for id in open {
             if let Some(sign) = self.sign(id) {
@@ -154,12 +156,12 @@ impl Scanner {
         self.reports.remove(name);
     }
 
-    fn look_for_reports(&mut self, scan: &mut Scan) -> Result<(), VolumesError> {
+    fn look_for_reports(&mut self, scan: &mut Scan, most: usize) -> Result<(), VolumesError> {
         if self.listed.is_empty() {
             self.list()?;
         }
         let mut bytes = 0;
-        while scan.reports.len() < MOST_REPORTS && bytes < MOST_BYTES {
+        while scan.reports.len() < most && bytes < MOST_BYTES {
             let Some(name) = self.listed.pop_front() else {
                 break;
             };
@@ -357,7 +359,8 @@ fn read(path: &Path, expected: Stamp) -> Reading {
     if metadata.size() > REPORT_CAP {
         return Reading::Refused(Unreadable::TooLarge(metadata.size()));
     }
-    let mut bytes = Vec::new();
+    // One more than there should be: the end shows without another buffer.
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.size()).unwrap_or(0) + 1);
     if let Err(error) = (&mut file).take(REPORT_CAP + 1).read_to_end(&mut bytes) {
         return Reading::Refused(Unreadable::Refused(error.to_string()));
     }
@@ -481,7 +484,7 @@ mod tests {
         }
 
         fn scan(&mut self) -> Scan {
-            self.scanner.scan(&[], &[]).unwrap()
+            self.scanner.scan(&[], &[], MOST_REPORTS).unwrap()
         }
 
         fn texts(&mut self) -> Vec<(String, String)> {
@@ -690,11 +693,11 @@ mod tests {
         };
         given.volumes.live(&live, &life).unwrap();
         let open = [taken.clone(), live.clone(), idle];
-        let signs = given.scanner.scan(&open, &[]).unwrap().signs;
+        let signs = given.scanner.scan(&open, &[], MOST_REPORTS).unwrap().signs;
         assert_eq!(signs.keys().collect::<Vec<_>>(), [&taken, &live]);
         assert!(signs[&taken].claimed && signs[&taken].beat.is_none());
         assert!(!signs[&live].claimed && signs[&live].life == life);
-        let same = given.scanner.scan(&open, &[]).unwrap().signs;
+        let same = given.scanner.scan(&open, &[], MOST_REPORTS).unwrap().signs;
         assert_eq!(same, signs);
         let file = fs::File::options()
             .append(true)
@@ -702,7 +705,7 @@ mod tests {
             .unwrap();
         file.set_modified(SystemTime::now() + Duration::from_secs(1))
             .unwrap();
-        let later = given.scanner.scan(&open, &[]).unwrap().signs;
+        let later = given.scanner.scan(&open, &[], MOST_REPORTS).unwrap().signs;
         assert_ne!(later[&live], signs[&live]);
     }
 
@@ -721,13 +724,26 @@ mod tests {
         given.volumes.write_question(&id, "answer:").unwrap();
         given.volumes.write_question(&id, "never over it").unwrap();
         age(&given, 0);
-        let scan = given.scanner.scan(&[], &open).unwrap();
+        let scan = given.scanner.scan(&[], &open, MOST_REPORTS).unwrap();
         assert_eq!(scan.questions, [(id.clone(), "answer:".to_owned())]);
-        assert!(given.scanner.scan(&[], &open).unwrap().questions.is_empty());
+        assert!(
+            given
+                .scanner
+                .scan(&[], &open, MOST_REPORTS)
+                .unwrap()
+                .questions
+                .is_empty()
+        );
         fs::write(given.volumes.question(&id), "answer: retry").unwrap();
-        assert!(given.scanner.scan(&[], &open).unwrap().waiting);
+        assert!(
+            given
+                .scanner
+                .scan(&[], &open, MOST_REPORTS)
+                .unwrap()
+                .waiting
+        );
         age(&given, 1);
-        let scan = given.scanner.scan(&[], &open).unwrap();
+        let scan = given.scanner.scan(&[], &open, MOST_REPORTS).unwrap();
         assert_eq!(scan.questions, [(id.clone(), "answer: retry".to_owned())]);
         given.volumes.complain(&id, "which one?").unwrap();
         given.volumes.file_question(&id).unwrap();

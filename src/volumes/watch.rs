@@ -259,7 +259,7 @@ fn only_read(kind: EventKind) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use super::super::Scanner;
+    use super::super::{MOST_REPORTS, Scanner};
     use super::*;
 
     const LONG: Duration = Duration::from_secs(30);
@@ -322,7 +322,7 @@ mod tests {
         let mut scanner = Scanner::new(&given.volumes, given.watch.hints());
         given.rename_in();
         given
-            .until(|| scanner.scan(&[], &[]).unwrap().reports.len() == 1)
+            .until(|| scanner.scan(&[], &[], MOST_REPORTS).unwrap().reports.len() == 1)
             .await;
     }
 
@@ -372,17 +372,29 @@ mod tests {
         let mut file = fs::File::create(given.report()).unwrap();
         for _ in 0..200 {
             file.write_all(b"x").unwrap();
-            assert!(scanner.scan(&[], &[]).unwrap().reports.is_empty());
+            assert!(
+                scanner
+                    .scan(&[], &[], MOST_REPORTS)
+                    .unwrap()
+                    .reports
+                    .is_empty()
+            );
         }
         drop(file);
         let mut found = Vec::new();
         let end = Instant::now() + LONG;
         while found.is_empty() && Instant::now() < end {
-            found = scanner.scan(&[], &[]).unwrap().reports;
+            found = scanner.scan(&[], &[], MOST_REPORTS).unwrap().reports;
             tokio::task::yield_now().await;
         }
         assert_eq!(found[0].content.as_ref().unwrap().len(), 200);
-        assert!(scanner.scan(&[], &[]).unwrap().reports.is_empty());
+        assert!(
+            scanner
+                .scan(&[], &[], MOST_REPORTS)
+                .unwrap()
+                .reports
+                .is_empty()
+        );
     }
 
     #[tokio::test]
@@ -396,7 +408,7 @@ mod tests {
         let mut found = 0;
         let end = Instant::now() + LONG;
         while found < 6_000 && Instant::now() < end {
-            let scan = scanner.scan(&[], &[]).unwrap();
+            let scan = scanner.scan(&[], &[], MOST_REPORTS).unwrap();
             found += scan.reports.len();
             if !scan.more {
                 tokio::time::sleep(Duration::from_millis(50)).await;

@@ -6,6 +6,7 @@ use std::fs;
 
 use plan_agent::plan::{AskId, Event, Kind, Plan, Row, Subject, TaskId, TaskStatus, Time};
 use plan_agent::store::{Change, Store};
+use sha2::{Digest, Sha256};
 
 use super::stage::Stage;
 use crate::common::env::{DEADLINE, TestEnv, wait_until};
@@ -320,8 +321,8 @@ impl Watch {
                     .find(|attempt| attempt.id.as_str() == report.command)
                     .unwrap();
                 assert_eq!(
-                    attempt.report.as_ref().unwrap().raw,
-                    report.text,
+                    attempt.report.as_ref().unwrap().hash,
+                    sha256(&report.text),
                     "{}",
                     report.name
                 );
@@ -350,4 +351,9 @@ fn files(stage: &Stage, folder: &str) -> BTreeMap<String, String> {
             (name, fs::read_to_string(entry.path()).unwrap())
         })
         .collect()
+}
+
+fn sha256(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

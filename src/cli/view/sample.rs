@@ -105,7 +105,6 @@ fn decide(draft: &mut Draft<'_>, command: &str, status: ReportStatus, decision: 
         input_tokens: 0,
         output_tokens: 0,
         cost_usd: 0.0,
-        raw: String::new(),
         hash: command.into(),
         received: draft.now(),
     };

@@ -1,0 +1,274 @@
+//! The drivers: one connection to SQLite or PostgreSQL that runs statements and returns rows, and nothing of plans. Both
+//! block; the store has a thread of its own for them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{ErrorCode, OpenFlags};
+
+/// How long a transaction waits for that of another process.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where a database is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A file of the embedded database, made if it does not exist.
+    File(PathBuf),
+    /// The embedded database without a file: gone with the connection.
+    Memory,
+    /// A PostgreSQL server, as its URL.
+    #[cfg(feature = "postgres")]
+    Server(String),
+}
+
+/// Why a statement or a connection failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DatabaseError {
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    #[cfg(feature = "postgres")]
+    #[error("{}", said(.0))]
+    Postgres(#[from] postgres::Error),
+    #[error("column {0} has a value of another type")]
+    Column(usize),
+}
+
+pub(super) type Result<T> = std::result::Result<T, DatabaseError>;
+
+/// A value that goes into a statement, in the place of `$1`, `$2` and so on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Value<'a> {
+    Text(&'a str),
+    Number(i64),
+}
+
+/// A row that comes out.
+#[derive(Debug)]
+pub(super) struct Record(Vec<Field>);
+
+#[derive(Debug)]
+enum Field {
+    Text(String),
+    Number(i64),
+}
+
+/// One connection.
+pub(super) enum Database {
+    Sqlite(rusqlite::Connection),
+    #[cfg(feature = "postgres")]
+    Postgres(Box<postgres::Client>),
+}
+
+impl DatabaseError {
+    /// Tells whether the statement names a table that is not there. SQLite has no code of its own for it.
+    pub(super) fn is_no_table(&self) -> bool {
+        match self {
+            Self::Sqlite(
+                rusqlite::Error::SqliteFailure(error, _)
+                | rusqlite::Error::SqlInputError { error, .. },
+            ) => error.code == ErrorCode::Unknown,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(error) => {
+                error.code() == Some(&postgres::error::SqlState::UNDEFINED_TABLE)
+            }
+            Self::Sqlite(_) | Self::Column(_) => false,
+        }
+    }
+
+    /// Tells whether the connection is gone and a new one may do better.
+    pub(super) fn is_lost(&self) -> bool {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(error) => error.is_closed() || error.code().is_none(),
+            _ => false,
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        matches!(self, Self::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy))
+    }
+}
+
+impl Record {
+    pub(super) fn text(&mut self, column: usize) -> Result<String> {
+        match self.0.get_mut(column) {
+            Some(Field::Text(text)) => Ok(std::mem::take(text)),
+            _ => Err(DatabaseError::Column(column)),
+        }
+    }
+
+    pub(super) fn number(&self, column: usize) -> Result<i64> {
+        match self.0.get(column) {
+            Some(Field::Number(number)) => Ok(*number),
+            _ => Err(DatabaseError::Column(column)),
+        }
+    }
+}
+
+impl Database {
+    pub(super) fn connect(place: &Place) -> Result<Self> {
+        match place {
+            // By the default flags a name that begins with `file:` would be read as a URI.
+            Place::File(path) => {
+                let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+                    | OpenFlags::SQLITE_OPEN_CREATE
+                    | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+                let connection = rusqlite::Connection::open_with_flags(path, flags)?;
+                Ok(Self::Sqlite(connection))
+            }
+            Place::Memory => Ok(Self::Sqlite(rusqlite::Connection::open_in_memory()?)),
+            #[cfg(feature = "postgres")]
+            Place::Server(url) => {
+                let client = postgres::Client::connect(url, postgres::NoTls)?;
+                Ok(Self::Postgres(Box::new(client)))
+            }
+        }
+    }
+
+    /// Makes the embedded database durable and patient. Not before its format is known: what a newer version wrote is not
+    /// even switched to another journal.
+    pub(super) fn set_up(&mut self) -> Result<()> {
+        match self {
+            Self::Sqlite(connection) => set_up_sqlite(connection),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => Ok(()),
+        }
+    }
+
+    /// Tells whether the database is a server, to which a connection can break.
+    pub(super) fn remote(&self) -> bool {
+        !matches!(self, Self::Sqlite(_))
+    }
+
+    /// Begins a transaction. SQLite takes its one write lock at once, so that no transaction fails half-way because
+    /// another was faster.
+    pub(super) fn begin(&mut self) -> Result<()> {
+        let begin = if self.remote() {
+            "BEGIN"
+        } else {
+            "BEGIN IMMEDIATE"
+        };
+        self.execute(begin, &[]).map(drop)
+    }
+
+    /// Runs a statement and returns how many rows it changed.
+    pub(super) fn execute(&mut self, statement: &str, values: &[Value<'_>]) -> Result<u64> {
+        match self {
+            Self::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(statement)?;
+                let changed = statement.execute(rusqlite::params_from_iter(values))?;
+                Ok(u64::try_from(changed).unwrap_or(u64::MAX))
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(client) => Ok(client.execute(statement, &server::parameters(values))?),
+        }
+    }
+
+    /// Runs a query and returns its rows.
+    pub(super) fn query(&mut self, statement: &str, values: &[Value<'_>]) -> Result<Vec<Record>> {
+        match self {
+            Self::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(statement)?;
+                let columns = statement.column_count();
+                let mut rows = statement.query(rusqlite::params_from_iter(values))?;
+                let mut records = Vec::new();
+                while let Some(row) = rows.next()? {
+                    let field = |column| match row.get_ref(column)? {
+                        ValueRef::Integer(number) => Ok(Field::Number(number)),
+                        ValueRef::Text(text) => String::from_utf8(text.to_vec())
+                            .map(Field::Text)
+                            .map_err(|_| DatabaseError::Column(column)),
+                        _ => Err(DatabaseError::Column(column)),
+                    };
+                    records.push(Record((0..columns).map(field).collect::<Result<_>>()?));
+                }
+                Ok(records)
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(client) => {
+                let rows = client.query(statement, &server::parameters(values))?;
+                rows.iter().map(server::record).collect()
+            }
+        }
+    }
+
+    /// Moves what is committed from the embedded database's journal to its file, so that the journal is written from its
+    /// start again. The journal is complete without it: a failure is of no use to anybody.
+    pub(super) fn tidy(&mut self) {
+        match self {
+            Self::Sqlite(connection) => {
+                let moved = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+                if let Err(error) = moved {
+                    tracing::debug!(%error, "the journal of the store stays as it is");
+                }
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => {}
+        }
+    }
+}
+
+fn set_up_sqlite(connection: &rusqlite::Connection) -> Result<()> {
+    // The switch to WAL takes a lock that the time-out does not wait for: another process may do the same now.
+    let mut tries = 0;
+    while let Err(error) = connection.pragma_update(None, "journal_mode", "WAL") {
+        let error = DatabaseError::from(error);
+        tries += 1;
+        if tries > 50 || !error.is_busy() {
+            return Err(error);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    // Done between the changes instead, see `Database::tidy`.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(())
+}
+
+impl rusqlite::ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        match self {
+            Self::Text(text) => text.to_sql(),
+            Self::Number(number) => number.to_sql(),
+        }
+    }
+}
+
+/// Returns what a server said, without the names of its parts that the driver puts around it.
+#[cfg(feature = "postgres")]
+fn said(error: &postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(error) => error.message().to_owned(),
+        None => error.to_string(),
+    }
+}
+
+#[cfg(feature = "postgres")]
+mod server {
+    use postgres::types::{ToSql, Type};
+
+    use super::{DatabaseError, Field, Record, Result, Value};
+
+    pub(super) fn parameters<'a>(values: &'a [Value<'_>]) -> Vec<&'a (dyn ToSql + Sync)> {
+        let parameter = |value: &'a Value<'_>| -> &'a (dyn ToSql + Sync) {
+            match value {
+                Value::Text(text) => text,
+                Value::Number(number) => number,
+            }
+        };
+        values.iter().map(parameter).collect()
+    }
+
+    pub(super) fn record(row: &postgres::Row) -> Result<Record> {
+        let field = |(index, column): (usize, &postgres::Column)| match *column.type_() {
+            Type::INT8 => Ok(Field::Number(row.try_get(index)?)),
+            Type::TEXT => Ok(Field::Text(row.try_get(index)?)),
+            _ => Err(DatabaseError::Column(index)),
+        };
+        let fields = row.columns().iter().enumerate().map(field);
+        Ok(Record(fields.collect::<Result<_>>()?))
+    }
+}
