@@ -4,10 +4,11 @@
 
 use std::future::Future;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, getpgid};
 
 use super::group::{Spec, Stdin, environment, run, stop_group};
 use super::output::{Output, alive};
@@ -146,10 +147,14 @@ pub async fn end_left_behind(marks: &Path) {
     let entries = std::fs::read_dir(marks).into_iter().flatten().flatten();
     let left: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     for path in left {
-        let Some(group) = group_of(&path) else {
+        let Some(signed) = signature(&path) else {
             continue;
         };
         if alive(&path) {
+            let Some(group) = signed.or_else(|| leader(&path)) else {
+                tracing::warn!(path = %path.display(), "a check that was left behind is not found");
+                continue;
+            };
             tracing::info!(?group, path = %path.display(), "ends a check that was left behind");
             stop_group(group, LEFT_GRACE).await;
         }
@@ -157,14 +162,31 @@ pub async fn end_left_behind(marks: &Path) {
     }
 }
 
-/// Returns the process group that a mark names. One without is no older than the instant in which its check started.
-fn group_of(mark: &Path) -> Option<Pid> {
-    let (_, group) = mark
-        .file_name()?
-        .to_str()?
-        .rsplit_once(&format!("{MARK}."))?;
-    let group = group.parse().ok().filter(|group| *group > 1)?;
-    Pid::from_raw(group)
+/// Returns the process group that a mark names, or that it names none yet; `None` if the file is no mark.
+fn signature(mark: &Path) -> Option<Option<Pid>> {
+    let (_, group) = mark.file_name()?.to_str()?.rsplit_once(MARK)?;
+    if group.is_empty() {
+        return Some(None);
+    }
+    let group = group.strip_prefix('.')?.parse().ok();
+    let group = group.filter(|group| *group > 1).and_then(Pid::from_raw)?;
+    Some(Some(group))
+}
+
+/// Looks for the process that leads a check's group, where the daemon was killed before it could sign the mark: the one that
+/// writes into the file and leads a group.
+fn leader(mark: &Path) -> Option<Pid> {
+    let mark = mark.metadata().ok()?;
+    let writes = |process: &Path| {
+        let output = process.join("fd/2").metadata();
+        output.is_ok_and(|output| (output.dev(), output.ino()) == (mark.dev(), mark.ino()))
+    };
+    std::fs::read_dir("/proc")
+        .ok()?
+        .flatten()
+        .filter(|entry| writes(&entry.path()))
+        .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+        .find(|pid| getpgid(Some(*pid)).is_ok_and(|group| group == *pid))
 }
 
 #[cfg(test)]
@@ -232,18 +254,57 @@ mod tests {
 
     #[test]
     fn a_mark_names_a_group_and_nothing_else_does() {
-        let group = |name| group_of(Path::new(name)).map(Pid::as_raw_pid);
+        let group = |name| {
+            let signed = signature(Path::new(name))?;
+            Some(signed.map_or(0, Pid::as_raw_pid))
+        };
         assert_eq!(group("active/task-1.check.4711"), Some(4711));
+        assert_eq!(group("active/task-1.check"), Some(0));
         for name in [
-            "task-1.check",
             "task-1.check.",
             "task-1.check.x",
             "task-1.check.1",
             "task-1.check.-5",
+            "task-1.checks",
             "task-1.json",
             "4711",
         ] {
             assert_eq!(group(name), None, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_check_is_found_by_its_mark_with_and_without_a_signature() {
+        for signed in [true, false] {
+            let marks = tempfile::tempdir().unwrap();
+            let path = marks.path().join(format!("a{MARK}"));
+            let output = Output::at(&path).unwrap().unwrap();
+            let spec = Spec {
+                argv: ["sleep", "1000"].map(str::to_owned).to_vec(),
+                cwd: std::env::temp_dir(),
+                env: environment(&[]),
+                stdin: Stdin::Nothing,
+                deadline: LONG,
+            };
+            let (started, group) = tokio::sync::oneshot::channel();
+            let sign = path.clone();
+            let child = tokio::spawn(async move {
+                let begun = |group| {
+                    if signed {
+                        let mut mark = Mark(sign);
+                        mark.sign(group);
+                        // As if the daemon had been killed.
+                        std::mem::forget(mark);
+                    }
+                    started.send(()).unwrap();
+                };
+                run(&spec, &output, begun, pending()).await
+            });
+            group.await.unwrap();
+            end_left_behind(marks.path()).await;
+            let outcome = child.await.unwrap().unwrap();
+            assert!(outcome.signal.is_some(), "signed: {signed}");
+            assert_eq!(std::fs::read_dir(marks.path()).unwrap().count(), 0);
         }
     }
 }
