@@ -1,8 +1,10 @@
 //! Plans carried out from outside: the real program, a scripted agent that knows only the files, and a scripted model
 //! behind real HTTP.
 
+mod clock;
 mod control;
 mod faults;
+mod folders;
 mod human;
 mod judging;
 mod planning;
@@ -16,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::common::agent::{Act, Agent, Command, Exchange};
-use crate::common::env::{DEADLINE, Ran, Running, TestEnv, wait_until};
+use crate::common::env::{DEADLINE, Ran, Running, TestEnv, skip, wait_until};
 use crate::common::llm::{Answer, Asked, LlmServer};
 
 /// Three tasks, one after the other.
@@ -84,13 +86,20 @@ impl Scene {
 
     /// Makes a scene with a model.
     fn with_model(server: &LlmServer, shape: Shape, config: &str) -> Self {
+        let scene = Self::new("");
+        scene.write_config(server, shape, config);
+        scene
+    }
+
+    /// Writes the configuration anew, with a model.
+    fn write_config(&self, server: &LlmServer, shape: Shape, config: &str) {
         let (provider, url) = match shape {
             Shape::Messages => ("anthropic", server.url()),
             Shape::Chat => ("openai", server.openai_url()),
         };
-        Self::new(&format!(
-            "llm.provider = '{provider}'\nllm.base_url = '{url}'\nllm.model = 'scripted'\n{config}"
-        ))
+        let model =
+            format!("llm.provider = '{provider}'\nllm.base_url = '{url}'\nllm.model = 'scripted'");
+        self.env.write("config.toml", &format!("{model}\n{config}"));
     }
 
     fn new(config: &str) -> Self {
@@ -146,7 +155,8 @@ impl Scene {
 
     /// Leaves a daemon behind.
     fn leave(&self, args: &[&str]) -> Left {
-        let args: Vec<&str> = args.iter().copied().chain(["--detach"]).collect();
+        // What follows `--` belongs to the agent.
+        let args = [&args[..1], &["--detach"], &args[1..]].concat();
         let said = self.works(&args);
         let pid = said
             .split_once("(pid ")
@@ -160,6 +170,11 @@ impl Scene {
     /// Returns the newest plan's state.
     fn status(&self) -> Value {
         serde_json::from_str(&self.works(&["status", "--json"])).unwrap()
+    }
+
+    /// Returns what the daemon and the worker in its process wrote into their log.
+    fn daemon_log(&self) -> String {
+        self.env.read("volumes/logs/daemon.log")
     }
 
     /// Returns the state of each task.
@@ -226,11 +241,36 @@ impl Foreground {
     }
 }
 
+impl Left {
+    /// Stops it where it stands until it is woken.
+    fn freeze(&self) {
+        freeze(self.pid);
+    }
+
+    /// Lets it go on.
+    fn wake(&self) {
+        kill_process(self.pid, Signal::CONT).unwrap();
+    }
+}
+
 impl Drop for Left {
     fn drop(&mut self) {
         // An error only says that it has ended already.
         let (Ok(()) | Err(_)) = kill_process(self.pid, Signal::KILL);
     }
+}
+
+/// Stops a process and waits until it stands: the signal alone reaches a thread that runs only a little later.
+fn freeze(pid: Pid) {
+    kill_process(pid, Signal::STOP).unwrap();
+    let tasks = PathBuf::from(format!("/proc/{}/task", pid.as_raw_pid()));
+    wait_until("the process stands still", DEADLINE, || {
+        fs::read_dir(&tasks).unwrap().flatten().all(|task| {
+            let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ")
+                .is_none_or(|(_, state)| state.starts_with('T'))
+        })
+    });
 }
 
 /// Reads one JSON value a line.

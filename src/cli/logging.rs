@@ -12,6 +12,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 use super::failure::Failure;
+use crate::clock::Clock;
 use crate::config::Environment;
 
 /// What the log holds, such as `debug` or `plan_agent=trace`.
@@ -24,6 +25,7 @@ const VARIABLE: &str = "PLAN_AGENT_LOG";
 /// The file cannot be opened, or the environment asks for what there is not.
 pub fn start(file: Option<&Path>, environment: &Environment) -> Result<(), Failure> {
     let wanted = environment.get(VARIABLE);
+    let clock = Clock::start();
     let filter = || {
         EnvFilter::try_new(wanted.unwrap_or("info"))
             .with_context(|| format!("environment variable `{VARIABLE}`"))
@@ -35,6 +37,7 @@ pub fn start(file: Option<&Path>, environment: &Environment) -> Result<(), Failu
             Some(
                 fmt::layer()
                     .with_ansi(false)
+                    .with_timer(clock)
                     .with_writer(file)
                     .with_filter(filter()?),
             )
@@ -45,6 +48,7 @@ pub fn start(file: Option<&Path>, environment: &Environment) -> Result<(), Failu
         Some(_) => Some(
             fmt::layer()
                 .with_ansi(false)
+                .with_timer(clock)
                 .with_writer(io::stderr)
                 .with_filter(filter()?),
         ),

@@ -243,6 +243,13 @@ fn models(planner: &Planner) -> Result<Option<Models>, Failure> {
     let Planner::Model { endpoint, .. } = planner else {
         return Ok(None);
     };
+    let usual = RetryPolicy::default();
+    let policy = RetryPolicy {
+        tries: endpoint.tries,
+        first_delay: endpoint.retry_delay,
+        max_delay: usual.max_delay.max(endpoint.retry_delay),
+        ..usual
+    };
     let model = |name: &str| -> Result<Model, Failure> {
         let settings = crate::llm::Settings {
             base_url: endpoint.base_url.clone(),
@@ -258,7 +265,7 @@ fn models(planner: &Planner) -> Result<Option<Models>, Failure> {
             let hint = error.hint();
             Failure::usage(error).hint(hint)
         })?;
-        Ok(Model::new(llm, RetryPolicy::default()))
+        Ok(Model::new(llm, policy))
     };
     Ok(Some(Models {
         plan: model(&endpoint.plan_model)?,

@@ -64,6 +64,12 @@ pub struct Llm {
     /// How long one call may take.
     #[serde(with = "read::duration")]
     pub timeout: Duration,
+    /// Calls for one question while they fail in a way that may pass.
+    #[serde(deserialize_with = "read::positive")]
+    pub tries: u32,
+    /// The wait after the first of them that failed.
+    #[serde(with = "read::duration")]
+    pub retry_delay: Duration,
     /// For planning and replanning.
     pub plan: Question,
     /// For judging results.
@@ -78,6 +84,8 @@ impl Default for Llm {
             model: None,
             api_key_env: None,
             timeout: Duration::from_secs(180),
+            tries: 5,
+            retry_delay: Duration::from_secs(1),
             plan: Question::default(),
             judge: Question::default(),
         }

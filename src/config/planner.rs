@@ -42,6 +42,10 @@ pub struct Endpoint {
     pub model: String,
     /// How long one call may take.
     pub timeout: Duration,
+    /// Calls for one question while they fail in a way that may pass.
+    pub tries: u32,
+    /// The wait after the first of them that failed.
+    pub retry_delay: Duration,
 }
 
 impl Api {
@@ -156,6 +160,8 @@ impl Config {
             judge_model: model_for(&llm.judge.model),
             model: model.to_owned(),
             timeout: llm.timeout,
+            tries: llm.tries,
+            retry_delay: llm.retry_delay,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Reads what a look at the folders found, before the plan sees it. Runs where blocking is allowed; parses the words of
 //! strangers.
 
+use crate::clock::Clock;
 use crate::plan::{CommandId, QuestionId, Report, Time};
 use crate::volumes::{Arrived, Scan};
 use crate::wire::text::printable;
@@ -33,10 +34,10 @@ pub(super) enum Reply {
 }
 
 /// Reads every report of a look.
-pub(super) fn reports(scan: &mut Scan, now: Time) -> Vec<Arrival> {
+pub(super) fn reports(scan: &mut Scan, now: Time, clock: &Clock) -> Vec<Arrival> {
     std::mem::take(&mut scan.reports)
         .into_iter()
-        .map(|arrived| read(arrived, now))
+        .map(|arrived| read(arrived, now, clock))
         .collect()
 }
 
@@ -52,7 +53,7 @@ pub(super) fn replies(scan: &mut Scan) -> Vec<(QuestionId, Reply)> {
         .collect()
 }
 
-fn read(arrived: Arrived, now: Time) -> Arrival {
+fn read(arrived: Arrived, now: Time, clock: &Clock) -> Arrival {
     let Arrived {
         name,
         hash,
@@ -67,7 +68,7 @@ fn read(arrived: Arrived, now: Time) -> Arrival {
             Err(refused(&name, &[problem]))
         }
         Ok(bytes) => match report::parse(&name, &bytes) {
-            Ok(report) => Ok(core(&name, &hash, report, now)),
+            Ok(report) => Ok(core(&name, &hash, report, now, clock)),
             Err(problems) => Err(refused(&name, &problems)),
         },
     };
@@ -94,7 +95,7 @@ fn lines(problems: &[Problem]) -> String {
         .join("; ")
 }
 
-fn core(name: &str, hash: &str, report: report::Report, now: Time) -> Report {
+fn core(name: &str, hash: &str, report: report::Report, now: Time, clock: &Clock) -> Report {
     let mut results = printable(&report.results);
     if !report.other.is_empty() {
         results = format!("{results}\n\n{}", printable(&report.other))
@@ -110,7 +111,8 @@ fn core(name: &str, hash: &str, report: report::Report, now: Time) -> Report {
         pitfalls: printable(&report.pitfalls),
         next_steps: printable(&report.next_steps),
         question: report.question.map(|question| printable(&question)),
-        blocked_until: report.blocked_until,
+        // The agent reads the wall clock, which may have been set since this process began.
+        blocked_until: report.blocked_until.map(|moment| clock.of_wall(moment)),
         input_tokens: report.input_tokens,
         output_tokens: report.output_tokens,
         cost_usd: if money.is_finite() && money >= 0.0 {

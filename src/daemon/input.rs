@@ -8,6 +8,7 @@ use super::arrival::{Arrival, Refused, Reply};
 use super::desk::{Desk, Outgoing, new_question};
 use super::steps::{Asked, Said};
 use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON, STORE_PAUSE};
+use crate::clock::LATE;
 use crate::plan::{
     By, CheckResult, CommandId, Draft, Head, Question, QuestionId, Refusal, SessionId, Taken, Time,
     Verdict, World,
@@ -139,8 +140,22 @@ impl Daemon {
         Ok(())
     }
 
+    /// Looks at the clock. If that comes far later than it was to come, the process was stopped or the machine suspended, and
+    /// perhaps its agents with it: the time since the last look at the clock is nobody's silence, and the folders are looked at
+    /// before anything is decided by the time.
+    pub(super) fn tell_time(&mut self) {
+        let (before, now) = (self.world.now, self.clock.now());
+        self.world.now = now;
+        if now.since(before.max(self.wake_at)) > LATE {
+            let span = now.since(before);
+            tracing::warn!(?span, "stood still: this time counts for no time-out");
+            self.world.stood_still(span);
+            self.look_at = now;
+        }
+    }
+
     fn now_world(&mut self) -> World {
-        self.world.now = self.clock.now();
+        self.tell_time();
         self.world.clone()
     }
 

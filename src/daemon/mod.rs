@@ -7,6 +7,7 @@ mod arrival;
 mod desk;
 mod facts;
 mod input;
+mod mend;
 mod pace;
 mod steps;
 mod summary;
@@ -187,6 +188,8 @@ pub async fn run(
     tracing::info!(plan = %settings.plan, workspace = %settings.workspace.display(), "the daemon starts");
     let mut daemon = Daemon::new(settings, store, clock);
     daemon.take_up().await?;
+    // To take up a large plan takes its time; nothing stood still.
+    daemon.wake_at = clock.now();
     let end = loop {
         if let Some(end) = daemon.turn().await? {
             break end;
@@ -394,7 +397,7 @@ impl Daemon {
     /// Brings everything that is due under way. Returns how the daemon ends, if it does. A store that fails is tried again: its
     /// disk may be full only for a while.
     async fn turn(&mut self) -> anyhow::Result<Option<End>> {
-        self.world.now = self.clock.now();
+        self.tell_time();
         self.retry_kept().await;
         match self.decided_view().await {
             Ok(view) => {
@@ -671,17 +674,20 @@ impl Daemon {
         self.look_at = self.world.now.plus(SAFETY_LOOK);
         if self.check_at <= self.world.now {
             self.check_at = self.look_at;
-            self.watch.check();
+            if self.watch.check() {
+                self.mend().await;
+            }
         }
         let (awaited, questions, began) =
             (self.awaited.clone(), self.asked.clone(), self.world.now);
         let quick = scanner.last_listed() <= QUICK_LOOK;
+        let clock = self.clock;
         let most = if quick { QUICK_REPORTS } else { MOST_REPORTS };
         let look = move || {
             let found = scanner
                 .scan(&awaited, &questions, most)
                 .map(|mut scan| input::Look {
-                    reports: arrival::reports(&mut scan, began),
+                    reports: arrival::reports(&mut scan, began, &clock),
                     replies: arrival::replies(&mut scan),
                     signs: scan.signs,
                     waiting: scan.waiting,

@@ -14,6 +14,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
 use super::output::Output;
+use crate::clock::Allowance;
 
 /// Between asking a group to end and ending it.
 pub const GRACE: Duration = Duration::from_secs(5);
@@ -70,6 +71,8 @@ pub struct Outcome {
     pub timed_out: bool,
     /// It was ended because the caller wanted it.
     pub cancelled: bool,
+    /// How much of its time it used.
+    pub lived: Duration,
 }
 
 impl Outcome {
@@ -118,12 +121,15 @@ pub async fn run(
         source,
     };
     let mut outcome = Outcome::default();
+    let mut allowance = Allowance::new(spec.deadline);
     let grace = tokio::select! {
+        // First: a child that has ended while nobody looked was not late.
+        biased;
         status = child.wait() => {
             outcome.ended(status.map_err(lost)?);
             LEFTOVER_GRACE
         }
-        () = sleep(spec.deadline) => {
+        () = allowance.used_up() => {
             outcome.timed_out = true;
             GRACE
         }
@@ -134,6 +140,7 @@ pub async fn run(
     };
     let ((), status) = tokio::join!(stop_group(group.id, grace), child.wait());
     outcome.ended(status.map_err(lost)?);
+    outcome.lived = spec.deadline.saturating_sub(allowance.left());
     group.disarm();
     Ok(outcome)
 }

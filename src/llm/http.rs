@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
@@ -420,7 +420,11 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
         return Some(Duration::from_secs(seconds));
     }
     let at = httpdate::parse_http_date(text).ok()?;
-    Some(at.duration_since(now).unwrap_or_default())
+    // The server's own clock, which may stand otherwise than ours.
+    let theirs = headers
+        .get(DATE)
+        .and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
+    Some(at.duration_since(theirs.unwrap_or(now)).unwrap_or_default())
 }
 
 /// Finds the words in the shapes that servers give their errors: an object, a bare text, or other names for it.
@@ -522,6 +526,13 @@ mod tests {
         );
         assert_eq!(wait("soon"), None);
         assert_eq!(wait("-1"), None);
+
+        let mut headers = HeaderMap::new();
+        let date = |text: &str| HeaderValue::from_str(text).unwrap();
+        headers.insert(RETRY_AFTER, date("Fri, 20 Nov 2026 10:00:05 GMT"));
+        headers.insert(DATE, date("Fri, 20 Nov 2026 10:00:00 GMT"));
+        let by_its_own_clock = retry_after(&headers, now);
+        assert_eq!(by_its_own_clock, Some(Duration::from_secs(5)));
     }
 
     #[test]

@@ -132,7 +132,7 @@ pub struct RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// Five tries with about 15 to 30 seconds of waits between them: outlasts a restart of a server, and a person who
+    /// What the configuration has too: five tries with about 15 to 30 seconds of waits between them: outlasts a restart of a server, and a person who
     /// watches still believes that something happens. What a server asks for may take up to ten minutes in all.
     fn default() -> Self {
         Self {

@@ -15,6 +15,12 @@ use super::state::Plan;
 /// How long an agent has to mend an unreadable report by itself before it is asked to.
 const REPAIR_GRACE: Duration = Duration::from_secs(5);
 
+/// What lies ahead by less was recorded by this process.
+const JUST_NOW: Duration = Duration::from_secs(60);
+
+/// More than a machine is suspended within the age of an attempt.
+const MOST_STILL: usize = 64;
+
 /// What is known from outside the plan, in memory only.
 #[derive(Clone, Debug, Default)]
 pub struct World {
@@ -25,6 +31,26 @@ pub struct World {
     pub scan_began: Option<Time>,
     /// The last sign of life of open attempts.
     pub signs: BTreeMap<CommandId, Time>,
+    /// When the daemon could do nothing, and perhaps its agents neither: up to when, and how long.
+    pub still: Vec<(Time, Duration)>,
+}
+
+impl World {
+    /// Records that nothing could happen for so long up to now.
+    pub fn stood_still(&mut self, span: Duration) {
+        if self.still.len() == MOST_STILL {
+            // Whatever began between the two is given more time than it needs.
+            let (_, first) = self.still.remove(0);
+            self.still[0].1 += first;
+        }
+        self.still.push((self.now, span));
+    }
+
+    /// Returns the moment so long after another, not counting when nothing could happen.
+    fn after(&self, moment: Time, span: Duration) -> Time {
+        let still = self.still.iter().filter(|(end, _)| *end > moment);
+        moment.plus(span).plus(still.map(|(_, span)| *span).sum())
+    }
 }
 
 /// One thing that should be under way.
@@ -139,9 +165,8 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         let asked = plan
             .open_questions()
             .any(|q| q.task == Some(attempt.task) && q.about == About::Unclaimed);
-        let at = known(attempt.waiting_since, world)
-            .max(world.started)
-            .plus(policy.task_timeout);
+        let since = known(attempt.waiting_since, world).max(world.started);
+        let at = world.after(since, policy.task_timeout);
         if asked {
         } else if world.now < at {
             due.look(at);
@@ -156,11 +181,9 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         return;
     };
     let sign = world.signs.get(&attempt.id).copied().unwrap_or(claimed);
-    let silent = sign
-        .max(claimed)
-        .max(world.started)
-        .plus(policy.task_timeout);
-    let too_long = claimed.plus(policy.task_deadline);
+    let heard = sign.max(claimed).max(world.started);
+    let silent = world.after(heard, policy.task_timeout);
+    let too_long = world.after(claimed, policy.task_deadline);
     let (at, reason) = if silent <= too_long {
         (
             silent,
@@ -179,9 +202,10 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
     }
 }
 
-/// Returns a moment that an earlier process recorded; one that lies ahead by a clock that was wrong then counts as the start.
+/// Returns a moment that was recorded; one that lies ahead because the clock of an earlier process was wrong counts as the
+/// start. What was recorded a moment ago may lie ahead too, within the change that records it.
 fn known(recorded: Time, world: &World) -> Time {
-    if recorded > world.now {
+    if recorded.since(world.now) > JUST_NOW {
         world.started
     } else {
         recorded

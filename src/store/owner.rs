@@ -294,7 +294,7 @@ impl Owner {
         }
         cached.seq += 1;
         let seq = cached.seq;
-        let result = writes.add(&id, seq, now, by, why, delta);
+        let result = writes.add(&id, seq, now, by, why, &delta);
         (
             done,
             result.map_err(|error| StoreError::Damaged {
@@ -466,12 +466,15 @@ impl Writes {
         now: Time,
         by: String,
         why: String,
-        delta: crate::plan::Delta,
+        delta: &crate::plan::Delta,
     ) -> Result<(), serde_json::Error> {
+        let mut bodies = Vec::new();
         for row in &delta.rows {
             let key = row.key();
             let (kind, id) = key.parts();
-            let record = (plan.to_string(), kind, id, serde_json::to_string(row)?);
+            let body = serde_json::to_string(row)?;
+            bodies.push(body.clone());
+            let record = (plan.to_string(), kind, id, body);
             self.rows.insert((plan.clone(), key), record);
         }
         self.log.push(LogRecord {
@@ -481,7 +484,7 @@ impl Writes {
             at: now.0,
             author: by,
             why,
-            delta: encode_delta(delta)?,
+            delta: encode_delta(&bodies, &delta.events)?,
         });
         self.seqs.insert(plan.clone(), seq);
         Ok(())

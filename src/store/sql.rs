@@ -2,7 +2,7 @@
 //! go in and out as JSON.
 
 use super::database::{Database, DatabaseError, Place, Record, Result, Value};
-use crate::plan::{CommandId, Delta, PlanId, Row};
+use crate::plan::{CommandId, Delta, Event, PlanId, Row};
 
 /// The version of the tables that this program writes. A database with a higher one is refused.
 const FORMAT: i64 = 1;
@@ -282,17 +282,19 @@ impl Tables {
 }
 
 /// The delta of a log entry as it is stored.
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(serde::Deserialize)]
 struct StoredDelta {
     rows: Vec<Row>,
-    events: Vec<crate::plan::Event>,
+    events: Vec<Event>,
 }
 
-pub(super) fn encode_delta(delta: Delta) -> std::result::Result<String, serde_json::Error> {
-    serde_json::to_string(&StoredDelta {
-        rows: delta.rows,
-        events: delta.events,
-    })
+/// Returns the delta of a log entry made of rows that are JSON already.
+pub(super) fn encode_delta(
+    rows: &[String],
+    events: &[Event],
+) -> std::result::Result<String, serde_json::Error> {
+    let (rows, events) = (rows.join(","), serde_json::to_string(events)?);
+    Ok(format!(r#"{{"rows":[{rows}],"events":{events}}}"#))
 }
 
 pub(super) fn decode_delta(text: &str) -> std::result::Result<Delta, serde_json::Error> {

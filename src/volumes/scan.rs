@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -23,6 +23,8 @@ pub(super) const REPORT_CAP: u64 = 1024 * 1024;
 /// neither the loop nor the memory.
 pub const MOST_REPORTS: usize = 256;
 const MOST_BYTES: usize = 8 * 1024 * 1024;
+/// Every file is asked for its state that often, even one that was handed over and that nobody was heard to touch since.
+const FULL_LOOK: Duration = Duration::from_secs(3);
 /// Names that are none of ours (`~`, `.swp`, half-written) get that long to go away.
 const STRANGER: Duration = Duration::from_secs(60);
 
@@ -101,8 +103,10 @@ pub struct Scanner {
     volumes: Volumes,
     hints: Hints,
     reports: HashMap<String, Seen>,
-    /// Names of the last listing that have not been looked at.
-    listed: VecDeque<String>,
+    /// Names and inodes of the last listing that have not been looked at.
+    listed: VecDeque<(String, u64)>,
+    /// When every file was last looked at, and whether the last listing is such a look.
+    full: (Option<Instant>, bool),
     signs: HashMap<CommandId, (Stamp, Sign)>,
     questions: HashMap<QuestionId, Seen>,
 }
@@ -115,6 +119,7 @@ impl Scanner {
             hints,
             reports: HashMap::new(),
             listed: VecDeque::new(),
+            full: (None, true),
             signs: HashMap::new(),
             questions: HashMap::new(),
         }
@@ -162,9 +167,12 @@ impl Scanner {
         }
         let mut bytes = 0;
         while scan.reports.len() < most && bytes < MOST_BYTES {
-            let Some(name) = self.listed.pop_front() else {
+            let Some((name, inode)) = self.listed.pop_front() else {
                 break;
             };
+            if self.untouched(&name, inode) {
+                continue;
+            }
             match self.look_at_report(&name) {
                 Found::Nothing => {}
                 Found::Unfinished => scan.waiting = true,
@@ -188,21 +196,37 @@ impl Scanner {
         };
         let mut names = Vec::new();
         for entry in entries.into_iter().flatten() {
+            let entry = entry.map_err(failed)?;
             // A name that is no text can be no report.
-            if let Ok(name) = OsString::into_string(entry.map_err(failed)?.file_name()) {
-                names.push(name);
+            if let Ok(name) = OsString::into_string(entry.file_name()) {
+                names.push((name, entry.ino()));
             }
         }
         names.sort_unstable();
         let listed = |name: &str| {
             names
-                .binary_search_by(|other| other.as_str().cmp(name))
+                .binary_search_by(|(other, _)| other.as_str().cmp(name))
                 .is_ok()
         };
+        let (last, _) = self.full;
+        let full = last.is_none_or(|last| begun.duration_since(last) >= FULL_LOOK);
+        self.full = (if full { Some(begun) } else { last }, full);
         self.reports.retain(|name, _| listed(name));
         self.hints.keep(listed, begun);
         self.listed = names.into();
         Ok(())
+    }
+
+    /// Tells whether a file was handed over and nobody was heard to touch it since: it is not even asked for its state then,
+    /// except in a full look, because events may be lost.
+    fn untouched(&self, name: &str, inode: u64) -> bool {
+        let (_, full) = self.full;
+        let seen = self.reports.get(name).filter(|seen| seen.handed);
+        !full
+            && seen.is_some_and(|seen| {
+                let heard = self.hints.get(name);
+                seen.stamp.inode == inode && heard.is_some_and(|(_, at)| at <= seen.since)
+            })
     }
 
     fn look_at_report(&mut self, name: &str) -> Found {

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -45,8 +45,17 @@ pub struct Watch {
 #[derive(Debug)]
 struct Watched {
     path: PathBuf,
-    /// The inode that is watched, if any.
+    /// What was there at the last check, watched or not.
     inode: Option<u64>,
+    /// It is heard of what happens there.
+    heard: bool,
+}
+
+/// What a check of one path found.
+struct Checked {
+    well: bool,
+    /// Another one is there now than at the last check.
+    replaced: bool,
 }
 
 impl Watch {
@@ -87,7 +96,11 @@ impl Watch {
             volumes: volumes.clone(),
             watched: paths
                 .into_iter()
-                .map(|path| Watched { path, inode: None })
+                .map(|path| Watched {
+                    path,
+                    inode: None,
+                    heard: false,
+                })
                 .collect(),
             hints,
             gone,
@@ -110,49 +123,65 @@ impl Watch {
 
     /// Tells whether every folder is watched; otherwise only regular looks find what happens.
     pub fn complete(&self) -> bool {
-        self.watched.iter().all(|watched| watched.inode.is_some())
+        self.watched.iter().all(|watched| watched.heard)
     }
 
-    /// Makes folders again that are gone and watches those again that are new. To be called every few seconds: a
-    /// folder that was removed or moved away sends no further event.
-    pub fn check(&mut self) {
-        match self.volumes.make_missing() {
-            Ok(made) => {
-                for folder in made {
-                    tracing::warn!(folder = %folder.display(), "made again: it was gone");
-                }
-            }
-            Err(error) => self.complain(&error),
+    /// Makes folders again that are gone and watches those again that are new; tells whether a folder was gone, and with it
+    /// perhaps what was in it. To be called every few seconds: a folder that was removed or moved away sends no further event.
+    pub fn check(&mut self) -> bool {
+        let made = self.volumes.make_missing().unwrap_or_else(|error| {
+            self.complain(&error);
+            Vec::new()
+        });
+        for folder in &made {
+            tracing::warn!(folder = %folder.display(), "made again: it was gone");
         }
         let mut well = self.watcher.is_some();
+        let mut replaced = !made.is_empty();
         for index in 0..self.watched.len() {
-            well &= self.check_one(index);
+            let checked = self.check_one(index);
+            well &= checked.well;
+            replaced |= checked.replaced;
         }
         if well {
             self.faulty = false;
         }
+        replaced
     }
 
-    fn check_one(&mut self, index: usize) -> bool {
-        let Watched { path, inode } = &self.watched[index];
-        let (path, before) = (path.clone(), *inode);
+    fn check_one(&mut self, index: usize) -> Checked {
+        let Watched { path, inode, heard } = &self.watched[index];
+        let (path, before, heard) = (path.clone(), *inode, *heard);
         let now = fs::metadata(&path).ok().map(|metadata| metadata.ino());
         let removed = locked(&self.gone).remove(&path);
-        if now.is_some() && now == before && !removed {
-            return true;
+        let replaced = before.is_some() && (now != before || removed);
+        if heard && now.is_some() && !replaced {
+            return Checked {
+                well: true,
+                replaced,
+            };
         }
-        self.watched[index].inode = None;
+        self.watched[index].inode = now;
+        self.watched[index].heard = self.hear(&path, heard);
+        let well = self.watched[index].heard;
+        if replaced && well {
+            tracing::warn!(path = %path.display(), "watched again: it is not the one that was there");
+        }
+        Checked { well, replaced }
+    }
+
+    /// Begins to watch a path; tells whether that is possible.
+    fn hear(&mut self, path: &Path, heard: bool) -> bool {
         let Some(watcher) = &mut self.watcher else {
             return false;
         };
-        if before.is_some() {
+        if heard {
             // Fails when the kernel has dropped it with the folder: that is what is wanted.
-            watcher.unwatch(&path).ok();
+            watcher.unwatch(path).ok();
             self.hints.lose(Instant::now());
         }
-        match watcher.watch(&path, RecursiveMode::NonRecursive) {
+        match watcher.watch(path, RecursiveMode::NonRecursive) {
             Ok(()) => {
-                self.watched[index].inode = now;
                 // Whatever came before the watch sent no event.
                 self.wake.notify_one();
                 true
@@ -188,14 +217,13 @@ struct Hear {
 
 impl Hear {
     fn hear(&self, event: notify::Result<Event>) {
-        let Ok(event) = event else {
-            self.hints.lose(Instant::now());
-            return self.wake.notify_one();
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => return self.lose(&error.to_string()),
         };
         // Has no path, so it comes before everything that looks at paths.
         if event.need_rescan() {
-            self.hints.lose(Instant::now());
-            return self.wake.notify_one();
+            return self.lose("more came than the kernel keeps");
         }
         if only_read(event.kind) {
             return;
@@ -214,6 +242,12 @@ impl Hear {
                 _ => self.wake.notify_one(),
             }
         }
+    }
+
+    fn lose(&self, why: &str) {
+        tracing::warn!(why, "events were lost: the folders are looked at instead");
+        self.hints.lose(Instant::now());
+        self.wake.notify_one();
     }
 
     fn note(&self, event: &Event) {

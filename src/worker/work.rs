@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::claim::Claim;
 use crate::agents::{Agent, Ended, Job, Step};
+use crate::clock::Allowance;
 use crate::exec::{self, GRACE, Output, Spec, stop_group};
 use crate::plan::{CommandId, ReportStatus, Time};
 use crate::volumes::{Life, Volumes, VolumesError};
@@ -147,10 +148,12 @@ impl Worker {
                 sleep(LOOK).await;
             }
         };
-        let left = self.deadline.saturating_sub(now().since(vital.started));
+        // How long it has run is told by the wall clock only, which may have been set; the daemon ends what is too old.
+        let mut left = Allowance::new(self.deadline);
         tokio::select! {
+            biased;
             () = gone => {}
-            () = sleep(left) => stop(GRACE).await,
+            () = left.used_up() => stop(GRACE).await,
             halt = self.attend(&vital, || written(&[&out, &err])) => {
                 stop(grace(&halt)).await;
                 return Err(halt);
@@ -176,10 +179,12 @@ impl Worker {
             started: now(),
             pid: AtomicU32::new(0),
         };
-        let end = Instant::now() + self.deadline;
+        let mut left = self.deadline;
         let mut all = Vec::new();
         for step in steps {
-            let ended = self.run(job, output, step, end, &vital).await?;
+            let ended = self.run(job, output, step, left, &vital).await?;
+            let lived = ended.outcome.as_ref().map(|outcome| outcome.lived);
+            left = left.saturating_sub(lived.unwrap_or_default());
             let success = ended.success();
             all.push(ended);
             if !success {
@@ -194,7 +199,7 @@ impl Worker {
         job: &Job<'_>,
         output: &Output,
         step: Step,
-        end: Instant,
+        deadline: Duration,
         vital: &Vital<'_>,
     ) -> Result<Ended, Halt> {
         let [out, err] = output.lengths();
@@ -203,7 +208,7 @@ impl Worker {
             cwd: job.workspace.clone(),
             env: exec::environment(&self.env),
             stdin: step.stdin,
-            deadline: end.saturating_duration_since(Instant::now()),
+            deadline,
         };
         let started = |pid| {
             vital.pid.store(pid, Ordering::Relaxed);

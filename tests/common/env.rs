@@ -80,10 +80,32 @@ impl TestEnv {
         command
     }
 
+    /// Returns the program as another one starts it, whose own arguments come first.
+    pub fn command_under(&self, starter: &[&str], args: &[&str]) -> Command {
+        let mut command = Command::new(starter[0]);
+        command
+            .args(&starter[1..])
+            .arg(env!("CARGO_BIN_EXE_plan-agent"))
+            .args(args)
+            .current_dir(self.folder.path())
+            .env_clear()
+            .envs(self.variables.iter().cloned())
+            .stdin(Stdio::null());
+        command
+    }
+
     /// Runs the program to its end.
     pub fn run(&self, args: &[&str]) -> Ran {
-        let mut child = self
-            .command(args)
+        Self::run_command(self.command(args))
+    }
+
+    /// Runs the program to its end, as another one starts it.
+    pub fn run_under(&self, starter: &[&str], args: &[&str]) -> Ran {
+        Self::run_command(self.command_under(starter, args))
+    }
+
+    fn run_command(mut command: Command) -> Ran {
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -203,6 +225,12 @@ pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() ->
         assert!(Instant::now() < end, "waited in vain until {what}");
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Says that a test shows nothing here, and why.
+#[expect(clippy::print_stdout, reason = "nobody else is told")]
+pub fn skip(why: &str) {
+    println!("skipped: {why}");
 }
 
 /// Reads the first line of a stream and closes it, as `head -n 1` does.

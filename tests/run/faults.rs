@@ -1,6 +1,9 @@
 //! A model that misbehaves, a key that must not be seen, and input that makes no sense.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use super::*;
 
@@ -83,28 +86,223 @@ fn an_answer_that_cannot_be_used_is_asked_for_once_more() {
     }
 }
 
-#[test]
-fn without_a_plan_the_goal_is_kept() {
-    for (answer, told) in [
-        (Answer::error(401, "who are you"), "401"),
-        (planned(&[("A", &[2]), ("B", &[1])]), "circle"),
-        (passing(500), "500"),
-    ] {
-        let server = LlmServer::start(move |asked| match asked.nth {
-            // As often as a stubborn client may ask: five tries, or an answer and its repair.
-            0..=4 if asked.kind == "plan" => answer.clone(),
-            _ => all_well(asked),
-        });
-        let scene = Scene::with_model(&server, Shape::Messages, "");
-        let ran = scene.run(&["run", "Do a thing"]);
-        assert_eq!(ran.code, Some(1), "{ran:?}");
-        let status = scene.status();
-        assert_eq!(status["plan"]["status"], "idle");
-        assert_eq!(status["plan"]["goal"], "Do a thing");
-        assert!(ran.stderr.contains("plan-agent resume"), "{}", ran.stderr);
-        let all = format!("{}{}", ran.stdout, ran.stderr);
-        assert!(all.contains(told), "{told} in {all}");
+/// A fault of a model that lasts: its answers, one after the other and the last for ever, what a person is told, and
+/// how often the model is asked with [`FEW`].
+#[derive(Clone)]
+struct Lasting {
+    answers: Vec<Answer>,
+    /// What the configuration has besides.
+    config: &'static str,
+    told: &'static str,
+    asked: usize,
+}
+
+/// Three tries without a wait.
+const FEW: &str = "llm.tries = 3\nllm.retry_delay = '1ms'\n";
+
+/// Faults looked at at once: they mostly wait.
+const AT_ONCE: usize = 12;
+
+impl Lasting {
+    fn of(answer: Answer, told: &'static str, asked: usize) -> Self {
+        Self {
+            answers: vec![answer],
+            config: "",
+            told,
+            asked,
+        }
     }
+
+    /// A model that says nothing until the client gives up.
+    fn hanging(answer: Answer) -> Self {
+        Self {
+            config: "llm.timeout = '300ms'",
+            ..Self::of(answer, "did not answer within 300ms", 3)
+        }
+    }
+
+    fn scene(&self, server: &LlmServer, shape: Shape) -> Scene {
+        Scene::with_model(server, shape, &format!("{FEW}{}", self.config))
+    }
+
+    fn answer(&self, nth: usize) -> Answer {
+        self.answers[nth.min(self.answers.len() - 1)].clone()
+    }
+}
+
+/// Returns the faults that every question may meet.
+fn lasting() -> Vec<Lasting> {
+    let page = "<!doctype html>";
+    vec![
+        // What may pass is tried again as often as is configured.
+        Lasting::of(passing(429), "status 429: slow down", 3),
+        Lasting::of(Answer::error(429, "no date"), "status 429: no date", 3),
+        Lasting::of(passing(500), "status 500", 3),
+        Lasting::of(passing(503), "status 503", 3),
+        Lasting::hanging(Answer::Hang),
+        Lasting::hanging(Answer::HangInBody),
+        Lasting::of(Answer::CutBody, "sent only part of its answer", 3),
+        Lasting::of(Answer::Close, "cannot be reached", 3),
+        Lasting::of(Answer::Html, page, 3),
+        Lasting::of(
+            Answer::Raw("{\"hello\": 1}".to_owned()),
+            "JSON that is no answer",
+            3,
+        ),
+        Lasting::of(
+            Answer::Raw("{\"choices\": [], \"content\": []}".to_owned()),
+            "JSON that is no answer",
+            3,
+        ),
+        // An answer that cannot be used is asked for once more.
+        Lasting::of(
+            Answer::Text("Sure, gladly!".to_owned()),
+            "no usable answer",
+            2,
+        ),
+        Lasting::of(Answer::Text(String::new()), "no text", 3),
+        Lasting::of(Answer::Json(json!({"hello": 1})), "no usable answer", 2),
+        Lasting::of(Answer::Json(json!([])), "no usable answer", 2),
+        Lasting::of(Answer::Cut("{\"name\": \"hal".to_owned()), "was cut off", 2),
+        // What comes of itself no better is not.
+        Lasting::of(Answer::Refused("I had rather not".to_owned()), "refused", 1),
+        Lasting::of(Answer::Endless, "answered with more than", 1),
+        Lasting {
+            answers: vec![Answer::Text("Sure!".to_owned()), passing(500)],
+            ..Lasting::of(Answer::Html, "status 500", 4)
+        },
+        Lasting {
+            answers: vec![passing(500), Answer::Html, Answer::Text("Sure!".to_owned())],
+            ..Lasting::of(Answer::Html, "no usable answer", 4)
+        },
+    ]
+}
+
+/// A server that fails at one kind of question until it is mended.
+fn failing(kind: &'static str, fault: &Lasting, mended: &Arc<AtomicBool>) -> LlmServer {
+    let (fault, mended) = (fault.clone(), Arc::clone(mended));
+    LlmServer::start(move |asked| match asked.kind.as_str() {
+        asked_for if asked_for == kind && !mended.load(Ordering::SeqCst) => fault.answer(asked.nth),
+        "plan" => planned(&[("First", &[])]),
+        _ => all_well(asked),
+    })
+}
+
+/// Lets a model be asked for a plan in vain, mends it, and takes the goal up.
+fn no_plan_comes(shape: Shape, fault: &Lasting) {
+    let (told, asked) = (fault.told, fault.asked);
+    let mended = Arc::new(AtomicBool::new(false));
+    let server = failing("plan", fault, &mended);
+    let scene = fault.scene(&server, shape);
+    let ran = scene.run(&["run", "Do a thing"]);
+    assert_eq!(ran.code, Some(1), "{told}: {ran:?}");
+    let all = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(all.contains(told), "{told} in {all}");
+    assert!(ran.stderr.contains("plan-agent resume"), "{}", ran.stderr);
+    assert_eq!(server.count("plan"), asked, "{told}");
+    let status = scene.status();
+    assert_eq!(status["plan"]["status"], "idle", "{told}");
+    assert_eq!(status["plan"]["goal"], "Do a thing");
+    assert_eq!(status["usage"]["llm_calls"], asked, "{told}");
+
+    mended.store(true, Ordering::SeqCst);
+    // The usual patience, so that a busy machine is no fault.
+    scene.write_config(&server, shape, "");
+    let agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{told}: {ran:?}");
+    assert_eq!(server.count("plan"), asked + 1, "{told}");
+    assert_eq!(agent.attempts(), [(1, 1)]);
+    assert_eq!(scene.status()["plan"]["goal"], "Do a thing");
+}
+
+#[test]
+fn without_a_plan_the_goal_is_kept_whatever_the_model_does() {
+    side_by_side(&lasting(), no_plan_comes);
+}
+
+#[test]
+fn without_a_usable_plan_the_goal_is_kept() {
+    let plan = |text: &str| Answer::Json(json!({"name": "P", "description": "", "tasks": text}));
+    let faults = [
+        Lasting::of(Answer::error(401, "who are you"), "401", 1),
+        Lasting::of(Answer::error(404, "no such model"), "no such model", 1),
+        Lasting::of(planned(&[]), "`tasks` is empty", 2),
+        Lasting::of(plan("many"), "no usable answer", 2),
+        Lasting::of(planned(&[("A", &[2]), ("B", &[1])]), "circle", 2),
+        Lasting::of(planned(&[("A", &[1])]), "depends on itself", 2),
+        Lasting::of(planned(&[("A", &[7])]), "numbered from 1 to 1", 2),
+        Lasting {
+            answers: vec![planned(&[]), planned(&[("A", &[9])]), planned(&[])],
+            ..Lasting::of(planned(&[]), "numbered from 1 to 1", 2)
+        },
+    ];
+    side_by_side(&faults, no_plan_comes);
+}
+
+/// Looks at each fault, a few at once.
+fn side_by_side(faults: &[Lasting], look: fn(Shape, &Lasting)) {
+    for some in faults.chunks(AT_ONCE) {
+        thread::scope(|scope| {
+            for (fault, shape) in some.iter().zip(SHAPES.into_iter().cycle()) {
+                scope.spawn(move || look(shape, fault));
+            }
+        });
+    }
+}
+
+/// Lets a judge fail, answers the question that comes of it when the model is mended, and goes on.
+fn no_judgement_comes(shape: Shape, fault: &Lasting) {
+    let (told, asked) = (fault.told, fault.asked);
+    let mended = Arc::new(AtomicBool::new(false));
+    let server = failing("judge", fault, &mended);
+    let scene = fault.scene(&server, shape);
+    let agent = scene.agent(|_| Act::success("done"));
+    // The plan is a file, so that the first call of the model is the judge's.
+    let ran = scene.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(4), "{told}: {ran:?}");
+    assert_eq!(server.count("judge"), asked, "{told}");
+    let status = scene.status();
+    let question = &status["questions"][0];
+    let reason = question["reason"].as_str().unwrap();
+    assert!(reason.contains(told), "{told} in {reason}");
+    assert_eq!(
+        question["choices"],
+        json!(["accept", "retry", "skip", "abort"])
+    );
+    assert_eq!(status["tasks"][0]["status"], "in_progress", "{told}");
+
+    mended.store(true, Ordering::SeqCst);
+    scene.write_config(&server, shape, "");
+    scene.works(&["answer", "retry"]);
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{told}: {ran:?}");
+    assert_eq!(agent.attempts(), [(1, 1)], "the work is not done again");
+    assert_eq!(server.count("judge"), asked + 1, "{told}");
+    assert_eq!(scene.tasks(), ["completed"]);
+}
+
+#[test]
+fn with_a_plan_a_judge_that_fails_is_a_question_whatever_it_does() {
+    let verdict = |decision: &str| verdict(decision, "words");
+    let own = [
+        Lasting::of(verdict("maybe"), "no usable answer", 2),
+        Lasting::of(verdict(""), "no usable answer", 2),
+        Lasting::of(Answer::error(401, "who are you"), "who are you", 1),
+    ];
+    side_by_side(&lasting(), no_judgement_comes);
+    side_by_side(&own, no_judgement_comes);
+}
+
+/// What the configuration says of itself: five tries.
+#[test]
+fn the_usual_tries_are_five() {
+    let mended = Arc::new(AtomicBool::new(false));
+    let server = failing("plan", &Lasting::of(passing(500), "500", 5), &mended);
+    let scene = Scene::with_model(&server, Shape::Messages, "");
+    let ran = scene.run(&["run", "Do a thing"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert_eq!(server.count("plan"), 5);
 }
 
 #[test]

@@ -1,0 +1,322 @@
+//! Time that nobody lived through is nobody's silence: a machine that is suspended, a process that is stopped, a wall clock
+//! that is set.
+
+use std::process;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::common::agent::report;
+
+/// Says where in a shared library the wall clock stands: so many seconds off, by the content of a file.
+const SHIM: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static long shift(void) {
+    char text[32];
+    const char *name = getenv("CLOCK_SHIFT");
+    int file = name ? open(name, O_RDONLY | O_CLOEXEC) : -1;
+    if (file < 0) return 0;
+    ssize_t length = read(file, text, sizeof text - 1);
+    close(file);
+    if (length <= 0) return 0;
+    text[length] = 0;
+    return atol(text);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int failed = syscall(SYS_clock_gettime, clock, now);
+    if (!failed && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) now->tv_sec += shift();
+    return failed;
+}
+
+int gettimeofday(struct timeval *now, void *zone) {
+    struct timespec exact;
+    (void)zone;
+    int failed = clock_gettime(CLOCK_REALTIME, &exact);
+    now->tv_sec = exact.tv_sec;
+    now->tv_usec = exact.tv_nsec / 1000;
+    return failed;
+}
+
+time_t time(time_t *place) {
+    struct timespec exact;
+    clock_gettime(CLOCK_REALTIME, &exact);
+    if (place) *place = exact.tv_sec;
+    return exact.tv_sec;
+}
+"#;
+
+const DAY: i64 = 24 * 60 * 60;
+
+/// An agent that says that it began, and writes its report when it is told to; for each command a number higher.
+const TOLD: &str = "n=1; while [ -e begun-$n ]; do n=$((n+1)); done; : > begun-$n; \
+    until [ -e go-$n ]; do sleep 0.05; done; \
+    printf -- '---\\nstatus: SUCCESS\\n---\\n\\n## Core results\\n\\ndone\\n' > \"$1\"";
+
+const AGENT: [&str; 8] = [
+    "--agent", "command", "--", "sh", "-c", TOLD, "sh", "{report}",
+];
+
+impl Scene {
+    fn await_begun(&self, number: u32) {
+        self.exchange
+            .await_name("workspace", &format!("begun-{number}"));
+    }
+
+    fn tell_to_go_on(&self, number: u32) {
+        fs::write(self.exchange.path(format!("workspace/go-{number}")), "").unwrap();
+    }
+
+    /// Asserts that each task was done once, without anybody having been given up.
+    fn all_at_the_first_attempt(&self, tasks: usize) {
+        assert_eq!(self.events_named("timed_out"), [] as [Value; 0]);
+        assert_eq!(self.events_named("issued").len(), tasks);
+        assert_eq!(self.events_named("asked"), [] as [Value; 0]);
+    }
+
+    /// Makes the daemon look into the folders, and waits until it has.
+    fn await_a_look(&self, name: &str) {
+        let name = format!("report-task-{name}.md");
+        self.exchange
+            .drop_report(&name, report("SUCCESS", "of what?").as_bytes());
+        self.exchange.await_name("reports/rejected", &name);
+    }
+}
+
+/// Waits until a time-out would have come.
+fn await_more_than(span: Duration) {
+    let began = Instant::now();
+    wait_until("the time has passed", DEADLINE, || began.elapsed() > span);
+}
+
+/// Both limits come while everybody stands still.
+const SHORT: &str = "run.task_timeout = '6s'\nrun.task_deadline = '7s'";
+const LONGER: Duration = Duration::from_secs(8);
+
+#[test]
+fn a_daemon_stopped_with_its_worker_gives_nobody_up() {
+    let scene = Scene::by_rules(SHORT);
+    let daemon = scene.leave(&[&["run", "--plan", "one.md"], &AGENT[..]].concat());
+    scene.await_begun(1);
+    scene.await_events("claimed", 1);
+    daemon.freeze();
+    await_more_than(LONGER);
+    // The agent, which has a process of its own, ends while nobody looks.
+    scene.tell_to_go_on(1);
+    daemon.wake();
+    scene.await_status("completed");
+    scene.all_at_the_first_attempt(1);
+    let log = scene.daemon_log();
+    assert!(log.contains("stood still"), "{log}");
+}
+
+#[test]
+fn a_daemon_and_a_worker_that_were_stopped_go_on_where_they_were() {
+    let scene = Scene::by_rules(SHORT);
+    let daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let worker = scene.env.start(&[&["worker"], &AGENT[..]].concat());
+    let pid = Pid::from_child(&worker.child);
+    scene.await_begun(1);
+    scene.await_events("claimed", 1);
+    freeze(pid);
+    daemon.freeze();
+    await_more_than(LONGER);
+    daemon.wake();
+    // A look by the daemon alone: the worker gives no sign of life yet.
+    scene.await_a_look("nobody");
+    kill_process(pid, Signal::CONT).unwrap();
+    scene.tell_to_go_on(1);
+    scene.await_status("completed");
+    scene.all_at_the_first_attempt(1);
+}
+
+#[test]
+fn a_report_that_came_while_the_daemon_was_stopped_counts() {
+    let scene = Scene::by_rules("run.task_timeout = '2s'\nrun.task_deadline = '3s'");
+    let daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let command = scene.exchange.take("the command", |_| true);
+    daemon.freeze();
+    await_more_than(Duration::from_secs(4));
+    scene
+        .exchange
+        .submit(&command.id, &report("SUCCESS", "done"));
+    daemon.wake();
+    scene.await_status("completed");
+    scene.all_at_the_first_attempt(1);
+}
+
+#[test]
+fn who_stays_silent_after_the_daemon_woke_is_given_up() {
+    let scene = Scene::by_rules("run.task_timeout = '2s'");
+    let daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let first = scene.exchange.take("the command", |_| true);
+    daemon.freeze();
+    await_more_than(Duration::from_secs(4));
+    daemon.wake();
+    scene
+        .exchange
+        .await_command("the second attempt", |command| command.attempt() == 2);
+    assert_eq!(scene.events_named("timed_out")[0]["command"], first.id);
+}
+
+/// However long the daemon has been at work.
+#[test]
+fn a_command_counts_as_waiting_from_when_it_was_issued() {
+    let scene = Scene::by_rules("run.task_timeout = '4s'");
+    let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let first = scene.exchange.take("the first task", |_| true);
+    let sign = scene.exchange.path(format!("active/{}.json", first.id));
+    let (began, mut beats) = (Instant::now(), 0);
+    wait_until("the daemon is older than a time-out", DEADLINE, || {
+        beats += 1;
+        fs::write(&sign, format!("{{\"pid\": {beats}}}")).unwrap();
+        began.elapsed() > Duration::from_secs(6)
+    });
+    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+    for number in 2..=3 {
+        let next = scene
+            .exchange
+            .take("the next task", |command| command.task() == number);
+        scene.exchange.submit(&next.id, &report("SUCCESS", "done"));
+    }
+    scene.await_status("completed");
+    scene.all_at_the_first_attempt(3);
+}
+
+#[test]
+fn a_check_that_ended_while_the_daemon_was_stopped_is_believed() {
+    let scene = Scene::by_rules(
+        "run.checks = ['slow']\nchecks.slow = { run = ['sh', '-c', ': > checking; until [ -e go ]; do sleep 0.05; done'], timeout = '3s' }",
+    );
+    let _agent = scene.agent(|_| Act::success("done"));
+    let daemon = scene.leave(&["run", "--plan", "one.md"]);
+    scene.exchange.await_name("workspace", "checking");
+    daemon.freeze();
+    await_more_than(Duration::from_secs(4));
+    fs::write(scene.exchange.path("workspace/go"), "").unwrap();
+    daemon.wake();
+    scene.await_status("completed");
+    scene.all_at_the_first_attempt(1);
+}
+
+/// Makes the wall clock of what runs in a scene one that can be set. The error says why that is not possible here.
+fn with_a_clock_to_set(scene: &mut Scene) -> Result<(), String> {
+    scene.env.write("shim.c", SHIM);
+    let library = scene.env.path("shim.so");
+    let built = process::Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &scene.env.path("shim.c")])
+        .output()
+        .map_err(|error| format!("no `cc`: {error}"))?;
+    if !built.status.success() {
+        return Err(String::from_utf8_lossy(&built.stderr).into_owned());
+    }
+    let shift = scene.env.path("shift");
+    scene.env.set("LD_PRELOAD", library.to_str().unwrap());
+    scene.env.set("CLOCK_SHIFT", shift.to_str().unwrap());
+    Ok(())
+}
+
+/// Sets the wall clock.
+fn set_clock(scene: &Scene, seconds_off: i64) {
+    scene.env.write("shift.new", &seconds_off.to_string());
+    fs::rename(scene.env.path("shift.new"), scene.env.path("shift")).unwrap();
+}
+
+/// Returns by how much a moment is in the future, in seconds.
+fn ahead(moment: &str) -> i64 {
+    let moment: jiff::Timestamp = moment.parse().unwrap();
+    moment.as_second() - jiff::Timestamp::now().as_second()
+}
+
+fn near(seconds: i64, expected: i64) -> bool {
+    (seconds - expected).abs() < 60 * 60
+}
+
+#[test]
+fn a_wall_clock_that_jumps_gives_nobody_up() {
+    let mut scene = Scene::by_rules("run.task_timeout = '30m'\nrun.task_deadline = '1h'");
+    if let Err(why) = with_a_clock_to_set(&mut scene) {
+        return skip(&why);
+    }
+    let _daemon = scene.leave(&[&["run", "--plan", "chain.md"], &AGENT[..]].concat());
+    for (number, shift) in [(1, DAY), (2, -DAY), (3, 0)] {
+        scene.await_begun(number);
+        set_clock(&scene, shift);
+        scene.await_a_look(&format!("nobody-{number}"));
+        // The shim does what it should: whoever starts now has the other time, and says nothing strange.
+        let status = scene.works(&["status"]);
+        let under_way = status.lines().find(|line| line.contains("attempt 1 for"));
+        assert!(
+            under_way.is_some_and(|line| !line.contains("for -")),
+            "{status}"
+        );
+        scene.works(&["why", "1"]);
+        scene.works(&["pause"]);
+        scene.works(&["resume"]);
+        let paused = scene.events_named("paused");
+        let at = paused.last().unwrap()["at"].as_str().unwrap();
+        assert!(near(ahead(at), shift), "{at}");
+        scene.tell_to_go_on(number);
+    }
+    scene.await_status("completed");
+    scene.await_end();
+    scene.all_at_the_first_attempt(3);
+
+    let log = scene.daemon_log();
+    let times: Vec<&str> = log
+        .lines()
+        .filter_map(|line| line.split_once("  ").map(|(time, _)| time))
+        .collect();
+    assert!(times.len() > 3 && times.is_sorted(), "{log}");
+    let events = scene.events();
+    let own = events.iter().filter(|event| event["by"] == "daemon");
+    let times: Vec<&str> = own.map(|event| event["at"].as_str().unwrap()).collect();
+    assert!(times.len() > 3 && times.is_sorted(), "{times:?}");
+    assert!(times.iter().all(|at| near(ahead(at), 0)), "{times:?}");
+    let issued = scene.events_named("issued");
+    let ids: Vec<&str> = issued
+        .iter()
+        .map(|event| event["command"].as_str().unwrap())
+        .collect();
+    assert!(
+        ids.is_sorted(),
+        "the order of names is that of issue: {ids:?}"
+    );
+}
+
+#[test]
+fn a_usage_limit_told_by_a_clock_that_jumped_ends_when_it_should() {
+    for shift in [DAY, -DAY] {
+        let mut scene = Scene::by_rules("");
+        if let Err(why) = with_a_clock_to_set(&mut scene) {
+            return skip(&why);
+        }
+        let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+        let first = scene.exchange.take("the command", |_| true);
+        set_clock(&scene, shift);
+        let moment = jiff::Timestamp::now().as_second() + shift + 2;
+        let until = jiff::Timestamp::from_second(moment).unwrap();
+        let blocked = format!(
+            "---\nstatus: FAILED\nblocked_until: {until}\n---\n\n## Core results\n\nHalf of it.\n"
+        );
+        scene.exchange.submit(&first.id, &blocked);
+        let parked = scene.await_events("parked", 1).remove(0);
+        let second = scene
+            .exchange
+            .await_command("the second attempt", |command| command.attempt() == 2);
+        let until = jiff::Timestamp::from_microsecond(parked["until"].as_i64().unwrap());
+        let until = until.unwrap().to_string();
+        assert!(near(ahead(&until), 0), "{until}");
+        scene
+            .exchange
+            .submit(&second.id, &report("SUCCESS", "all of it"));
+        scene.await_status("completed");
+    }
+}
