@@ -481,6 +481,20 @@ fn hash(bytes: &[u8]) -> String {
 }
 
 impl Volumes {
+    /// Returns the names of what lies in `reports/pending`, in order; a folder that cannot be listed is empty.
+    pub fn unread(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path(Folder::ReportsPending));
+        let mut names: Vec<String> = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .filter(|name| name != KEEPER)
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Returns the path of a question that awaits its answer.
     pub fn question(&self, id: &QuestionId) -> PathBuf {
         self.path(Folder::QuestionsPending)
