@@ -47,7 +47,7 @@ fn help_is_short_and_has_the_exit_codes() {
 
     Examples:
       plan-agent run --plan examples/quickstart.md --agent shell
-      plan-agent run "Add a health endpoint" --agent command -- my-agent --prompt {prompt_file}
+      plan-agent run "Add a health endpoint" --agent command -- my-agent {prompt_file}
       plan-agent status --watch
       plan-agent answer retry --note "the port is 8081"
 
@@ -60,35 +60,76 @@ fn help_is_short_and_has_the_exit_codes() {
     insta::assert_snapshot!(env.run(&["run", "--help"]).stdout, @r#"
     Plan a goal and carry the plan out
 
-    Usage: plan-agent run [OPTIONS] [GOAL] [-- <ARGV>...]
+    Usage: plan-agent run [OPTIONS] [GOAL] [-- <PROGRAM>...]
 
     Arguments:
-      [GOAL]     What is to be reached, in your words
-      [ARGV]...  The program of `--agent command`; {prompt_file} {session} {workspace} {report} are
-                 filled in
+      [GOAL]  What is to be reached, in your words
 
     Options:
-          --config <FILE>          Read this configuration instead of ./config.toml
-          --plan <FILE>            Carry out this plan file instead of asking a model for a plan
-          --name <NAME>            What to call the plan
-          --workspace <DIR>        The folder that agents work in
-          --review                 Show the plan and ask before anything starts
+          --plan <FILE>      Carry out this plan file instead of asking a model for a plan
+          --name <NAME>      What to call the plan
+          --workspace <DIR>  The folder that agents work in
+          --review           Show the plan and ask before anything starts
+          --detach           Leave a daemon behind and return
+          --no-input         Never ask here; exit with 4 once nothing else can go on
+          --json             Print one JSON event a line
+          --config <FILE>    Read this configuration instead of ./config.toml
+      -h, --help             Print help
+
+    Agent:
           --agent <shell|command>  Run this agent for every command: `shell` runs the `sh` blocks of the
                                    task, `command` the program after `--`
-          --allow-shell            Let `--agent shell` execute tasks that a model wrote
-          --detach                 Leave a daemon behind and return
-          --no-input               Never ask here; exit with 4 once nothing else can go on
-          --json                   Print one JSON event a line
-      -h, --help                   Print help
+          --allow-shell            Let `--agent shell` run tasks that a model wrote
+      [PROGRAM]...                 The program of `--agent command`, with its arguments; {prompt_file},
+                                   {session}, {workspace} and {report} are filled in
 
     Examples:
       plan-agent run --plan examples/quickstart.md --agent shell
-      plan-agent run "Add a health endpoint" --review --agent command -- my-agent --prompt {prompt_file}
+      plan-agent run "Add a health endpoint" --review --agent command -- my-agent {prompt_file}
       plan-agent run "Translate the docs" --detach
 
     Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another
     program, a person.
     "#);
+    insta::assert_snapshot!(env.run(&["resume", "--help"]).stdout, @r"
+    Go on with an unfinished plan
+
+    Usage: plan-agent resume [OPTIONS] [PLAN] [-- <PROGRAM>...]
+
+    Arguments:
+      [PLAN]  The plan, by the beginning of its id [default: the only unfinished one, else the newest]
+
+    Options:
+          --detach         Leave a daemon behind and return
+          --no-input       Never ask here; exit with 4 once nothing else can go on
+          --json           Print one JSON event a line
+          --config <FILE>  Read this configuration instead of ./config.toml
+      -h, --help           Print help
+
+    Agent:
+          --agent <shell|command>  Run this agent for every command: `shell` runs the `sh` blocks of the
+                                   task, `command` the program after `--`
+          --allow-shell            Let `--agent shell` run tasks that a model wrote
+      [PROGRAM]...                 The program of `--agent command`, with its arguments; {prompt_file},
+                                   {session}, {workspace} and {report} are filled in
+
+    The agent is not remembered: name it again.
+    ");
+    insta::assert_snapshot!(env.run(&["show", "--help"]).stdout, @r"
+    Show a plan
+
+    Usage: plan-agent show [OPTIONS] [PLAN]
+
+    Arguments:
+      [PLAN]  The plan, by the beginning of its id [default: the only unfinished one, else the newest]
+
+    Options:
+          --format <md|json|dot|mermaid>  As a plan file (md), as it is stored (json), or as a graph for
+                                          Graphviz (dot) or Mermaid [default: md]
+          --at <N>                        As it was after change N; `log` shows the numbers
+          --config <FILE>                 Read this configuration instead of ./config.toml
+      -h, --help                          Print help
+    ");
 }
 
 #[test]
@@ -138,18 +179,18 @@ fn a_bad_configuration_is_one_clear_error() {
     let env = TestEnv::new();
     env.write("config.toml", "[run]\nmax_atempts = 2\n");
     insta::assert_snapshot!(env.run(&["plans"]).seen(&env), @r"
-    error: config.toml:2: unknown key `run.max_atempts`
+    error: config.toml:2:1: unknown key `run.max_atempts`
     Hint: did you mean `run.max_attempts`?
     exit 2
     ");
     env.write("config.toml", "[run]\nmax_attempts = \n");
     insta::assert_snapshot!(env.run(&["plans"]).seen(&env), @r"
-    error: config.toml:2: string values must be quoted, expected literal string
+    error: config.toml:2:16: string values must be quoted, expected literal string
     exit 2
     ");
     insta::assert_snapshot!(env.run(&["plans", "--config", "no.toml"]).seen(&env), @r"
     error: cannot read the configuration `no.toml`: No such file or directory (os error 2)
-    Hint: `plan-agent init` writes a commented config.toml into the current folder
+    Hint: `plan-agent --config no.toml init` writes a commented one there
     exit 2
     ");
     assert!(!env.path("volumes").exists(), "nothing half-made");
@@ -247,7 +288,7 @@ fn doctor_ends_with_1_when_something_must_be_mended() {
                    Hint: make it writable, or name another folder in config.toml
     !!  workspace  [FOLDER]/file/v/workspace cannot be written to: Not a directory (os error 20)
                    Hint: make it writable, or name another folder in config.toml
-    !!  prompts    the prompt `[FOLDER]/prompts/judge.md`, line 2: no line `---` between the system part and the prompt part
+    !!  prompts    [FOLDER]/prompts/judge.md:2: no line `---` between the system part and the prompt part
                    Hint: mend the file, or take it away to use the built-in prompt
     !!  model      `llm.provider` is "anthropic", but the environment variable `ANTHROPIC_API_KEY` is not set
                    Hint: set `ANTHROPIC_API_KEY`, name another variable in `llm.api_key_env`, or do without a model: provider = "none"
@@ -450,7 +491,7 @@ fn a_plan_can_be_looked_at_from_every_side() {
       it failed
       Answer: plan-agent answer retry|skip|abort
 
-    No daemon works here: `plan-agent resume` goes on.
+    No daemon works here: `plan-agent resume abcdefgh` goes on.
     exit 0
     ");
     insta::assert_snapshot!(env.run(&["show"]).seen(&env), @r"
@@ -563,7 +604,7 @@ fn a_question_is_answered_once() {
     ");
     insta::assert_snapshot!(env.run(&["answer", "retry", "--note", "port 8081"]).seen(&env), @r"
     task 2: retry
-    No daemon works here: `plan-agent resume` goes on.
+    No daemon works here: `plan-agent resume abcdefgh` goes on.
     exit 0
     ");
     insta::assert_snapshot!(env.run(&["answer", "77", "skip"]).seen(&env), @r"
@@ -620,16 +661,111 @@ fn those_who_watch_a_plan_leave_when_it_ends() {
 }
 
 #[test]
+fn hints_repeat_the_configuration_that_was_named() {
+    let env = with_a_plan("Count words");
+    env.write("my conf.toml", "");
+    env.write("other.toml", "volumes.root = 'other'\n");
+    let seen = |args: &[&str]| env.run(args).seen(&env);
+    let named = ["--config", "my conf.toml"];
+    let status = seen(&[&named[..], &["status"]].concat());
+    let hints: Vec<&str> = status
+        .lines()
+        .filter(|line| line.contains("plan-agent"))
+        .collect();
+    insta::assert_snapshot!(hints.join("\n"), @r"
+      Answer: plan-agent --config 'my conf.toml' answer retry|skip|abort
+    No daemon works here: `plan-agent --config 'my conf.toml' resume abcdefgh` goes on.
+    ");
+    insta::assert_snapshot!(seen(&[&["pause"], &named[..]].concat()), @r"
+    plan abcdefgh is paused; what is under way goes on
+    `plan-agent --config 'my conf.toml' resume abcdefgh` goes on
+    exit 0
+    ");
+    insta::assert_snapshot!(seen(&["plans", "--config", "other.toml"]), @r"
+    no plans yet: `plan-agent --config other.toml run` makes one
+    exit 0
+    ");
+    insta::assert_snapshot!(seen(&["status", "--config", "other.toml"]), @r"
+    error: there are no plans in `[FOLDER]/other`
+    Hint: `plan-agent --config other.toml run` makes one; `--config FILE` looks elsewhere
+    exit 1
+    ");
+    insta::assert_snapshot!(seen(&["why", "9", "--config", "my conf.toml"]), @r"
+    error: plan `abcdefgh` has no task `9`
+    Hint: `plan-agent --config 'my conf.toml' status abcdefgh` shows the tasks
+    exit 2
+    ");
+}
+
+#[test]
+fn long_lines_break_between_words_on_a_terminal_and_nowhere_else() {
+    let goal = "Count the words of a file, tell the ten most frequent ones, and serve both to whoever asks for them";
+    let env = with_a_plan(goal);
+    let seen = |args: &[&str]| env.run_on_terminal(args).seen(&env);
+    insta::assert_snapshot!(seen(&["status"]), @r"
+    abcdefgh  Word counter  running
+    Goal: Count the words of a file, tell the ten most frequent ones, and serve both
+          to whoever asks for them
+    1 of 3 tasks done · 1 in progress · 1 blocked
+
+       1  completed    Count · unverified
+       2  in progress  Serve · waits for your answer
+       3  blocked      Describe · after 2
+
+    Question about task 2
+      it failed
+      Answer: plan-agent answer retry|skip|abort
+
+    No daemon works here: `plan-agent resume abcdefgh` goes on.
+    exit 0
+    ");
+    insta::assert_snapshot!(seen(&["log"]), @r"
+        1  [TIME]  goal: Count the words of a file, tell the ten most
+                                frequent ones, and serve both to whoever asks for
+                                them
+        1  [TIME]  planned 3 tasks
+        1  [TIME]  started
+        2  [TIME]  task 1: handed out
+        2  [TIME]  task 1: reported SUCCESS
+        2  [TIME]  task 1: next: SUCCESS, no check is set
+        2  [TIME]  task 1: completed, unverified
+        3  [TIME]  task 2: handed out
+        3  [TIME]  task 2: reported FAILED
+        3  [TIME]  task 2: retry: the agent reports FAILED: see the
+                                file
+        3  [TIME]  asks you about task 2: it failed
+    exit 0
+    ");
+    insta::assert_snapshot!(seen(&["--config", "no such file.toml", "why", "1"]), @r"
+    error: cannot read the configuration `no such file.toml`: No such file or
+           directory (os error 2)
+    Hint: `plan-agent --config 'no such file.toml' init` writes a commented one
+          there
+    exit 2
+    ");
+    let log = env.run(&["log"]).stdout;
+    assert!(log.contains(goal), "{log}");
+    // What is for programs or may be saved to a file is left as it is.
+    for args in [
+        &["show"][..],
+        &["show", "--format", "json"],
+        &["log", "--json"],
+    ] {
+        assert!(env.run_on_terminal(args).stdout.contains(goal), "{args:?}");
+    }
+}
+
+#[test]
 fn what_there_is_not_is_named() {
     let env = with_a_plan("Count words");
     insta::assert_snapshot!(env.run(&["show", "--at", "99"]).seen(&env), @r"
     error: plan `abcdefgh` has no change `99`
-    Hint: the last one is 3; `plan-agent log` shows all
+    Hint: the last one is 3; `plan-agent log abcdefgh` shows all
     exit 2
     ");
     insta::assert_snapshot!(env.run(&["why", "9"]).seen(&env), @r"
     error: plan `abcdefgh` has no task `9`
-    Hint: `plan-agent status` shows the tasks
+    Hint: `plan-agent status abcdefgh` shows the tasks
     exit 2
     ");
     insta::assert_snapshot!(env.run(&["status", "zz"]).seen(&env), @r"

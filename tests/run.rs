@@ -14,6 +14,7 @@ mod reports;
 use std::fs::{self, File};
 use std::path::PathBuf;
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -127,6 +128,13 @@ impl Scene {
     /// Carries something out until the program ends.
     fn run(&self, args: &[&str]) -> Ran {
         self.env.run(args)
+    }
+
+    /// Makes a named pipe, on which whoever opens it waits for the other end.
+    fn pipe(&self, name: &str) -> PathBuf {
+        let path = self.env.path(name);
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        path
     }
 
     /// Starts the program in the foreground.

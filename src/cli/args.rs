@@ -1,11 +1,19 @@
 //! The command line: every subcommand with its flags, and the text of `--help`. Nothing is decided here.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::plan::{Choice, TaskId};
+use crate::wire::text::quoted;
+
+/// The heading of what names the agent.
+const AGENT: &str = "Agent";
+
+/// The place of what every command takes: below its own flags.
+const LAST: usize = 100;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -17,7 +25,7 @@ Exit codes:
 const EXAMPLES: &str = "\
 Examples:
   plan-agent run --plan examples/quickstart.md --agent shell
-  plan-agent run \"Add a health endpoint\" --agent command -- my-agent --prompt {prompt_file}
+  plan-agent run \"Add a health endpoint\" --agent command -- my-agent {prompt_file}
   plan-agent status --watch
   plan-agent answer retry --note \"the port is 8081\"";
 
@@ -32,11 +40,30 @@ Examples:
 )]
 pub struct CommandLine {
     /// Read this configuration instead of ./config.toml
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", display_order = LAST)]
     pub config: Option<PathBuf>,
 
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// How this program is called again: its name with what the person gave that every command takes, so that a hint which names a
+/// command can be pasted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program(String);
+
+impl Program {
+    /// Names the program with the configuration that was given.
+    pub fn with(config: Option<&Path>) -> Self {
+        let config = config.map(|file| format!(" --config {}", quoted(&file.to_string_lossy())));
+        Self(format!("plan-agent{}", config.unwrap_or_default()))
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -85,7 +112,7 @@ pub enum Command {
 #[command(after_help = "\
 Examples:
   plan-agent run --plan examples/quickstart.md --agent shell
-  plan-agent run \"Add a health endpoint\" --review --agent command -- my-agent --prompt {prompt_file}
+  plan-agent run \"Add a health endpoint\" --review --agent command -- my-agent {prompt_file}
   plan-agent run \"Translate the docs\" --detach
 
 Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another program, a person.")]
@@ -124,7 +151,7 @@ pub struct MakePlan {
     #[arg(long)]
     pub name: Option<String>,
 
-    /// The folder that agents will work in
+    /// The folder that agents work in
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
 
@@ -134,6 +161,7 @@ pub struct MakePlan {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "The agent is not remembered: name it again.")]
 pub struct Resume {
     #[command(flatten)]
     pub on: OnPlan,
@@ -165,15 +193,20 @@ pub struct CarryOut {
 #[derive(Debug, Args)]
 pub struct Agent {
     /// Run this agent for every command: `shell` runs the `sh` blocks of the task, `command` the program after `--`
-    #[arg(long, hide_possible_values = true, value_name = "shell|command")]
+    #[arg(
+        long,
+        hide_possible_values = true,
+        value_name = "shell|command",
+        help_heading = AGENT
+    )]
     pub agent: Option<AgentKind>,
 
-    /// Let `--agent shell` execute tasks that a model wrote
-    #[arg(long)]
+    /// Let `--agent shell` run tasks that a model wrote
+    #[arg(long, help_heading = AGENT)]
     pub allow_shell: bool,
 
-    /// The program of `--agent command`; {prompt_file} {session} {workspace} {report} are filled in
-    #[arg(last = true, value_name = "ARGV", requires = "agent")]
+    /// The program of `--agent command`, with its arguments; {prompt_file}, {session}, {workspace} and {report} are filled in
+    #[arg(last = true, value_name = "PROGRAM", requires = "agent", help_heading = AGENT)]
     pub argv: Vec<String>,
 }
 
@@ -194,17 +227,6 @@ impl Agent {
         self.argv
             .iter()
             .fold(again, |again, word| again + " " + &quoted(word))
-    }
-}
-
-/// Quotes a word for a shell if it needs that.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+%{}".contains(c);
-    // Braces around a list are expanded.
-    if !word.is_empty() && word.chars().all(plain) && !word.contains(',') {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
@@ -240,7 +262,7 @@ pub struct Status {
     #[arg(long)]
     pub watch: bool,
 
-    /// Show at most so many tasks
+    /// Show at most N tasks
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub limit: usize,
 
@@ -254,12 +276,18 @@ pub struct Show {
     #[command(flatten)]
     pub on: OnPlan,
 
-    /// How to show it
-    #[arg(long, value_enum, default_value_t = Format::Md)]
+    /// As a plan file (md), as it is stored (json), or as a graph for Graphviz (dot) or Mermaid
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = Format::Md,
+        hide_possible_values = true,
+        value_name = "md|json|dot|mermaid"
+    )]
     pub format: Format,
 
-    /// As it was after this change; `log` shows the numbers
-    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(i64).range(1..))]
+    /// As it was after change N; `log` shows the numbers
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     pub at: Option<i64>,
 }
 
@@ -302,7 +330,10 @@ pub struct Log {
 }
 
 #[derive(Debug, Args)]
-#[command(allow_missing_positional = true)]
+#[command(
+    allow_missing_positional = true,
+    after_help = "Example:\n  plan-agent answer retry --note \"the port is 8081\""
+)]
 pub struct Answer {
     /// The question, by the beginning or end of its id [default: the only open one]
     pub question: Option<String>,
@@ -328,6 +359,7 @@ pub struct Abort {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  plan-agent worker --agent command -- my-agent {prompt_file}")]
 pub struct Worker {
     #[command(flatten)]
     pub agent: Agent,
@@ -428,9 +460,13 @@ mod tests {
             let again = resume.carry_out.agent.again();
             assert_eq!(again.trim_start(), words.join(" "));
         }
-        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
-        assert_eq!(quoted("{a,b}"), "'{a,b}'");
-        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn the_program_is_named_with_its_configuration() {
+        assert_eq!(Program::with(None).to_string(), "plan-agent");
+        let named = Program::with(Some(Path::new("my config.toml")));
+        assert_eq!(named.to_string(), "plan-agent --config 'my config.toml'");
     }
 
     #[test]

@@ -10,9 +10,9 @@ use super::args::{Answer, OnPlan};
 use super::failure::{Exit, Failure};
 use super::output::Output;
 use super::plans;
+use super::setup::Setup;
 use super::site::{BY, Site};
-use crate::config::Config;
-use crate::plan::PlanStatus;
+use crate::plan::{PlanId, PlanStatus};
 use crate::volumes::Volumes;
 use crate::wire::text::one_line;
 
@@ -35,7 +35,7 @@ pub async fn answer(args: &Answer, site: &Site, output: &mut Output) -> Result<E
         None => format!("plan {plan}"),
     };
     output.line(&format!("{about}: {}", args.choice.as_str()))?;
-    tell_if_nobody_works(site, output)?;
+    tell_if_nobody_works(&plan, site, output)?;
     Ok(Exit::Done)
 }
 
@@ -58,13 +58,13 @@ pub async fn pause(args: &OnPlan, site: &Site, output: &mut Output) -> Result<Ex
         "is paused; what is under way goes on"
     };
     output.line(&format!("plan {plan} {word}"))?;
-    output.line(&format!("`plan-agent resume {plan}` goes on"))?;
+    output.line(&format!("`{} resume {plan}` goes on", site.program))?;
     Ok(Exit::Done)
 }
 
 /// Ends the daemon and waits until it has gone. Its plan can be resumed.
-pub async fn stop(config: &Config, output: &mut Output) -> Result<Exit, Failure> {
-    let volumes = Volumes::at(&config.root())?;
+pub async fn stop(setup: &Setup, output: &mut Output) -> Result<Exit, Failure> {
+    let volumes = Volumes::at(&setup.config.root())?;
     let root = one_line(&volumes.root().display().to_string(), usize::MAX);
     let Some(daemon) = volumes.running() else {
         output.line(&format!("no daemon works in `{root}`"))?;
@@ -96,13 +96,20 @@ pub async fn stop(config: &Config, output: &mut Output) -> Result<Exit, Failure>
         tokio::time::sleep(TRY_AGAIN).await;
     }
     output.line(&format!("the daemon (pid {}) has ended", daemon.pid))?;
-    output.line("`plan-agent resume` goes on")?;
+    let plan = daemon
+        .plan
+        .iter()
+        .fold(String::new(), |_, plan| format!(" {plan}"));
+    output.line(&format!("`{} resume{plan}` goes on", setup.program))?;
     Ok(Exit::Done)
 }
 
-fn tell_if_nobody_works(site: &Site, output: &mut Output) -> Result<(), Failure> {
+fn tell_if_nobody_works(plan: &PlanId, site: &Site, output: &mut Output) -> Result<(), Failure> {
     match site.daemon() {
         Some(_) => Ok(()),
-        None => output.line("No daemon works here: `plan-agent resume` goes on."),
+        None => output.line(&format!(
+            "No daemon works here: `{} resume {plan}` goes on.",
+            site.program
+        )),
     }
 }

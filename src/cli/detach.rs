@@ -1,19 +1,23 @@
-//! `--detach`: starts this program again as a daemon without a terminal, and waits until it holds the folder.
+//! `--detach`: starts this program again as a daemon without a terminal, hands it the folder's lock, and waits until it says
+//! that it works.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::args::{AgentKind, CarryOut};
 use super::failure::{Exit, Failure};
 use super::output::Output;
-use crate::config::Config;
+use super::setup::Setup;
+use super::signals::{Ended, unless};
 use crate::plan::PlanId;
-use crate::volumes::{Folder, Volumes};
+use crate::volumes::{DaemonLock, Folder, Volumes};
 
 /// How often the daemon is looked for while it starts.
 const LOOK: Duration = Duration::from_millis(20);
@@ -31,21 +35,37 @@ pub fn leave_terminal() {
     }
 }
 
-/// Starts the daemon for a plan.
+/// Returns the file that the process which started this daemon handed over as its standard input, which is empty from then on.
+pub fn handed_over() -> Result<Option<File>, Failure> {
+    let input = std::io::stdin().as_fd().try_clone_to_owned();
+    let file = File::from(input.context("failed to read what was handed over")?);
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Ok(None);
+    }
+    File::open("/dev/null")
+        .and_then(|nothing| Ok(rustix::stdio::dup2_stdin(nothing)?))
+        .context("failed to close the standard input")?;
+    Ok(Some(file))
+}
+
+/// Starts the daemon for a plan. It gets the folder's lock with its standard input: if the folder were free in between, another
+/// start could take it, and this one would have made its plan for nothing.
 ///
 /// # Errors
 /// It cannot be started, or ends at once; the end of its log is told.
 pub async fn detach(
     plan: &PlanId,
     volumes: &Volumes,
+    lock: DaemonLock,
     how: &CarryOut,
-    config: &Config,
+    setup: &Setup,
+    ended: &mut Ended,
     mut output: Output,
 ) -> Result<Exit, Failure> {
     let log = volumes.path(Folder::Logs).join("daemon.log");
-    let program = std::env::current_exe().context("failed to find this program")?;
-    let mut command = Command::new(program);
-    if let Some(file) = config.file() {
+    let executable = std::env::current_exe().context("failed to find this program")?;
+    let mut command = Command::new(executable);
+    if let Some(file) = setup.config.file() {
         command.arg("--config").arg(file);
     }
     command.arg("daemon").arg(plan.as_str());
@@ -67,57 +87,85 @@ pub async fn detach(
         .try_clone()
         .context("failed to open the log a second time")?;
     let mut child = command
-        .stdin(Stdio::null())
+        .stdin(lock.hand_over()?)
         .stdout(out)
         .stderr(err)
         .spawn()
         .context("failed to start the daemon")?;
-    for _ in 0..LOOKS {
-        if volumes
-            .running()
-            .is_some_and(|running| running.pid == child.id())
-        {
-            output.line(&format!(
-                "plan {plan} is carried out in the background (pid {})",
-                child.id()
-            ))?;
-            output.line(
-                "`plan-agent status` shows how far it is, `answer` answers it, `stop` ends it",
-            )?;
-            return Ok(Exit::Done);
+    // It keeps the lock open: from now on only the daemon holds it.
+    drop(command);
+    let program = &setup.program;
+    let goes_on = format!(
+        "`{program} resume {plan}{}` goes on where it was",
+        how.agent.again()
+    );
+    let started = await_start(&mut child, volumes);
+    let started = match unless(ended, &goes_on, started).await {
+        Ok(started) => started,
+        Err(stopped) => {
+            end(&mut child).await;
+            return Err(stopped);
         }
-        if let Some(status) = child
-            .try_wait()
-            .context("failed to look after the daemon")?
-        {
-            // A plan of a few quick tasks may be over before anybody looks.
-            if status.success() {
-                output.line(&format!(
-                    "plan {plan} is done; `plan-agent status {plan}` shows it"
-                ))?;
-                return Ok(Exit::Done);
-            }
-            if status.code() == Some(Exit::Busy.code().into()) {
-                // Another start took the folder in between.
-                return Err(
-                    Failure::new(anyhow!("another daemon holds the folder"), Exit::Busy).hint(
-                        format!(
-                            "the plan is kept: `plan-agent resume {plan}` carries it out later"
-                        ),
-                    ),
-                );
-            }
-            return Err(Failure::failed(anyhow!(
-                "the daemon ended at once ({status})\n{}",
-                tail(&log)
-            )));
+    };
+    match started {
+        Start::Works => {
+            let pid = child.id();
+            output.line(&format!(
+                "plan {plan} is carried out in the background (pid {pid})"
+            ))?;
+            output.line(&format!(
+                "`{program} status` shows how far it is, `answer` answers it, `stop` ends it"
+            ))?;
+            Ok(Exit::Done)
+        }
+        // A plan of a few quick tasks may be over before anybody looks.
+        Start::Over(status) if status.success() => {
+            output.line(&format!(
+                "plan {plan} is done; `{program} status {plan}` shows it"
+            ))?;
+            Ok(Exit::Done)
+        }
+        Start::Over(status) => Err(Failure::failed(anyhow!(
+            "the daemon ended at once ({status})\n{}",
+            tail(&log).trim_end()
+        ))
+        .hint(format!("the plan is kept: {goes_on}"))),
+        Start::Hangs => Err(Failure::failed(anyhow!(
+            "the daemon (pid {}) did not take the folder",
+            child.id()
+        ))),
+    }
+}
+
+/// What came of starting a daemon.
+enum Start {
+    Works,
+    Over(ExitStatus),
+    Hangs,
+}
+
+async fn await_start(child: &mut Child, volumes: &Volumes) -> Result<Start, Failure> {
+    for _ in 0..LOOKS {
+        let running = volumes.running();
+        if running.is_some_and(|running| running.pid == child.id()) {
+            return Ok(Start::Works);
+        }
+        let status = child.try_wait();
+        if let Some(status) = status.context("failed to look after the daemon")? {
+            return Ok(Start::Over(status));
         }
         tokio::time::sleep(LOOK).await;
     }
-    Err(Failure::failed(anyhow!(
-        "the daemon (pid {}) did not take the folder",
-        child.id()
-    )))
+    Ok(Start::Hangs)
+}
+
+/// Takes a daemon along that has not said yet that it works: nobody knows of it.
+async fn end(child: &mut Child) {
+    // An error only says that it has ended already.
+    kill_process(Pid::from_child(child), Signal::TERM).ok();
+    while let Ok(None) = child.try_wait() {
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 fn open(log: &Path) -> Result<std::fs::File, Failure> {

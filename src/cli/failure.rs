@@ -37,10 +37,18 @@ impl From<Exit> for ExitCode {
 /// Why a command did not do its work: what is wrong, the way out, and the exit code.
 #[derive(Debug)]
 pub struct Failure {
-    /// `None`: nothing is to be said, the reader of the output has gone.
-    error: Option<anyhow::Error>,
+    said: Said,
     hint: Option<String>,
     exit: Exit,
+}
+
+#[derive(Debug)]
+enum Said {
+    Error(anyhow::Error),
+    /// A signal ended it, which is no error.
+    Stopped(String),
+    /// The reader of the output has gone.
+    Nothing,
 }
 
 impl Failure {
@@ -57,7 +65,16 @@ impl Failure {
     /// The command ends with this exit code.
     pub fn new(error: impl Into<anyhow::Error>, exit: Exit) -> Self {
         Self {
-            error: Some(error.into()),
+            said: Said::Error(error.into()),
+            hint: None,
+            exit,
+        }
+    }
+
+    /// A signal ended the command before there was anything to stop.
+    pub fn stopped(exit: Exit, what: impl Into<String>) -> Self {
+        Self {
+            said: Said::Stopped(what.into()),
             hint: None,
             exit,
         }
@@ -66,7 +83,7 @@ impl Failure {
     /// Nobody reads the output any more (`… | head`): a quiet success.
     pub fn closed_pipe() -> Self {
         Self {
-            error: None,
+            said: Said::Nothing,
             hint: None,
             exit: Exit::Done,
         }
@@ -81,13 +98,17 @@ impl Failure {
 
     /// Returns what to print on standard error, if anything.
     pub fn text(&self) -> Option<String> {
-        let error = self.error.as_ref()?;
+        let said = match &self.said {
+            Said::Error(error) => format!("error: {}", whole(error)),
+            Said::Stopped(what) => format!("stopped; {what}"),
+            Said::Nothing => return None,
+        };
         let hint = self
             .hint
             .iter()
             .map(|hint| format!("\nHint: {hint}"))
             .collect::<String>();
-        Some(format!("error: {}{hint}\n", whole(error)))
+        Some(format!("{said}{hint}\n"))
     }
 
     /// Returns the exit code.

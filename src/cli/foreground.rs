@@ -1,7 +1,6 @@
 //! The terminal of a running plan: one line a change, and the questions to the human, asked and answered here.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
@@ -10,9 +9,10 @@ use anyhow::Context;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use super::args::CarryOut;
+use super::args::{CarryOut, Program};
 use super::failure::{Exit, Failure};
 use super::output::{Output, Style, complain};
+use super::signals::Ended;
 use super::site::Site;
 use super::view;
 use crate::clock::Clock;
@@ -49,6 +49,7 @@ pub struct Foreground {
     asks: bool,
     /// The command line that goes on with the plan.
     resume: String,
+    program: Program,
     output: Output,
     seq: i64,
     names: BTreeMap<TaskId, String>,
@@ -96,7 +97,8 @@ impl Foreground {
             plan: plan.clone(),
             json,
             asks,
-            resume: format!("plan-agent resume {plan}{}", how.agent.again()),
+            resume: format!("{} resume {plan}{}", site.program, how.agent.again()),
+            program: site.program.clone(),
             output,
             seq: if fresh { 0 } else { seq },
             names,
@@ -112,11 +114,10 @@ impl Foreground {
         mut self,
         mut daemon: JoinHandle<anyhow::Result<End>>,
         stop: &watch::Sender<bool>,
-        ended: impl Future<Output = Exit>,
+        mut ended: Ended,
     ) -> Result<(End, Option<Exit>), Failure> {
         let mut moved = self.store.moved();
         let mut signal = None;
-        tokio::pin!(ended);
         let end = loop {
             self.show().await?;
             tokio::select! {
@@ -228,7 +229,7 @@ impl Foreground {
         self.asked = Some(question.id.clone());
         let paint = self.output.paint();
         let title = paint.text(Style::Bold, &format!("? {subject}"));
-        self.output.text(&format!(
+        self.output.prose(&format!(
             "\n{title}\n{}\n",
             indent(&printable(&question.reason))
         ))?;
@@ -308,7 +309,7 @@ impl Foreground {
             Err(problems) => {
                 let lines: Vec<String> = problems
                     .iter()
-                    .map(|problem| format!("  {problem}"))
+                    .map(|problem| format!("  {}", problem.in_file("plan.md")))
                     .collect();
                 return self
                     .output
@@ -366,19 +367,19 @@ impl Foreground {
                 };
                 let head = self.output.paint().text(style, status.as_str());
                 let workspace = shown(Path::new(&workspace));
-                self.output.text(&format!(
+                self.output.prose(&format!(
                     "\nplan {plan}: {head}\n{}\nThe work is in `{workspace}`, and MISSION.md there tells about it.\n",
                     printable(&summary)
                 ))?;
             }
             End::Waits if open.is_empty() => {
                 complain(&format!(
-                    "\nplan {plan} is paused\nHint: `plan-agent resume {plan}` goes on\n"
+                    "\nplan {plan} is paused\nHint: `{resume}` goes on\n"
                 ));
             }
             End::Waits => {
                 self.output
-                    .text(&format!("\nplan {plan} waits for you:\n"))?;
+                    .prose(&format!("\nplan {plan} waits for you:\n"))?;
                 for question in &open {
                     let words: Vec<&str> = question
                         .choices
@@ -386,9 +387,10 @@ impl Foreground {
                         .map(|choice| choice.as_str())
                         .collect();
                     let reason = one_line(&question.reason, 200);
-                    self.output.text(&format!(
-                        "  {}  {reason}\n    plan-agent answer {} {}\n",
+                    self.output.prose(&format!(
+                        "  {}  {reason}\n    {} answer {} {}\n",
                         question.id,
+                        self.program,
                         question.id,
                         words.join("|")
                     ))?;
@@ -400,7 +402,7 @@ impl Foreground {
             )),
             End::Interrupted => {
                 self.output
-                    .text(&format!("\nstopped; `{resume}` goes on where it was\n"))?;
+                    .prose(&format!("\nstopped; `{resume}` goes on where it was\n"))?;
             }
         }
         Ok(())

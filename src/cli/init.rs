@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
+use super::args::Program;
 use super::failure::{Exit, Failure};
 use super::output::{Output, Style};
 use crate::config::{Config, Environment, FILE_NAME, TEMPLATE};
@@ -19,6 +20,7 @@ const PROTOCOL: &str = include_str!("../../volumes/README.md");
 /// Writes what is missing: the configuration, the prompts, the exchange folder. Says what was there already.
 pub fn init(
     file: Option<&Path>,
+    program: &Program,
     environment: &Environment,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
@@ -38,7 +40,9 @@ pub fn init(
     Volumes::open(&root)?;
     say(made, &root, output)?;
     write_new(&root.join("README.md"), PROTOCOL, output)?;
-    output.line("\nNext: `plan-agent doctor` looks whether everything is there.")?;
+    output.line(&format!(
+        "\nNext: `{program} doctor` looks whether everything is there."
+    ))?;
     Ok(Exit::Done)
 }
 

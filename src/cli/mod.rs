@@ -19,15 +19,17 @@ mod run;
 mod setup;
 mod signals;
 mod site;
+mod wrap;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use self::args::{Command, CommandLine};
+use self::args::{Command, CommandLine, Program};
 use self::failure::{Exit, Failure};
 use self::output::{Output, complain};
 use self::setup::Setup;
+use self::signals::ended;
 use crate::config::{Config, Environment};
 
 /// Does what the command line of this process asks for.
@@ -77,30 +79,26 @@ async fn carry_out(
 ) -> Result<Exit, Failure> {
     let file = line.config.as_deref();
     let config = || Config::load(file, &environment);
-    let setup = || {
-        config().map(|config| Setup {
-            config,
-            environment: environment.clone(),
-        })
-    };
+    let setup = || Setup::load(line.config.clone(), environment.clone());
+    let program = Program::with(file);
     let out = &mut output;
     match line.command {
         Command::Completions { shell } => completions::print(shell, out),
-        Command::Init => init::init(file, &environment, out),
+        Command::Init => init::init(file, &program, &environment, out),
         Command::Doctor(args) => doctor::examine(&args, config(), &environment, out),
-        Command::Run(args) => run::run(args, &setup()?, output).await,
-        Command::Plan(args) => run::plan(args, &setup()?, output).await,
-        Command::Resume(args) => run::resume(args, &setup()?, output).await,
-        Command::Daemon(args) => run::daemon(args, &setup()?).await,
-        Command::Worker(args) => run::worker(args, &setup()?).await,
-        Command::Abort(args) => run::abort(args, &setup()?, out).await,
-        Command::Stop => control::stop(&setup()?.quiet()?, out).await,
-        Command::Plans(args) => plans::plans(&args, &setup()?.quiet()?, out).await,
-        Command::Status(args) => plans::status(&args, &setup()?.site().await?, out).await,
-        Command::Show(args) => plans::show(&args, &setup()?.site().await?, out).await,
-        Command::Why(args) => plans::why(&args, &setup()?.site().await?, out).await,
-        Command::Log(args) => log::log(&args, &setup()?.site().await?, out).await,
-        Command::Answer(args) => control::answer(&args, &setup()?.site().await?, out).await,
-        Command::Pause(args) => control::pause(&args, &setup()?.site().await?, out).await,
+        Command::Run(args) => run::run(args, setup(), ended(), output).await,
+        Command::Plan(args) => run::plan(args, setup(), ended(), output).await,
+        Command::Resume(args) => run::resume(args, &program, setup(), ended(), output).await,
+        Command::Daemon(args) => run::daemon(args, setup(), ended()).await,
+        Command::Worker(args) => run::worker(args, setup(), ended()).await,
+        Command::Abort(args) => run::abort(args, setup(), ended(), out).await,
+        Command::Stop => control::stop(&setup().await?.quiet()?, out).await,
+        Command::Plans(args) => plans::plans(&args, &setup().await?.quiet()?, out).await,
+        Command::Status(args) => plans::status(&args, &setup().await?.site().await?, out).await,
+        Command::Show(args) => plans::show(&args, &setup().await?.site().await?, out).await,
+        Command::Why(args) => plans::why(&args, &setup().await?.site().await?, out).await,
+        Command::Log(args) => log::log(&args, &setup().await?.site().await?, out).await,
+        Command::Answer(args) => control::answer(&args, &setup().await?.site().await?, out).await,
+        Command::Pause(args) => control::pause(&args, &setup().await?.site().await?, out).await,
     }
 }

@@ -1,11 +1,12 @@
 //! Standard output and standard error. A reader that has gone ends the command quietly; what strangers wrote loses
-//! what a terminal would obey; colours only for a terminal, and not under `NO_COLOR`.
+//! what a terminal would obey; colours and breaks between words only for a terminal, and no colours under `NO_COLOR`.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use serde::Serialize;
 
 use super::failure::Failure;
+use super::wrap::{columns, wrap};
 use crate::config::Environment;
 use crate::wire::text::printable;
 
@@ -14,6 +15,8 @@ pub struct Output {
     stream: Box<dyn Write + Send>,
     colour: bool,
     terminal: bool,
+    /// Where lines are broken.
+    columns: Option<usize>,
 }
 
 /// How a piece of text looks on a terminal.
@@ -35,6 +38,7 @@ impl Output {
             stream: Box::new(io::stdout()),
             colour: terminal && environment.get("NO_COLOR").is_none(),
             terminal,
+            columns: columns(&io::stdout()),
         }
     }
 
@@ -44,6 +48,7 @@ impl Output {
             stream: Box::new(stream),
             colour: false,
             terminal: false,
+            columns: None,
         }
     }
 
@@ -75,13 +80,25 @@ impl Output {
         })
     }
 
-    /// Prints a text and ends the line.
+    /// Prints a text for people: on a terminal no word is broken at its edge.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::text`].
+    pub fn prose(&mut self, text: &str) -> Result<(), Failure> {
+        match self.columns {
+            Some(columns) => self.text(&wrap(text, columns)),
+            None => self.text(text),
+        }
+    }
+
+    /// Prints a line for people.
     ///
     /// # Errors
     ///
     /// As [`Self::text`].
     pub fn line(&mut self, line: &str) -> Result<(), Failure> {
-        self.text(&format!("{line}\n"))
+        self.prose(&format!("{line}\n"))
     }
 
     /// Prints a value as JSON over several lines.
@@ -91,7 +108,7 @@ impl Output {
     /// As [`Self::text`].
     pub fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
-        self.line(&escaped(&text))
+        self.text(&format!("{}\n", escaped(&text)))
     }
 
     /// Prints a value as JSON on one line.
@@ -101,7 +118,7 @@ impl Output {
     /// As [`Self::text`].
     pub fn json_line(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string(value).map_err(Failure::failed)?;
-        self.line(&escaped(&text))
+        self.text(&format!("{}\n", escaped(&text)))
     }
 
     /// Clears the terminal, so that what follows replaces what was shown.
@@ -146,7 +163,12 @@ impl Paint {
 
 /// Prints on standard error; there is nobody left to tell if that fails.
 pub fn complain(text: &str) {
-    drop(io::stderr().write_all(printable(text).as_bytes()));
+    let text = printable(text);
+    let text = match columns(&io::stderr()) {
+        Some(columns) => wrap(&text, columns),
+        None => text,
+    };
+    drop(io::stderr().write_all(text.as_bytes()));
 }
 
 /// Writes what a terminal would obey as escapes of JSON. In JSON text such characters stand only within strings, so the

@@ -9,9 +9,9 @@ use serde_json::json;
 use super::args::{Format, OnPlan, Plans, Show, Status, Why};
 use super::failure::{Exit, Failure};
 use super::output::Output;
+use super::setup::Setup;
 use super::site::Site;
 use super::view;
-use crate::config::Config;
 use crate::plan::{Plan, PlanId};
 use crate::store::StoreError;
 use crate::wire::plan_file;
@@ -22,8 +22,8 @@ use crate::wire::text::{printable, time_text};
 pub const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Lists every plan, the newest first.
-pub async fn plans(args: &Plans, config: &Config, output: &mut Output) -> Result<Exit, Failure> {
-    let plans = match Site::find(config).await? {
+pub async fn plans(args: &Plans, setup: &Setup, output: &mut Output) -> Result<Exit, Failure> {
+    let plans = match Site::find(setup).await? {
         Some(site) => site.store.plans().await?,
         None => Vec::new(),
     };
@@ -45,7 +45,7 @@ pub async fn plans(args: &Plans, config: &Config, output: &mut Output) -> Result
             .collect();
         output.json(&lines)?;
     } else if plans.is_empty() {
-        output.line("no plans yet: `plan-agent run` makes one")?;
+        output.line(&format!("no plans yet: `{} run` makes one", setup.program))?;
     } else {
         let zone = TimeZone::system();
         for listed in &plans {
@@ -94,17 +94,17 @@ async fn status_once(
             output.json(&status)
         };
     }
-    let (now, paint) = (site.clock.now(), output.paint());
+    let (now, paint, program) = (site.clock.now(), output.paint(), site.program.clone());
     let page = site
         .store
         .read(plan, move |plan, _| {
-            view::status_text(plan, daemon, limit, now, paint)
+            view::status_text(plan, daemon, limit, now, paint, &program)
         })
         .await?;
     if args.watch && output.is_terminal() {
         output.clear()?;
     }
-    output.text(&page)
+    output.prose(&page)
 }
 
 /// Shows a plan, as it is or as it was.
@@ -134,7 +134,8 @@ async fn as_it_was(site: &Site, id: &PlanId, at: i64, last: i64) -> Result<Plan,
     site.store.at(id, at).await.map_err(|error| match error {
         StoreError::UnknownPlan(_) => Failure::usage(anyhow!("plan `{id}` has no change `{at}`"))
             .hint(format!(
-                "the last one is {last}; `plan-agent log` shows all"
+                "the last one is {last}; `{} log {id}` shows all",
+                site.program
             )),
         error => error.into(),
     })
@@ -144,15 +145,18 @@ async fn as_it_was(site: &Site, id: &PlanId, at: i64, last: i64) -> Result<Plan,
 pub async fn why(args: &Why, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
     let id = site.plan(args.plan.as_deref()).await?;
     let (task, now, paint) = (args.task, site.clock.now(), output.paint());
+    let program = site.program.clone();
     let said = site
         .store
-        .read(&id, move |plan, _| view::why(plan, task, now, paint))
+        .read(&id, move |plan, _| {
+            view::why(plan, task, now, paint, &program)
+        })
         .await?;
     let said = said.ok_or_else(|| {
         Failure::usage(anyhow!("plan `{id}` has no task `{task}`"))
-            .hint("`plan-agent status` shows the tasks")
+            .hint(format!("`{} status {id}` shows the tasks", site.program))
     })?;
-    output.text(&said)?;
+    output.prose(&said)?;
     Ok(Exit::Done)
 }
 

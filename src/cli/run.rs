@@ -1,6 +1,7 @@
 //! `run`, `plan`, `resume`, `worker` and the daemon that `--detach` leaves behind: put the parts together and carry a
 //! plan out.
 
+use std::future::Future;
 use std::path::Path;
 
 use anyhow::anyhow;
@@ -8,16 +9,17 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::args::{
-    Abort, Agent as AgentArgs, AgentKind, CarryOut, Daemon, MakePlan, Resume, Run, Worker,
+    Abort, Agent as AgentArgs, AgentKind, CarryOut, Daemon, MakePlan, Program, Resume, Run, Worker,
 };
+use super::detach;
 use super::doctor::on_path;
 use super::failure::{Exit, Failure};
 use super::foreground::{self, Foreground};
 use super::output::{Output, complain};
 use super::plans::settled;
 use super::setup::{Prepared, Setup, new_head};
+use super::signals::{Ended, unless};
 use super::site::{BY, Site};
-use super::{detach, signals};
 use crate::agents::Agent;
 use crate::clock::Clock;
 use crate::config::{Config, Environment, Planner};
@@ -28,18 +30,28 @@ use crate::wire::plan_file;
 use crate::wire::text::time_text;
 use crate::worker;
 
+/// What is said when a signal comes first.
+const NO_PLAN: &str = "no plan was made";
+
 /// Plans a goal and carries the plan out.
-pub async fn run(args: Run, setup: &Setup, output: Output) -> Result<Exit, Failure> {
+pub async fn run(
+    args: Run,
+    setup: impl Future<Output = Result<Setup, Failure>>,
+    mut ended: Ended,
+    output: Output,
+) -> Result<Exit, Failure> {
+    let setup = &unless(&mut ended, NO_PLAN, setup).await?;
+    let program = &setup.program;
     let planner = setup.config.planner(&setup.environment)?;
     let agent = args.carry_out.agent.parse(&setup.environment)?;
     let (mut head, tasks) = match (&args.plan, &args.goal) {
-        (Some(path), _) => setup.read_plan(path)?,
+        (Some(path), _) => unless(&mut ended, NO_PLAN, setup.read_plan(path)).await?,
         (None, Some(goal)) => (new_head(goal), Vec::new()),
         (None, None) => {
             return Err(
-                Failure::usage(anyhow!("there is neither a goal nor a plan file")).hint(
-                    "`plan-agent run \"what is to be reached\"`, or `plan-agent run --plan FILE`",
-                ),
+                Failure::usage(anyhow!("there is neither a goal nor a plan file")).hint(format!(
+                    "`{program} run \"what is to be reached\"`, or `{program} run --plan FILE`"
+                )),
             );
         }
     };
@@ -55,7 +67,7 @@ pub async fn run(args: Run, setup: &Setup, output: Output) -> Result<Exit, Failu
     }
     head.workspace = setup.workspace(args.workspace.as_deref())?;
     let prepared = setup.prepare(planner)?;
-    let (lock, site) = setup.take().await?;
+    let (lock, site) = unless(&mut ended, NO_PLAN, setup.take()).await?;
     let plan = create(&site, head, tasks).await?;
     let ready = Ready {
         setup,
@@ -64,11 +76,17 @@ pub async fn run(args: Run, setup: &Setup, output: Output) -> Result<Exit, Failu
         lock,
         agent,
     };
-    ready.carry_out(plan, &args.carry_out, output).await
+    ready.carry_out(plan, &args.carry_out, ended, output).await
 }
 
 /// Makes a plan for a goal and shows it.
-pub async fn plan(args: MakePlan, setup: &Setup, mut output: Output) -> Result<Exit, Failure> {
+pub async fn plan(
+    args: MakePlan,
+    setup: impl Future<Output = Result<Setup, Failure>>,
+    mut ended: Ended,
+    mut output: Output,
+) -> Result<Exit, Failure> {
+    let setup = unless(&mut ended, NO_PLAN, setup).await?;
     let planner = setup.config.planner(&setup.environment)?;
     if let Planner::Rules { why } = &planner {
         return Err(
@@ -82,19 +100,17 @@ pub async fn plan(args: MakePlan, setup: &Setup, mut output: Output) -> Result<E
     }
     head.workspace = setup.workspace(args.workspace.as_deref())?;
     let prepared = setup.prepare(planner)?;
-    let (lock, site) = setup.take().await?;
+    let (lock, site) = unless(&mut ended, NO_PLAN, setup.take()).await?;
     let plan = create(&site, head, Vec::new()).await?;
     let settings = prepared.settings(&plan, &site, Patience::Leave).await?;
-    let made = tokio::select! {
-        made = daemon::make_plan(&settings, &site.store) => made,
-        exit = signals::ended() => return Ok(exit),
-    };
+    let program = &setup.program;
+    let kept = format!("the goal is kept: `{program} resume {plan}` asks again");
+    unless(&mut ended, &kept, async {
+        let made = daemon::make_plan(&settings, &site.store).await;
+        made.map_err(|error| Failure::failed(error).hint(&kept))
+    })
+    .await?;
     drop(lock);
-    if let Err(error) = made {
-        return Err(Failure::failed(error).hint(format!(
-            "the goal is kept: `plan-agent resume {plan}` asks again"
-        )));
-    }
     if args.json {
         let value = site
             .store
@@ -108,18 +124,38 @@ pub async fn plan(args: MakePlan, setup: &Setup, mut output: Output) -> Result<E
                 .read(&plan, |plan, _| plan_file::render(plan))
                 .await?,
         )?;
-        complain(&format!("\n`plan-agent resume {plan}` carries it out.\n"));
+        complain(&format!("\n`{program} resume {plan}` carries it out.\n"));
     }
     Ok(Exit::Done)
 }
 
 /// Goes on with an unfinished plan; of one that has ended, finishes what a crash may have left undone.
-pub async fn resume(mut args: Resume, setup: &Setup, mut output: Output) -> Result<Exit, Failure> {
+pub async fn resume(
+    mut args: Resume,
+    program: &Program,
+    setup: impl Future<Output = Result<Setup, Failure>>,
+    mut ended: Ended,
+    mut output: Output,
+) -> Result<Exit, Failure> {
+    let goes_on = {
+        let plan = args
+            .on
+            .plan
+            .iter()
+            .fold(String::new(), |_, plan| format!(" {plan}"));
+        let agent = args.carry_out.agent.again();
+        format!("`{program} resume{plan}{agent}` goes on where it was")
+    };
+    let setup = &unless(&mut ended, &goes_on, setup).await?;
     let agent = args.carry_out.agent.parse(&setup.environment)?;
     let prepared = setup.prepare(setup.config.planner(&setup.environment)?)?;
     // Nothing is made in a folder without plans.
-    let site = Site::open(&setup.config).await?;
-    let plan = site.plan(args.on.plan.as_deref()).await?;
+    let find = async {
+        let site = Site::open(setup).await?;
+        let plan = site.plan(args.on.plan.as_deref()).await?;
+        Ok((site, plan))
+    };
+    let (site, plan) = unless(&mut ended, &goes_on, find).await?;
     if go_on(&site, &plan).await? {
         output.line(&format!("plan {plan} goes on"))?;
         return Ok(Exit::Done);
@@ -127,7 +163,7 @@ pub async fn resume(mut args: Resume, setup: &Setup, mut output: Output) -> Resu
     // Of a plan that has ended nothing is left that could go on in the background.
     args.carry_out.detach &= !settled(&site, &plan).await?;
     drop(site);
-    let (lock, site) = setup.take().await?;
+    let (lock, site) = unless(&mut ended, &goes_on, setup.take()).await?;
     let ready = Ready {
         setup,
         prepared,
@@ -135,7 +171,7 @@ pub async fn resume(mut args: Resume, setup: &Setup, mut output: Output) -> Resu
         lock,
         agent,
     };
-    ready.carry_out(plan, &args.carry_out, output).await
+    ready.carry_out(plan, &args.carry_out, ended, output).await
 }
 
 /// Lets a paused plan go on that a living daemon carries out. Returns whether it was that.
@@ -160,9 +196,19 @@ async fn go_on(site: &Site, plan: &PlanId) -> Result<bool, Failure> {
 }
 
 /// Ends a plan for good. Without a daemon this process does what is left to do: takes commands back, tells agents to stop.
-pub async fn abort(args: Abort, setup: &Setup, output: &mut Output) -> Result<Exit, Failure> {
-    let site = Site::open(&setup.config).await?;
-    let plan = site.plan(Some(&args.plan)).await?;
+pub async fn abort(
+    args: Abort,
+    setup: impl Future<Output = Result<Setup, Failure>>,
+    mut ended: Ended,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let find = async {
+        let setup = setup.await?;
+        let site = Site::open(&setup).await?;
+        let plan = site.plan(Some(&args.plan)).await?;
+        Ok((setup, site, plan))
+    };
+    let (setup, site, plan) = unless(&mut ended, "the plan is as it was", find).await?;
     site.store
         .change(&plan, BY, "aborted", |draft| {
             draft.abandon("on the command line")
@@ -177,7 +223,7 @@ pub async fn abort(args: Abort, setup: &Setup, output: &mut Output) -> Result<Ex
         let (lock, site) = setup.take().await?;
         let settings = prepared.settings(&plan, &site, Patience::Leave).await?;
         daemon::run(settings, site.store.clone(), site.clock, async {
-            signals::ended().await;
+            ended.await;
         })
         .await?;
         drop(lock);
@@ -187,27 +233,32 @@ pub async fn abort(args: Abort, setup: &Setup, output: &mut Output) -> Result<Ex
 }
 
 /// The daemon that `--detach` leaves behind: no terminal, waits for answers.
-pub async fn daemon(args: Daemon, setup: &Setup) -> Result<Exit, Failure> {
+pub async fn daemon(
+    args: Daemon,
+    setup: impl Future<Output = Result<Setup, Failure>>,
+    mut ended: Ended,
+) -> Result<Exit, Failure> {
     detach::leave_terminal();
-    let signal = signals::ended();
+    let begin = async {
+        let setup = setup.await?;
+        let (lock, site) = setup.take_over().await?;
+        let plan = site.plan(Some(&args.plan)).await?;
+        Ok((setup, lock, site, plan))
+    };
+    let (setup, lock, site, plan) =
+        unless(&mut ended, "the plan goes on with the next daemon", begin).await?;
     let agent = args.agent.parse(&setup.environment)?;
     let prepared = setup.prepare(setup.config.planner(&setup.environment)?)?;
-    let (lock, site) = setup.take().await?;
-    let plan = site.plan(Some(&args.plan)).await?;
     setup.log(&site.volumes)?;
     announce(&lock, &site.volumes, &plan, &site.clock)?;
     let settings = prepared.settings(&plan, &site, Patience::Wait).await?;
     let (stop, stopped) = watch::channel(false);
     let workers = start_workers(agent.as_ref(), &setup.config, &site.volumes, &stopped);
-    let ended = async {
-        let exit = signal.await;
-        tracing::info!(?exit, "told to stop");
-        exit
-    };
-    tokio::pin!(ended);
     let mut exit = None;
     let end = daemon::run(settings, site.store.clone(), site.clock, async {
-        exit = Some(ended.await);
+        let signal = ended.await;
+        tracing::info!(exit = ?signal, "told to stop");
+        exit = Some(signal);
     })
     .await;
     stop.send_replace(true);
@@ -216,13 +267,21 @@ pub async fn daemon(args: Daemon, setup: &Setup) -> Result<Exit, Failure> {
 }
 
 /// Takes commands and runs an agent for each.
-pub async fn worker(args: Worker, setup: &Setup) -> Result<Exit, Failure> {
+pub async fn worker(
+    args: Worker,
+    setup: impl Future<Output = Result<Setup, Failure>>,
+    mut ended: Ended,
+) -> Result<Exit, Failure> {
+    let setup = unless(&mut ended, "no command was taken", setup).await?;
     let Some(agent) = args.agent.parse(&setup.environment)? else {
-        return Err(Failure::usage(anyhow!("which agent is to work?"))
-            .hint("`plan-agent worker --agent command -- my-agent {prompt_file}`"));
+        return Err(
+            Failure::usage(anyhow!("which agent is to work?")).hint(format!(
+                "`{} worker --agent command -- my-agent {{prompt_file}}`",
+                setup.program
+            )),
+        );
     };
     let options = worker_options(agent, &setup.config, &setup.config.root());
-    let ended = signals::ended();
     complain(&format!(
         "taking commands in `{}`; Ctrl-C ends\n",
         setup.config.root().display()
@@ -377,6 +436,7 @@ impl Ready<'_> {
         self,
         plan: PlanId,
         how: &CarryOut,
+        mut ended: Ended,
         output: Output,
     ) -> Result<Exit, Failure> {
         let Self {
@@ -387,11 +447,9 @@ impl Ready<'_> {
             agent,
         } = self;
         if how.detach {
-            drop(lock);
-            return detach::detach(&plan, &site.volumes, how, &setup.config, output).await;
+            return detach::detach(&plan, &site.volumes, lock, how, setup, &mut ended, output)
+                .await;
         }
-        // Who finds the announcement may ask for the end.
-        let ended = signals::ended();
         announce(&lock, &site.volumes, &plan, &site.clock)?;
         setup.log(&site.volumes)?;
         let asks = foreground::may_ask(how);

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use uuid::Uuid;
 
+use super::args::Program;
 use super::failure::{Exit, Failure};
-use super::logging;
 use super::output::complain;
 use super::site::Site;
+use super::{detach, logging, signals};
 use crate::clock::Clock;
 use crate::config::{Api, Config, Environment, Planner};
 use crate::daemon::{Models, Patience, Settings};
@@ -19,22 +20,39 @@ use crate::llm::{Anthropic, Llm, Model, OpenAi, Prompts, RetryPolicy};
 use crate::plan::{Head, NewTask, PlanId, Time};
 use crate::store::Store;
 use crate::volumes::{DaemonLock, LockError, Volumes};
-use crate::wire::plan_file;
+use crate::wire::{Problem, plan_file};
 
 /// What every command that carries out plans needs.
 pub(super) struct Setup {
     pub config: Config,
     pub environment: Environment,
+    pub program: Program,
 }
 
 impl Setup {
-    /// Returns the configuration for a command that keeps no log of its own.
+    /// Reads the configuration.
+    ///
+    /// # Errors
+    /// What is wrong with it, or that there is none of that name.
+    pub async fn load(file: Option<PathBuf>, environment: Environment) -> Result<Self, Failure> {
+        signals::beside(move || {
+            let config = Config::load(file.as_deref(), &environment)?;
+            Ok(Self {
+                config,
+                environment,
+                program: Program::with(file.as_deref()),
+            })
+        })
+        .await
+    }
+
+    /// Starts the log of a command that keeps none of its own.
     ///
     /// # Errors
     /// The environment asks for a log that there is not.
-    pub fn quiet(self) -> Result<Config, Failure> {
+    pub fn quiet(self) -> Result<Self, Failure> {
         logging::start(None, &self.environment)?;
-        Ok(self.config)
+        Ok(self)
     }
 
     /// Opens the plans for a command that keeps no log of its own.
@@ -45,34 +63,21 @@ impl Setup {
         Site::open(&self.quiet()?).await
     }
 
-    pub(super) fn read_plan(&self, path: &Path) -> Result<(Head, Vec<NewTask>), Failure> {
+    pub(super) async fn read_plan(&self, path: &Path) -> Result<(Head, Vec<NewTask>), Failure> {
         let shown = path.display();
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("failed to read the plan file `{shown}`"))
-            .map_err(Failure::usage)?;
+        let file = path.to_owned();
+        let text = signals::beside(move || {
+            std::fs::read_to_string(&file)
+                .with_context(|| format!("failed to read the plan file `{}`", file.display()))
+                .map_err(Failure::usage)
+        })
+        .await?;
         let name = path
             .file_name()
             .map(|name| name.to_string_lossy())
             .unwrap_or_default();
-        let file = plan_file::parse(&name, &text).map_err(|problems| {
-            let lines: Vec<String> = problems
-                .iter()
-                .map(|problem| format!("\n  {problem}"))
-                .collect();
-            let hints: Vec<&str> = problems
-                .iter()
-                .filter_map(|problem| problem.hint.as_deref())
-                .collect();
-            let failure = Failure::usage(anyhow!(
-                "the plan file `{shown}` cannot be used:{}",
-                lines.concat()
-            ));
-            if hints.is_empty() {
-                failure
-            } else {
-                failure.hint(hints.join("\n      "))
-            }
-        })?;
+        let file = plan_file::parse(&name, &text)
+            .map_err(|problems| unusable(&shown.to_string(), &problems))?;
         let known = &self.config.checks;
         let unknown = file
             .tasks
@@ -128,21 +133,46 @@ impl Setup {
 
     /// Opens the exchange folder and takes it for this process.
     pub(super) async fn take(&self) -> Result<(DaemonLock, Site), Failure> {
-        let volumes = Volumes::open(&self.config.root()).map_err(|error| {
+        let volumes = self.volumes()?;
+        let lock = self.lock(&volumes)?;
+        self.open(volumes, lock).await
+    }
+
+    /// As [`Self::take`], for the daemon that `--detach` leaves behind: it goes on with the lock of the process that started it.
+    pub(super) async fn take_over(&self) -> Result<(DaemonLock, Site), Failure> {
+        let volumes = self.volumes()?;
+        let handed = match detach::handed_over()? {
+            Some(file) => volumes.take_over(file)?,
+            None => None,
+        };
+        let lock = handed.map_or_else(|| self.lock(&volumes), Ok)?;
+        self.open(volumes, lock).await
+    }
+
+    fn volumes(&self) -> Result<Volumes, Failure> {
+        Volumes::open(&self.config.root()).map_err(|error| {
             Failure::failed(error)
                 .hint("make it writable, or name another folder in config.toml: [volumes] root")
-        })?;
-        let lock = volumes.lock().map_err(|error| match error {
+        })
+    }
+
+    fn lock(&self, volumes: &Volumes) -> Result<DaemonLock, Failure> {
+        volumes.lock().map_err(|error| match error {
             LockError::Held { .. } => {
-                let hint = "`plan-agent status` shows its plan, `plan-agent stop` ends it";
-                Failure::new(
-                    anyhow!("`{}`: {error}", volumes.root().display()),
-                    Exit::Busy,
-                )
-                .hint(hint)
+                let program = &self.program;
+                let hint = format!("`{program} status` shows its plan, `{program} stop` ends it");
+                let error = anyhow!("`{}`: {error}", volumes.root().display());
+                Failure::new(error, Exit::Busy).hint(hint)
             }
             LockError::Volumes(error) => error.into(),
-        })?;
+        })
+    }
+
+    async fn open(
+        &self,
+        volumes: Volumes,
+        lock: DaemonLock,
+    ) -> Result<(DaemonLock, Site), Failure> {
         let clock = Clock::start();
         let store = Store::open(&volumes.database(), move || clock.now()).await?;
         Ok((
@@ -151,6 +181,7 @@ impl Setup {
                 store,
                 volumes,
                 clock,
+                program: self.program.clone(),
             },
         ))
     }
@@ -197,6 +228,15 @@ impl Prepared<'_> {
             notice: Arc::new(|text| complain(&format!("! {text}\n"))),
         })
     }
+}
+
+/// Tells every problem of a plan file, each with its own hint, as a compiler does.
+fn unusable(file: &str, problems: &[Problem]) -> Failure {
+    let told = problems.iter().map(|problem| {
+        let hint = problem.hint.iter().map(|hint| format!("\nHint: {hint}"));
+        problem.in_file(file) + &hint.collect::<String>()
+    });
+    Failure::usage(anyhow!(told.collect::<Vec<_>>().join("\nerror: ")))
 }
 
 fn models(planner: &Planner) -> Result<Option<Models>, Failure> {

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use anyhow::anyhow;
 
+use super::args::Program;
 use super::failure::Failure;
+use super::setup::Setup;
 use crate::clock::Clock;
-use crate::config::Config;
 use crate::plan::{PlanId, Question, QuestionId, Refusal};
 use crate::store::{Listed, Store, StoreError};
 use crate::volumes::{Volumes, VolumesError};
@@ -27,6 +28,7 @@ pub struct Site {
     pub store: Store,
     pub volumes: Volumes,
     pub clock: Clock,
+    pub program: Program,
 }
 
 impl Site {
@@ -34,10 +36,10 @@ impl Site {
     ///
     /// # Errors
     /// There are no plans yet, or the store cannot be opened.
-    pub async fn open(config: &Config) -> Result<Self, Failure> {
-        match Self::find(config).await? {
+    pub async fn open(setup: &Setup) -> Result<Self, Failure> {
+        match Self::find(setup).await? {
             Some(site) => Ok(site),
-            None => Err(no_plans(&config.root())),
+            None => Err(no_plans(&setup.config.root(), &setup.program)),
         }
     }
 
@@ -45,8 +47,8 @@ impl Site {
     ///
     /// # Errors
     /// The store cannot be opened.
-    pub async fn find(config: &Config) -> Result<Option<Self>, Failure> {
-        let volumes = Volumes::at(&config.root())?;
+    pub async fn find(setup: &Setup) -> Result<Option<Self>, Failure> {
+        let volumes = Volumes::at(&setup.config.root())?;
         if !volumes.database().exists() {
             return Ok(None);
         }
@@ -56,6 +58,7 @@ impl Site {
             store,
             volumes,
             clock,
+            program: setup.program.clone(),
         }))
     }
 
@@ -66,7 +69,7 @@ impl Site {
     pub async fn plan(&self, named: Option<&str>) -> Result<PlanId, Failure> {
         let plans = self.store.plans().await?;
         if plans.is_empty() {
-            return Err(no_plans(self.volumes.root()));
+            return Err(no_plans(self.volumes.root(), &self.program));
         }
         pick_plan(&plans, named)
     }
@@ -98,7 +101,7 @@ impl Site {
                     .map(|question| (plan.clone(), question)),
             );
         }
-        pick_question(found, named)
+        pick_question(found, named, &self.program)
     }
 
     /// Returns the process that carries out plans here, if one does.
@@ -107,9 +110,10 @@ impl Site {
     }
 }
 
-fn no_plans(root: &Path) -> Failure {
-    Failure::failed(anyhow!("there are no plans in `{}`", root.display()))
-        .hint("`plan-agent run` makes one; `--config FILE` looks elsewhere")
+fn no_plans(root: &Path, program: &Program) -> Failure {
+    Failure::failed(anyhow!("there are no plans in `{}`", root.display())).hint(format!(
+        "`{program} run` makes one; `--config FILE` looks elsewhere"
+    ))
 }
 
 fn pick_plan(plans: &[Listed], named: Option<&str>) -> Result<PlanId, Failure> {
@@ -150,6 +154,7 @@ fn unclear(found: &str, named: &str, candidates: &[&Listed]) -> Failure {
 fn pick_question(
     questions: Vec<(PlanId, Question)>,
     named: Option<&str>,
+    program: &Program,
 ) -> Result<(PlanId, Question), Failure> {
     let mut fits: Vec<(PlanId, Question)> = questions
         .into_iter()
@@ -159,7 +164,7 @@ fn pick_question(
         (1, _) => Ok(fits.remove(0)),
         (0, None) => Err(Failure::failed(anyhow!("no question is open"))),
         (0, Some(named)) => Err(Failure::usage(anyhow!("there is no question `{named}`"))
-            .hint("`plan-agent status` shows the open ones")),
+            .hint(format!("`{program} status` shows the open ones"))),
         (_, _) => {
             let lines = fits.iter().map(|(plan, question)| {
                 let reason = one_line(&question.reason, NAME);

@@ -373,7 +373,7 @@ mod tests {
         let error = Config::load(Some(Path::new("/no/such.toml")), &Environment::default());
         let error = error.unwrap_err();
         assert!(error.to_string().contains("`/no/such.toml`"), "{error}");
-        assert!(error.hint().unwrap().contains("plan-agent init"));
+        assert!(error.hint().unwrap().contains(" init` "));
     }
 
     #[test]

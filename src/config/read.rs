@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use toml::de::DeTable;
 
 use super::{Config, Environment, FILE_NAME};
+use crate::wire::text::quoted;
 
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
@@ -19,10 +20,11 @@ pub enum ConfigError {
     #[error("cannot read the configuration `{}`: {source}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
     /// The text is no TOML, a key is unknown, or a value does not fit.
-    #[error("{}:{line}: {message}", path.display())]
+    #[error("{}:{line}:{column}: {message}", path.display())]
     Invalid {
         path: PathBuf,
         line: usize,
+        column: usize,
         message: String,
         hint: Option<String>,
     },
@@ -49,9 +51,12 @@ impl ConfigError {
     /// Returns the way out, if there is one to name.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(
-                "`plan-agent init` writes a commented config.toml into the current folder".into(),
-            ),
+            Self::Unreadable { path, source } if source.kind() == io::ErrorKind::NotFound => {
+                let file = quoted(&path.to_string_lossy());
+                Some(format!(
+                    "`plan-agent --config {file} init` writes a commented one there"
+                ))
+            }
             Self::Unreadable { .. } | Self::Variable { .. } => None,
             Self::Invalid { hint, .. } => hint.clone(),
             Self::UnknownCheck { hint, .. } => Some(hint.clone()),
@@ -94,11 +99,16 @@ pub fn folder_of(file: Option<&Path>) -> Result<PathBuf, ConfigError> {
 
 /// Reads the text of a file; `path` is only named in errors.
 pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
-    let invalid = |offset: usize, message: &str, hint| ConfigError::Invalid {
-        path: path.to_owned(),
-        line: text[..offset.min(text.len())].matches('\n').count() + 1,
-        message: message.trim_end().replace('\n', ", "),
-        hint,
+    let invalid = |offset: usize, message: &str, hint| {
+        let before = &text[..text.floor_char_boundary(offset)];
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        ConfigError::Invalid {
+            path: path.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: line.chars().count() + 1,
+            message: message.trim_end().replace('\n', ", "),
+            hint,
+        }
     };
     let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
     let table =
@@ -402,46 +412,46 @@ mod tests {
     #[test]
     fn an_unknown_key_is_named_with_its_place_and_the_nearest_known_one() {
         insta::assert_snapshot!(problem("[run]\nmax_atempts = 2"), @r"
-        config.toml:2: unknown key `run.max_atempts`
+        config.toml:2:1: unknown key `run.max_atempts`
         Hint: did you mean `run.max_attempts`?
         ");
         insta::assert_snapshot!(problem("task_timeout = \"1m\""), @r"
-        config.toml:1: unknown key `task_timeout`
+        config.toml:1:1: unknown key `task_timeout`
         Hint: did you mean `run.task_timeout`?
         ");
         insta::assert_snapshot!(problem("[volume]\nroot = \"v\""), @r"
-        config.toml:1: unknown key `volume`
+        config.toml:1:2: unknown key `volume`
         Hint: did you mean `volumes`?
         ");
         insta::assert_snapshot!(problem("[checks]\nt = { rum = [\"x\"] }"), @r"
-        config.toml:2: unknown key `checks.t.rum`
+        config.toml:2:7: unknown key `checks.t.rum`
         Hint: did you mean `run`?
         ");
-        insta::assert_snapshot!(problem("[llm.plan]\nzzz = 1"), @"config.toml:2: unknown key `llm.plan.zzz`");
+        insta::assert_snapshot!(problem("[llm.plan]\nzzz = 1"), @"config.toml:2:1: unknown key `llm.plan.zzz`");
     }
 
     #[test]
     fn a_value_that_does_not_fit_is_named_with_its_place() {
-        insta::assert_snapshot!(problem("[run]\n\nmax_attempts = 0"), @"config.toml:3: `run.max_attempts`: must be 1 or more");
-        insta::assert_snapshot!(problem("[run]\nmax_replans = -1"), @"config.toml:2: `run.max_replans`: invalid value: integer `-1`, expected u32");
-        insta::assert_snapshot!(problem("[run]\ntask_timeout = \"soon\""), @r#"config.toml:2: `run.task_timeout`: `soon` is no duration, which is written "90s", "10m" or "1h 30m""#);
-        insta::assert_snapshot!(problem("[run]\ntask_timeout = \"-5m\""), @r#"config.toml:2: `run.task_timeout`: `-5m` is no duration, which is written "90s", "10m" or "1h 30m""#);
-        insta::assert_snapshot!(problem("[run]\ntask_timeout = 600"), @"config.toml:2: `run.task_timeout`: invalid type: integer `600`, expected a string");
-        insta::assert_snapshot!(problem("[run]\nsession = \"tsk\""), @"config.toml:2: `run.session`: unknown variant `tsk`, expected `task` or `plan`");
-        insta::assert_snapshot!(problem("run = 3"), @"config.toml:1: `run`: invalid type: integer `3`, expected a section");
-        insta::assert_snapshot!(problem("[llm]\nbase_url = \"http://models.example/v1\""), @"config.toml:2: `llm.base_url`: http would send the key unencrypted and is for this machine only; use https");
-        insta::assert_snapshot!(problem("[llm]\nbase_url = \"https://me:secret@models.example\""), @"config.toml:2: `llm.base_url`: an address must not hold a key, which belongs into the environment");
-        insta::assert_snapshot!(problem("[llm]\nbase_url = \"ftp://models.example\""), @"config.toml:2: `llm.base_url`: must begin with https://");
-        insta::assert_snapshot!(problem("[llm]\nbase_url = \"models\""), @"config.toml:2: `llm.base_url`: relative URL without a base");
-        insta::assert_snapshot!(problem("[llm]\napi_key_env = \"sk-secret\""), @"config.toml:2: `llm.api_key_env`: must be the name of an environment variable, not the key itself");
+        insta::assert_snapshot!(problem("[run]\n\nmax_attempts = 0"), @"config.toml:3:16: `run.max_attempts`: must be 1 or more");
+        insta::assert_snapshot!(problem("[run]\nmax_replans = -1"), @"config.toml:2:15: `run.max_replans`: invalid value: integer `-1`, expected u32");
+        insta::assert_snapshot!(problem("[run]\ntask_timeout = \"soon\""), @r#"config.toml:2:16: `run.task_timeout`: `soon` is no duration, which is written "90s", "10m" or "1h 30m""#);
+        insta::assert_snapshot!(problem("[run]\ntask_timeout = \"-5m\""), @r#"config.toml:2:16: `run.task_timeout`: `-5m` is no duration, which is written "90s", "10m" or "1h 30m""#);
+        insta::assert_snapshot!(problem("[run]\ntask_timeout = 600"), @"config.toml:2:16: `run.task_timeout`: invalid type: integer `600`, expected a string");
+        insta::assert_snapshot!(problem("[run]\nsession = \"tsk\""), @"config.toml:2:11: `run.session`: unknown variant `tsk`, expected `task` or `plan`");
+        insta::assert_snapshot!(problem("run = 3"), @"config.toml:1:7: `run`: invalid type: integer `3`, expected a section");
+        insta::assert_snapshot!(problem("[llm]\nbase_url = \"http://models.example/v1\""), @"config.toml:2:12: `llm.base_url`: http would send the key unencrypted and is for this machine only; use https");
+        insta::assert_snapshot!(problem("[llm]\nbase_url = \"https://me:secret@models.example\""), @"config.toml:2:12: `llm.base_url`: an address must not hold a key, which belongs into the environment");
+        insta::assert_snapshot!(problem("[llm]\nbase_url = \"ftp://models.example\""), @"config.toml:2:12: `llm.base_url`: must begin with https://");
+        insta::assert_snapshot!(problem("[llm]\nbase_url = \"models\""), @"config.toml:2:12: `llm.base_url`: relative URL without a base");
+        insta::assert_snapshot!(problem("[llm]\napi_key_env = \"sk-secret\""), @"config.toml:2:15: `llm.api_key_env`: must be the name of an environment variable, not the key itself");
         insta::assert_snapshot!(problem("[llm]\napi_key = \"sk-secret\""), @r"
-        config.toml:2: unknown key `llm.api_key`
+        config.toml:2:1: unknown key `llm.api_key`
         Hint: did you mean `llm.api_key_env`?
         ");
-        insta::assert_snapshot!(problem("[checks]\nt = { run = [] }"), @"config.toml:2: `checks.t.run`: must name a program");
-        insta::assert_snapshot!(problem("[checks.t]\ntimeout = \"1m\""), @"config.toml:1: `checks.t`: missing field `run`");
-        insta::assert_snapshot!(problem("[run\nsession = 1"), @"config.toml:1: unclosed table, expected `]`");
-        insta::assert_snapshot!(problem("[run]\naudit = true\naudit = false"), @"config.toml:3: duplicate key");
+        insta::assert_snapshot!(problem("[checks]\nt = { run = [] }"), @"config.toml:2:13: `checks.t.run`: must name a program");
+        insta::assert_snapshot!(problem("[checks.t]\ntimeout = \"1m\""), @"config.toml:1:1: `checks.t`: missing field `run`");
+        insta::assert_snapshot!(problem("[run\nsession = 1"), @"config.toml:1:5: unclosed table, expected `]`");
+        insta::assert_snapshot!(problem("[run]\naudit = true\naudit = false"), @"config.toml:3:1: duplicate key");
     }
 
     #[test]

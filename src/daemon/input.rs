@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tokio::sync::oneshot;
 use tokio::task::{Id, JoinError};
 
 use super::arrival::{Arrival, Refused, Reply};
@@ -261,14 +262,28 @@ impl Daemon {
         }
         let (desk, world) = (self.desk.clone(), self.now_world());
         let (reports, replies) = (look.reports, look.replies);
-        let change =
-            move |draft: &mut Draft<'_>| Ok(take(draft, reports, replies, &news, &desk, &world));
-        let effect = self
-            .store
-            .change(&self.settings.plan, BY, "something came in", change)
-            .await?;
+        let (decided, early) = oneshot::channel();
+        let change = move |draft: &mut Draft<'_>| {
+            let effect = take(draft, reports, replies, &news, &desk, &world);
+            drop(decided.send(effect.outgoing.clone()));
+            Ok(effect)
+        };
+        let plan = &self.settings.plan;
+        let change = self.store.change(plan, BY, "something came in", change);
+        // The commands are written while the change is flushed: then each is only a rename away.
+        let volumes = &self.settings.volumes;
+        let prepare = async {
+            let outgoing = early.await.unwrap_or_default();
+            let prepare = |command: Outgoing| {
+                let file = volumes.prepare(&command.id, &command.text).ok()?;
+                Some((command.id, file))
+            };
+            outgoing.into_iter().filter_map(prepare).collect()
+        };
+        let (effect, prepared) = tokio::join!(change, prepare);
+        let effect = effect?;
         self.signs = look.signs;
-        self.send(effect.outgoing);
+        self.send_prepared(effect.outgoing, prepared);
         for (name, filed) in effect.filings {
             let at = if filed == Filed::Processed {
                 now.plus(FILING_GRACE)

@@ -30,7 +30,7 @@ use crate::plan::{
 };
 use crate::store::{Store, StoreError};
 use crate::volumes::{
-    Filing, MOST_REPORTS, Scanner, Sign, Volumes, Watch, Whereabouts, write_mission,
+    Filing, MOST_REPORTS, Scanner, Sign, Unpublished, Volumes, Watch, Whereabouts, write_mission,
 };
 use crate::wire::command::Language;
 use crate::wire::{mission, question};
@@ -168,6 +168,12 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<End> {
     steps::make_workspace(&settings.workspace)?;
+    tokio::pin!(shutdown);
+    tokio::select! {
+        biased;
+        () = &mut shutdown => return Ok(End::Interrupted),
+        () = steps::end_checks_left_behind(&settings) => {}
+    }
     let (policy, workspace) = (
         settings.policy.clone(),
         settings.workspace.display().to_string(),
@@ -184,7 +190,6 @@ pub async fn run(
     daemon.take_up().await?;
     // To take up a large plan takes its time; nothing stood still.
     daemon.wake_at = clock.now();
-    tokio::pin!(shutdown);
     let end = loop {
         if let Some(end) = daemon.turn().await? {
             break end;
@@ -196,6 +201,9 @@ pub async fn run(
         }
     };
     daemon.running.shutdown().await;
+    if matches!(end, End::Settled(_)) {
+        steps::tell_unread(&daemon.settings);
+    }
     tracing::info!(?end, "the daemon ends");
     Ok(end)
 }
@@ -247,6 +255,8 @@ struct Daemon {
     scanner: Option<Scanner>,
     /// The last look found a file that may not be finished.
     waiting: bool,
+    /// When the plan was first seen settled: one more look begins after that, for what came meanwhile.
+    settled_at: Option<Time>,
     /// What a look has to look for, as the plan last said.
     awaited: Vec<CommandId>,
     asked: Vec<QuestionId>,
@@ -314,6 +324,7 @@ impl Daemon {
             shown: BTreeSet::new(),
             scanner: Some(scanner),
             waiting: false,
+            settled_at: None,
             awaited: Vec::new(),
             asked: Vec::new(),
             watch,
@@ -440,8 +451,21 @@ impl Daemon {
     /// Puts new commands into their folder at once: to write one takes less time than to wake another thread for it. One
     /// that cannot be written now is published with what is missing.
     fn send(&mut self, outgoing: Vec<Outgoing>) {
+        self.send_prepared(outgoing, BTreeMap::new());
+    }
+
+    /// As [`Self::send`], where some have been written already.
+    fn send_prepared(
+        &mut self,
+        outgoing: Vec<Outgoing>,
+        mut prepared: BTreeMap<CommandId, Unpublished>,
+    ) {
+        let volumes = &self.settings.volumes.clone();
         for command in outgoing {
-            let published = self.settings.volumes.publish(&command.id, &command.text);
+            let published = match prepared.remove(&command.id) {
+                Some(file) => volumes.publish_prepared(file, &command.text),
+                None => volumes.publish(&command.id, &command.text),
+            };
             if let Err(error) = published {
                 let key = Key::Publish(command.id.clone());
                 self.fail(&key, &format!("{:#}", anyhow::Error::from(error)));
@@ -480,7 +504,11 @@ impl Daemon {
         self.show_questions(view);
         self.file_reports(view.status.settled());
         self.write_mission(view);
-        if view.due.rescan {
+        let newly_settled = view.status.settled() && self.settled_at.is_none();
+        if newly_settled {
+            self.settled_at = Some(self.world.now);
+        }
+        if view.due.rescan || newly_settled {
             self.look_at = self.world.now;
         }
         let may_look = self.scanner.is_some() && self.pace.ready(&Key::Scan, self.world.now);
@@ -758,6 +786,7 @@ impl Daemon {
         }
         let looked = self.world.scan_began.is_some();
         if view.status.settled() {
+            let looked = self.world.scan_began >= self.settled_at;
             return (told && looked && !self.unfinished())
                 .then(|| End::Settled(view.status.clone()));
         }
@@ -773,9 +802,10 @@ impl Daemon {
             .then_some(End::Waits)
     }
 
-    /// Tells whether a report lies there that counted for an earlier daemon and has not been read again: whether it is
-    /// finished shows only after a while. What an agent still writes long after the start holds nothing up.
+    /// Tells whether a report lies there that counted for an earlier daemon and has not been read again, or that came late:
+    /// whether it is finished shows only after a while. What an agent still writes long after the end holds nothing up.
     fn unfinished(&self) -> bool {
-        self.waiting && self.world.now < self.world.started.plus(FILING_GRACE)
+        let end = self.settled_at.unwrap_or(self.world.now);
+        self.waiting && self.world.now < end.plus(FILING_GRACE)
     }
 }

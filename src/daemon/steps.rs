@@ -1,7 +1,7 @@
 //! Acts: what the daemon does outside the plan. Each act returns what came of it and never changes the plan, but for the
 //! count of a model's call, which is committed before the call is made.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
@@ -11,10 +11,14 @@ use crate::llm::questions::{self, Audit, Judgement, PlannedPlan};
 use crate::llm::{AskError, Model, Prompts, Question};
 use crate::plan::{AskId, AttemptState, CheckResult, CommandId, Edit, Plan, Refusal, Subject};
 use crate::store::{Store, StoreError};
+use crate::volumes::Folder;
 use crate::wire::text::clip;
 
 /// Characters of a stale report that the judge is shown.
 const STALE: usize = 1_500;
+
+/// Files that are named at the end.
+const UNREAD: usize = 5;
 
 /// A model's answer, read and validated.
 #[derive(Clone, Debug)]
@@ -186,12 +190,20 @@ pub(super) async fn check(
             names
         })
         .await?;
+    let marks = marks(settings);
     let mut results = Vec::new();
     for name in names {
         results.push(match settings.checks.get(&name) {
             Some(check) => {
-                let run = exec::check(check, &settings.workspace, std::future::pending()).await;
-                run.context("a check was cancelled")?
+                let run = exec::check_marked(
+                    check,
+                    &settings.workspace,
+                    &marks,
+                    command.as_str(),
+                    std::future::pending(),
+                );
+                let result = run.await.with_context(|| format!("check `{name}`"))?;
+                result.context("a check was cancelled")?
             }
             None => CheckResult {
                 name: name.clone(),
@@ -202,6 +214,35 @@ pub(super) async fn check(
         });
     }
     Ok(results)
+}
+
+/// Ends the checks of a daemon that was killed: beside the next run of theirs they would work in the same files.
+pub(super) async fn end_checks_left_behind(settings: &Settings) {
+    exec::end_left_behind(&marks(settings)).await;
+}
+
+/// Returns the folder in which checks are found while they run.
+fn marks(settings: &Settings) -> PathBuf {
+    settings.volumes.path(Folder::Active)
+}
+
+/// Tells the person what lies among the reports at the end and was not read, such as a file with another name.
+pub(super) fn tell_unread(settings: &Settings) {
+    let names = settings.volumes.unread();
+    let (shown, hidden) = names.split_at(names.len().min(UNREAD));
+    if shown.is_empty() {
+        return;
+    }
+    let more = match hidden.len() {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    let folder = settings.volumes.path(Folder::ReportsPending);
+    (settings.notice)(&format!(
+        "nobody reads what is left in `{}`: {}{more}",
+        folder.display(),
+        shown.join(", ")
+    ));
 }
 
 /// Runs what blocks where blocking is allowed.

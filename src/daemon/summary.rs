@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::plan::{Plan, TaskStatus};
+use crate::plan::{Plan, TaskStatus, counted};
 use crate::wire::text::one_line;
 
 /// Tasks that are listed; the rest is counted.
@@ -20,7 +20,11 @@ pub(super) fn by_rules(plan: &Plan) -> String {
                 .is_some_and(|evidence| !evidence.verified)
         })
         .count();
-    let mut text = format!("{} of {} tasks completed", counts.completed, counts.total());
+    let mut text = format!(
+        "{} of {} completed",
+        counts.completed,
+        counted(counts.total(), "task")
+    );
     for (count, word) in [
         (counts.skipped, "skipped"),
         (counts.failed, "failed"),
@@ -36,10 +40,13 @@ pub(super) fn by_rules(plan: &Plan) -> String {
         .filter(|task| task.status != TaskStatus::Completed)
         .take(LISTED)
     {
-        let result = one_line(task.result.as_deref().unwrap_or_default(), 200);
+        let result = match task.result.as_deref().unwrap_or_default() {
+            "" => String::new(),
+            result => format!(": {}", one_line(result, 200)),
+        };
         write!(
             text,
-            "\n- {} {}: {} {result}",
+            "\n- {} {}: {}{result}",
             task.number,
             one_line(&task.name, 80),
             task.status.as_str()

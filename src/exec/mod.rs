@@ -5,6 +5,6 @@ mod checks;
 mod group;
 mod output;
 
-pub use checks::{Check, check};
+pub use checks::{Check, check, check_marked, end_left_behind};
 pub use group::{ExecError, GRACE, Outcome, Spec, Stdin, environment, run, stop_group};
 pub use output::{Output, alive};

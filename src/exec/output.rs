@@ -38,6 +38,26 @@ impl Output {
         }
     }
 
+    /// Opens one file for both and locks it. `None` if the lock is held, as for [`Self::open`].
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn at(path: &Path) -> io::Result<Option<Self>> {
+        let out = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(path)?;
+        match out.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let err = out.try_clone()?;
+        Ok(Some(Self { out, err }))
+    }
+
     /// Makes one nameless file for both.
     ///
     /// # Errors

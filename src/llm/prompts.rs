@@ -88,7 +88,7 @@ pub enum PromptError {
     Unreadable { path: PathBuf, source: io::Error },
     #[error("the prompt `{}` has more than {MAX_TEMPLATE} bytes", path.display())]
     TooLarge { path: PathBuf },
-    #[error("the prompt `{}`, line {line}: {reason}", path.display())]
+    #[error("{}:{line}: {reason}", path.display())]
     Broken {
         path: PathBuf,
         line: usize,
@@ -346,12 +346,12 @@ mod tests {
     #[test]
     fn a_broken_template_is_named_with_its_line() {
         let complaint = |file: &str, text: &str| load(file, text).unwrap_err().to_string();
-        insta::assert_snapshot!(complaint("plan.md", "a\n---\nb\n{{ gaol }}"), @"the prompt `plan.md`, line 4: unknown variable `gaol`");
-        insta::assert_snapshot!(complaint("plan.md", "a\n{% if x\n---\nb"), @"the prompt `plan.md`, line 2: syntax error: unexpected end of input, expected end of block");
-        insta::assert_snapshot!(complaint("plan.md", "a\n---\nb\n\n{% for x in tasks %}"), @"the prompt `plan.md`, line 5: syntax error: unexpected end of input, expected end of block");
-        insta::assert_snapshot!(complaint("judge.md", "a\n---\n\n{{ task.nmae }}"), @"the prompt `judge.md`, line 4: unknown variable or field");
-        insta::assert_snapshot!(complaint("judge.md", "a\n---\n{% if false %}\n{{ tsak }}{% endif %}"), @"the prompt `judge.md`, line 4: unknown variable `tsak`");
-        insta::assert_snapshot!(complaint("audit.md", "a\nb"), @"the prompt `audit.md`, line 2: no line `---` between the system part and the prompt part");
+        insta::assert_snapshot!(complaint("plan.md", "a\n---\nb\n{{ gaol }}"), @"plan.md:4: unknown variable `gaol`");
+        insta::assert_snapshot!(complaint("plan.md", "a\n{% if x\n---\nb"), @"plan.md:2: syntax error: unexpected end of input, expected end of block");
+        insta::assert_snapshot!(complaint("plan.md", "a\n---\nb\n\n{% for x in tasks %}"), @"plan.md:5: syntax error: unexpected end of input, expected end of block");
+        insta::assert_snapshot!(complaint("judge.md", "a\n---\n\n{{ task.nmae }}"), @"judge.md:4: unknown variable or field");
+        insta::assert_snapshot!(complaint("judge.md", "a\n---\n{% if false %}\n{{ tsak }}{% endif %}"), @"judge.md:4: unknown variable `tsak`");
+        insta::assert_snapshot!(complaint("audit.md", "a\nb"), @"audit.md:2: no line `---` between the system part and the prompt part");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::counted;
 use super::model::{
     About, Attempt, AttemptState, CommandId, PlanStatus, ReportStatus, Review, SessionId,
     SessionScope, Subject, Task, TaskId, Time,
@@ -274,7 +275,10 @@ fn go_on(plan: &Plan, world: &World, due: &mut Due) {
             .open_questions()
             .any(|question| question.about == About::Review)
         {
-            let reason = format!("the plan has {} tasks; may it start?", counts.total());
+            let reason = format!(
+                "the plan has {}; may it start?",
+                counted(counts.total(), "task")
+            );
             due.step(Step::AskHuman(About::Review, None, reason));
         }
         return;

@@ -18,5 +18,13 @@ pub use graph::find_cycle;
 pub use model::*;
 pub use state::{Counts, Plan, Row, RowKey};
 
+/// Returns a number with what it counts: `1 task`, `2 tasks`.
+pub fn counted(number: usize, word: &str) -> String {
+    match number {
+        1 => format!("1 {word}"),
+        _ => format!("{number} {word}s"),
+    }
+}
+
 /// The owner of a plan that the daemon carries out.
 pub const DAEMON: &str = "daemon";

@@ -57,10 +57,43 @@ pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
     }
 }
 
-/// Returns the first line that says something, bounded.
+/// Returns the first line that says something, bounded; one that ends with a colon says it together with the next.
 fn first_words(pitfalls: &str, results: &str) -> String {
-    let lines = pitfalls.lines().chain(results.lines());
-    let words = |line: &&str| line.chars().any(char::is_alphanumeric);
-    let line = lines.map(str::trim).find(words).unwrap_or_default();
-    line.chars().take(SAID).collect()
+    let lines = pitfalls.lines().chain(results.lines()).map(str::trim);
+    let mut words = String::new();
+    for line in lines.filter(|line| line.chars().any(char::is_alphanumeric)) {
+        if !words.is_empty() {
+            words.push(' ');
+        }
+        words.extend(line.chars().take(SAID + 1));
+        if !words.ends_with(':') || words.len() > SAID {
+            break;
+        }
+    }
+    match words.char_indices().nth(SAID) {
+        Some((end, _)) => words[..end].to_owned() + "…",
+        None => words,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_words_are_those_that_say_something() {
+        assert_eq!(first_words("", "---\n\n Done.\nMore."), "Done.");
+        assert_eq!(first_words("No disk.", "Done."), "No disk.");
+        let report =
+            "Block 1 of 1 ended with exit code 1. Error output:\n\n    no such file\n    at all";
+        assert_eq!(
+            first_words("", report),
+            "Block 1 of 1 ended with exit code 1. Error output: no such file"
+        );
+        assert_eq!(first_words("", "What:"), "What:");
+        assert_eq!(
+            first_words("", &"é".repeat(SAID + 9)).chars().count(),
+            SAID + 1
+        );
+    }
 }

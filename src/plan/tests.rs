@@ -207,6 +207,13 @@ fn a_late_report_counts_and_stops_its_successor() {
         draft.report(&command(2), report(ReportStatus::Failed, Time(3)))
     });
     assert_eq!(stale, Ok(Taken::Stale));
+    let (before, again) = (
+        plan.clone(),
+        change(&mut plan, |draft| {
+            draft.report(&command(2), report(ReportStatus::Failed, Time(4)))
+        }),
+    );
+    assert_eq!((again, plan == before), (Ok(Taken::Stale), true));
     assert_eq!(
         plan.attempt(&command(1)).unwrap().state,
         AttemptState::Reported

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::Path;
 
-use super::files::{VolumesError, create, move_aside, move_new, read_capped};
+use super::files::{Unpublished, VolumesError, move_aside, move_new, read_capped};
 use super::layout::{Folder, Volumes};
 use super::scan::REPORT_CAP;
 use crate::plan::CommandId;
@@ -43,10 +43,26 @@ impl Volumes {
     /// `AlreadyExists` when another text is there under this id, `InvalidInput` when the id cannot be a file name,
     /// otherwise what the file system says.
     pub fn publish(&self, id: &CommandId, text: &str) -> Result<(), VolumesError> {
+        self.publish_prepared(self.prepare(id, text)?, text)
+    }
+
+    /// Writes a command beside its folder, where nobody looks, so that only a rename is left to publish it.
+    ///
+    /// # Errors
+    /// As [`Volumes::publish`].
+    pub fn prepare(&self, id: &CommandId, text: &str) -> Result<Unpublished, VolumesError> {
         let name = file_name(id.as_str())?;
         let path = self.command(Folder::CommandsPending, id);
-        let published = create(&self.temp("commands", &name), &path, text.as_bytes(), 0o666);
-        match published {
+        Unpublished::write(&self.temp("commands", &name), &path, text.as_bytes(), 0o666)
+    }
+
+    /// Publishes a command that was prepared with this text.
+    ///
+    /// # Errors
+    /// As [`Volumes::publish`].
+    pub fn publish_prepared(&self, file: Unpublished, text: &str) -> Result<(), VolumesError> {
+        let path = file.path().to_owned();
+        match file.publish() {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let same = read_capped(&path, text.len() as u64)
                     .is_ok_and(|there| there == text.as_bytes());

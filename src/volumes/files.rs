@@ -118,13 +118,52 @@ pub(super) fn replace(
 
 /// Makes a file in one step that is not there yet; fails with `AlreadyExists` otherwise, and leaves that one alone.
 pub(super) fn create(temp: &Path, path: &Path, text: &[u8], mode: u32) -> Result<(), VolumesError> {
-    write_temp(temp, text, mode)?;
-    let moved = move_new(temp, path).map_err(|error| VolumesError::new("write", path, error));
-    if moved.is_err() {
-        // The text is still the caller's; a leftover would only be in the way of nobody.
-        fs::remove_file(temp).ok();
+    Unpublished::write(temp, path, text, mode)?.publish()
+}
+
+/// A file that is written whole under a temporary name and not yet in its place. Dropped without being published, it is
+/// removed.
+#[derive(Debug)]
+pub struct Unpublished {
+    temp: PathBuf,
+    path: PathBuf,
+    published: bool,
+}
+
+impl Unpublished {
+    pub(super) fn write(
+        temp: &Path,
+        path: &Path,
+        text: &[u8],
+        mode: u32,
+    ) -> Result<Self, VolumesError> {
+        write_temp(temp, text, mode)?;
+        Ok(Self {
+            temp: temp.to_owned(),
+            path: path.to_owned(),
+            published: false,
+        })
     }
-    moved
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn publish(mut self) -> Result<(), VolumesError> {
+        move_new(&self.temp, &self.path)
+            .map_err(|error| VolumesError::new("write", &self.path, error))?;
+        self.published = true;
+        Ok(())
+    }
+}
+
+impl Drop for Unpublished {
+    fn drop(&mut self) {
+        if !self.published {
+            // The text is still the caller's; a leftover would be in the way of nobody.
+            fs::remove_file(&self.temp).ok();
+        }
+    }
 }
 
 fn write_temp(temp: &Path, text: &[u8], mode: u32) -> Result<(), VolumesError> {

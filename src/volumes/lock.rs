@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ use super::layout::Volumes;
 
 /// Whoever looks whether a daemon runs holds the lock for an instant; a start in that instant tries again.
 const TRIES: u32 = 4;
+/// Whoever has just taken a lock that nobody had before has not signed it yet.
+const TRIES_FOR_A_NAME: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(15);
 /// Far more than the note ever has.
 const NOTE_CAP: u64 = 16 * 1024;
@@ -47,7 +49,7 @@ pub enum LockError {
 #[derive(Debug)]
 pub struct DaemonLock {
     volumes: Volumes,
-    _file: File,
+    file: File,
 }
 
 impl Volumes {
@@ -70,19 +72,44 @@ impl Volumes {
             match file.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::Error(error)) => return Err(failed(error).into()),
-                Err(TryLockError::WouldBlock) if attempt < TRIES => std::thread::sleep(PAUSE),
-                Err(TryLockError::WouldBlock) => return Err(LockError::Held { pid: pid(&file) }),
+                Err(TryLockError::WouldBlock) => {
+                    let pid = pid(&file);
+                    if attempt >= TRIES && (pid.is_some() || attempt >= TRIES_FOR_A_NAME) {
+                        return Err(LockError::Held { pid });
+                    }
+                    std::thread::sleep(PAUSE);
+                }
             }
         }
-        file.set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| writeln!(file, "{}", std::process::id()))
+        sign(&mut file)
             .and_then(|()| self.sweep())
             .map_err(failed)?;
         Ok(DaemonLock {
             volumes: self.clone(),
-            _file: file,
+            file,
         })
+    }
+
+    /// Takes over the lock that another process handed to this one; `None` if the file is not that lock.
+    ///
+    /// # Errors
+    /// What is wrong with the lock file.
+    pub fn take_over(&self, mut file: File) -> Result<Option<DaemonLock>, VolumesError> {
+        let path = self.lock_path();
+        let failed = |error| VolumesError::new("lock", &path, error);
+        let same = |file: &File| {
+            let (here, there) = (file.metadata().ok()?, path.metadata().ok()?);
+            Some((here.dev(), here.ino()) == (there.dev(), there.ino()))
+        };
+        // It is held through this file already: then this changes nothing.
+        if same(&file) != Some(true) || file.try_lock().is_err() {
+            return Ok(None);
+        }
+        sign(&mut file).map_err(failed)?;
+        Ok(Some(DaemonLock {
+            volumes: self.clone(),
+            file,
+        }))
     }
 
     /// Returns who carries out plans here, if anybody does: the lock decides, never the note alone.
@@ -116,6 +143,17 @@ impl Volumes {
 }
 
 impl DaemonLock {
+    /// Returns the file through which the lock is held, for a process that is to go on with it: the folder is never free in
+    /// between. The lock is let go when the last process has closed the file.
+    ///
+    /// # Errors
+    /// When the system has no file left to give.
+    pub fn hand_over(self) -> Result<File, VolumesError> {
+        self.file
+            .try_clone()
+            .map_err(|error| VolumesError::new("hand over", &self.volumes.lock_path(), error))
+    }
+
     /// Tells other commands what this daemon does; may be said again when it changes.
     ///
     /// # Errors
@@ -135,11 +173,19 @@ impl Drop for DaemonLock {
     }
 }
 
+/// Writes down who holds the lock. Whoever reads at this moment finds one name or the other.
+fn sign(file: &mut File) -> std::io::Result<()> {
+    let name = format!("{}\n", std::process::id());
+    file.rewind()?;
+    file.write_all(name.as_bytes())?;
+    file.set_len(name.len() as u64)
+}
+
 fn pid(mut file: &File) -> Option<u32> {
     let mut text = String::new();
     file.rewind().ok()?;
     file.take(32).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
+    text.lines().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -181,6 +227,20 @@ mod tests {
         drop(lock);
         assert_eq!(volumes.running(), None);
         drop(volumes.lock().unwrap());
+    }
+
+    #[test]
+    fn a_lock_that_is_handed_over_is_never_free() {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(root.path()).unwrap();
+        let handed = volumes.lock().unwrap().hand_over().unwrap();
+        assert!(volumes.lock().is_err());
+        let stranger = File::open(root.path()).unwrap();
+        assert!(volumes.take_over(stranger).unwrap().is_none());
+        let lock = volumes.take_over(handed).unwrap().unwrap();
+        assert!(volumes.lock().is_err());
+        drop(lock);
+        assert!(volumes.lock().is_ok());
     }
 
     #[test]

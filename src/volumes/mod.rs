@@ -15,8 +15,7 @@ mod settle;
 mod watch;
 
 pub use commands::{Whereabouts, Withdrawal};
-pub use files::Unreadable;
-pub use files::VolumesError;
+pub use files::{Unpublished, Unreadable, VolumesError};
 pub use filing::Filing;
 pub use layout::{Folder, Volumes};
 pub use life::Life;

@@ -2,13 +2,13 @@
 //! are files in `reports/pending` and open commands, however many have been filed.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use rustix::fs::{Dir, Mode, OFlags};
 use sha2::{Digest, Sha256};
 
 use super::files::{Unreadable, VolumesError, foreign, open_regular};
@@ -97,6 +97,52 @@ struct Seen {
     handed: bool,
 }
 
+/// A folder that is listed again and again. It is kept open: to open it is an event that wakes whoever watches it.
+#[derive(Debug, Default)]
+struct Listing(Option<Dir>);
+
+impl Listing {
+    /// Returns the names that are text, with their inodes; none if there is no such folder.
+    fn names(&mut self, path: &Path) -> io::Result<Vec<(String, u64)>> {
+        let Some(folder) = self.open(path)? else {
+            return Ok(Vec::new());
+        };
+        folder.rewind();
+        let mut names = Vec::new();
+        for entry in folder {
+            let entry = entry?;
+            // A name that is no text can be no report.
+            if let Ok(name) = entry.file_name().to_str()
+                && !matches!(name, "." | "..")
+            {
+                names.push((name.to_owned(), entry.ino()));
+            }
+        }
+        Ok(names)
+    }
+
+    /// Returns the folder that is there now, which may be another than the last one.
+    fn open(&mut self, path: &Path) -> io::Result<Option<&mut Dir>> {
+        let now = match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.0 = None;
+                return Ok(None);
+            }
+            now => now?,
+        };
+        let same = |folder: &Dir| {
+            folder
+                .stat()
+                .is_ok_and(|then| (then.st_dev, then.st_ino) == (now.dev(), now.ino()))
+        };
+        if !self.0.as_ref().is_some_and(same) {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            self.0 = Some(Dir::new(rustix::fs::open(path, flags, Mode::empty())?)?);
+        }
+        Ok(self.0.as_mut())
+    }
+}
+
 /// Looks into the folders and remembers what it has handed over.
 #[derive(Debug)]
 pub struct Scanner {
@@ -107,6 +153,7 @@ pub struct Scanner {
     listed: VecDeque<(String, u64)>,
     /// When every file was last looked at, and whether the last listing is such a look.
     full: (Option<Instant>, bool),
+    listing: Listing,
     signs: HashMap<CommandId, (Stamp, Sign)>,
     questions: HashMap<QuestionId, Seen>,
 }
@@ -120,6 +167,7 @@ impl Scanner {
             reports: HashMap::new(),
             listed: VecDeque::new(),
             full: (None, true),
+            listing: Listing::default(),
             signs: HashMap::new(),
             questions: HashMap::new(),
         }
@@ -188,20 +236,11 @@ impl Scanner {
 
     fn list(&mut self) -> Result<(), VolumesError> {
         let begun = Instant::now();
-        let folder = self.volumes.path(Folder::ReportsPending);
-        let failed = |error| VolumesError::new("list", &folder, error);
-        let entries = match fs::read_dir(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            entries => Some(entries.map_err(failed)?),
-        };
-        let mut names = Vec::new();
-        for entry in entries.into_iter().flatten() {
-            let entry = entry.map_err(failed)?;
-            // A name that is no text can be no report.
-            if let Ok(name) = OsString::into_string(entry.file_name()) {
-                names.push((name, entry.ino()));
-            }
-        }
+        let path = self.volumes.path(Folder::ReportsPending);
+        let mut names = self
+            .listing
+            .names(&path)
+            .map_err(|error| VolumesError::new("list", &path, error))?;
         names.sort_unstable();
         let listed = |name: &str| {
             names
@@ -442,6 +481,20 @@ fn hash(bytes: &[u8]) -> String {
 }
 
 impl Volumes {
+    /// Returns the names of what lies in `reports/pending`, in order; a folder that cannot be listed is empty.
+    pub fn unread(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path(Folder::ReportsPending));
+        let mut names: Vec<String> = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .filter(|name| name != KEEPER)
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Returns the path of a question that awaits its answer.
     pub fn question(&self, id: &QuestionId) -> PathBuf {
         self.path(Folder::QuestionsPending)

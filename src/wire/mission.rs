@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::text::{clip, one_line, printable_start, time_text};
 use crate::plan::{
-    Attempt, Decision, Plan, PlanStatus, Question, Task, TaskId, TaskStatus, Time, Verdict,
+    Attempt, Decision, Plan, PlanStatus, Question, Task, TaskId, TaskStatus, Time, Verdict, counted,
 };
 
 /// Bytes of the whole text at most; the parts below add up to less.
@@ -45,11 +45,11 @@ fn state(plan: &Plan, now: Time) -> String {
     let counts = plan.counts();
     let ready = plan.ready_count();
     let mut text = format!(
-        "## State\n\n{} · {} of {} tasks settled · {}\n\n\
+        "## State\n\n{} · {} of {} settled · {}\n\n\
          {} completed, {} failed, {} skipped, {} in progress, {ready} ready, {} blocked\n\n",
         status(plan.status()),
         counts.settled(),
-        counts.total(),
+        counted(counts.total(), "task"),
         time_text(now),
         counts.completed,
         counts.failed,
@@ -225,7 +225,10 @@ fn push_tasks(text: &mut String, tasks: impl Iterator<Item = String>, hidden: us
     text.push_str("## Tasks\n\n");
     let hidden = hidden + push_entries(text, tasks, MAX_TASKS);
     if hidden > 0 {
-        add(text, format_args!("- … and {hidden} more tasks\n"));
+        add(
+            text,
+            format_args!("- … and {}\n", counted(hidden, "more task")),
+        );
     }
     text.push('\n');
 }

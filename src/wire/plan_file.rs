@@ -181,6 +181,7 @@ impl<'a> Names<'a> {
         match nearest(&reference.word, words) {
             Some(word) => problem.with_hint(format!("did you mean {}?", quote(word))),
             None if self.keyed => problem.with_hint("name the `task_id` of another task"),
+            None if count == 1 => problem.with_hint("there is no other task in the plan"),
             None => problem.with_hint(format!("tasks are numbered from 1 to {count}")),
         }
     }

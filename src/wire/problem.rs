@@ -42,6 +42,16 @@ impl Problem {
         }
     }
 
+    /// Returns what is wrong with the place in a file, as compilers say it: `file:line:column: what`.
+    pub fn in_file(&self, file: &str) -> String {
+        let message = &self.message;
+        match (self.line, self.column) {
+            (Some(line), Some(column)) => format!("{file}:{line}:{column}: {message}"),
+            (Some(line), None) => format!("{file}:{line}: {message}"),
+            (None, _) => format!("{file}: {message}"),
+        }
+    }
+
     /// Adds how to mend it.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<String>) -> Self {
@@ -93,6 +103,9 @@ mod tests {
             Problem::at(3, 5, "unknown task `9`").to_string(),
             "line 3, column 5: unknown task `9`"
         );
+        assert_eq!(Problem::new("empty").in_file("p.md"), "p.md: empty");
+        assert_eq!(Problem::on_line(3, "x").in_file("p.md"), "p.md:3: x");
+        assert_eq!(Problem::at(3, 5, "x").in_file("p.md"), "p.md:3:5: x");
     }
 
     #[test]

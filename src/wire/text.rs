@@ -156,6 +156,18 @@ fn after_control_string<'a>(rest: &'a str, vain: &mut usize) -> &'a str {
     behind.unwrap_or(rest)
 }
 
+/// Quotes a word for a shell if it needs that; what a terminal obeys is left out.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+%{}".contains(c);
+    let word = &printable(word);
+    // Braces around a list are expanded.
+    if !word.is_empty() && word.chars().all(plain) && !word.contains(',') {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -278,5 +290,13 @@ mod tests {
         fn a_moment_survives_its_text(micros in -60_000_000_000_000_000_i64..200_000_000_000_000_000) {
             prop_assert_eq!(parse_time(&time_text(Time(micros))), Some(Time(micros)));
         }
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("../a_b-1.toml"), "../a_b-1.toml");
+        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
+        assert_eq!(quoted("{a,b}"), "'{a,b}'");
+        assert_eq!(quoted(""), "''");
     }
 }

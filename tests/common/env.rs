@@ -1,6 +1,6 @@
 //! A folder of its own for a test, in which the real program runs with nothing in its environment but `PATH`.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -8,6 +8,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use tempfile::TempDir;
 
 /// Longer than anything here takes on a busy machine; a test that needs it has failed.
@@ -119,6 +121,38 @@ impl TestEnv {
         }
     }
 
+    /// Runs the program to its end with its output on a terminal of 80 columns, without colours.
+    pub fn run_on_terminal(&self, args: &[&str]) -> Ran {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+        let master = openpt(flags).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let path = Path::new(name.to_str().unwrap());
+        let terminal = File::options().read(true).write(true).open(path).unwrap();
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: 80,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&terminal, size).unwrap();
+        let child = self
+            .command(args)
+            .env("NO_COLOR", "1")
+            .stdout(terminal.try_clone().unwrap())
+            .stderr(terminal)
+            .spawn()
+            .unwrap();
+        let shown = read_all(File::from(master));
+        let code = Running { child }.wait().code();
+        Ran {
+            stdout: shown.recv_timeout(DEADLINE).unwrap().replace("\r\n", "\n"),
+            stderr: String::new(),
+            code,
+        }
+    }
+
     /// Starts the program and lets it run; what it prints is dropped.
     pub fn start(&self, args: &[&str]) -> Running {
         let child = self
@@ -210,7 +244,8 @@ fn read_all(mut stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (done, text) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).unwrap();
+        // A terminal that nobody writes to any more ends with an error.
+        drop(stream.read_to_end(&mut bytes));
         // Nobody waits for it any more when the test has failed.
         drop(done.send(String::from_utf8_lossy(&bytes).into_owned()));
     });

@@ -1,5 +1,9 @@
 //! Daemons and what is done to them from outside: pause, stop, abort, signals, kills, a second one.
 
+use std::io::Write;
+use std::sync::mpsc;
+use std::thread;
+
 use super::*;
 use crate::common::agent::report;
 
@@ -126,6 +130,37 @@ fn a_second_daemon_leaves_and_names_the_first() {
 }
 
 #[test]
+fn of_several_starts_at_once_one_makes_a_plan_and_the_others_leave_nothing() {
+    // In the foreground the one that works does not end by itself.
+    for (flag, ends) in [("--detach", 6), ("--no-input", 5)] {
+        let scene = Scene::by_rules("");
+        let args = ["run", "--plan", "one.md", flag];
+        let (done, ended) = mpsc::channel();
+        thread::scope(|threads| {
+            for _ in 0..6 {
+                let (done, scene, args) = (done.clone(), &scene, args);
+                threads.spawn(move || done.send(scene.run(&args)).unwrap());
+            }
+            let mut losers = 0;
+            for _ in 0..ends {
+                let ran = ended.recv_timeout(DEADLINE).unwrap();
+                if ran.code == Some(0) {
+                    continue;
+                }
+                assert_eq!(ran.code, Some(5), "{ran:?}");
+                assert!(ran.stderr.contains("(pid "), "{}", ran.stderr);
+                assert!(ran.stderr.contains("Hint:"), "{}", ran.stderr);
+                losers += 1;
+            }
+            assert_eq!(losers, 5);
+            scene.works(&["stop"]);
+        });
+        let plans: Value = serde_json::from_str(&scene.works(&["plans", "--json"])).unwrap();
+        assert_eq!(plans.as_array().unwrap().len(), 1, "{plans}");
+    }
+}
+
+#[test]
 fn after_a_kill_a_start_works_at_once_and_repeats_nothing() {
     let scene = Scene::by_rules("");
     let daemon = scene.leave(&["run", "--plan", "chain.md"]);
@@ -150,6 +185,87 @@ fn after_a_kill_a_start_works_at_once_and_repeats_nothing() {
 }
 
 #[test]
+fn a_check_of_a_killed_daemon_ends_before_it_runs_again() {
+    // It names itself, works in a process of its own as well, and does not listen to a request to end.
+    let check = r#"trap "" TERM; echo $$ >> runs; until [ -e ../../go ]; do sleep 0.05; done"#;
+    let scene = Scene::by_rules(&format!(
+        "run.checks = ['slow']\nchecks.slow = {{ run = ['sh', '-c', '{check}'] }}"
+    ));
+    let runs = || -> Vec<String> {
+        let text = fs::read_to_string(scene.exchange.path("workspace/runs")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    };
+    let _agent = scene.agent(|_| Act::success("done"));
+    let daemon = scene.leave(&["run", "--plan", "one.md"]);
+    wait_until("the check runs", DEADLINE, || runs().len() == 1);
+    kill_process(daemon.pid, Signal::KILL).unwrap();
+    scene.await_end();
+    assert!(lives(&runs()[0]), "the check survives its daemon");
+
+    let _daemon = scene.leave(&["resume"]);
+    wait_until("the check runs again", DEADLINE, || runs().len() == 2);
+    assert!(!lives(&runs()[0]), "two checks at once");
+    scene.env.write("go", "");
+    scene.await_status("completed");
+    assert_eq!(runs().len(), 2);
+    assert_eq!(scene.exchange.names("active"), [".tmp"]);
+}
+
+/// Tells whether a process lives that is no zombie.
+fn lives(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
+    state.is_some_and(|state| state != b'Z')
+}
+
+#[test]
+fn a_stale_report_that_a_killed_daemon_did_not_file_is_filed_as_stale() {
+    let scene = Scene::by_rules("run.task_timeout = '300ms'");
+    let daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let first = scene.exchange.take("the first attempt", |_| true);
+    let second = scene
+        .exchange
+        .await_command("its successor", |command| command.attempt() == 2);
+    scene
+        .exchange
+        .submit(&second.id, &report("SUCCESS", "in time"));
+    scene.await_events("completed", 1);
+    // As long as a file is in the place of the folder nothing can be filed there.
+    let folder = scene.exchange.path("reports/stale");
+    wait_until("the folder is away", DEADLINE, || {
+        fs::remove_dir(&folder).is_ok() && fs::write(&folder, "").is_ok()
+    });
+    scene.exchange.submit(&first.id, &report("FAILED", "late"));
+    scene.await_events("stale", 1);
+    kill_process(daemon.pid, Signal::KILL).unwrap();
+    scene.await_end();
+    fs::remove_file(folder).unwrap();
+
+    let _daemon = scene.leave(&["resume"]);
+    let name = format!("report-{}.md", first.id);
+    wait_until("the report is filed", DEADLINE, || {
+        !scene.exchange.path("reports/pending").join(&name).exists()
+    });
+    assert_eq!(scene.exchange.names("reports/stale"), [name]);
+    assert_eq!(scene.events_named("stale").len(), 1);
+}
+
+#[test]
+fn what_is_left_among_the_reports_is_named_at_the_end() {
+    let scene = Scene::by_rules("");
+    let foreground = scene.start(&["run", "--plan", "one.md"]);
+    let only = scene.exchange.take("the task", |_| true);
+    scene.exchange.drop_report("notes.txt", b"not a report");
+    scene.exchange.submit(&only.id, &report("SUCCESS", "done"));
+    let ran = foreground.end();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(
+        scene.env.normal(&ran.stderr),
+        "! nobody reads what is left in `[FOLDER]/volumes/reports/pending`: notes.txt\n"
+    );
+}
+
+#[test]
 fn signals_end_it_resumably() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 143)] {
         let scene = Scene::by_rules("");
@@ -164,6 +280,64 @@ fn signals_end_it_resumably() {
         let ran = scene.run(&["resume"]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
     }
+}
+
+#[test]
+fn a_signal_before_there_is_a_plan_leaves_nothing() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 143)] {
+        let scene = Scene::by_rules("");
+        let pipe = scene.pipe("pipe.md");
+        let foreground = scene.start(&["run", "--plan", "pipe.md"]);
+        // Opens when the program reads there, and keeps it waiting.
+        let _written = File::options().write(true).open(pipe).unwrap();
+        foreground.signal(signal);
+        let ran = foreground.end();
+        assert_eq!(ran.code, Some(code), "{ran:?}");
+        assert_eq!(ran.stderr, "stopped; no plan was made\n");
+        assert!(!scene.env.path("volumes").exists());
+    }
+}
+
+#[test]
+fn a_signal_before_the_plan_is_looked_up_says_how_it_goes_on() {
+    let scene = Scene::by_rules("");
+    let pipe = scene.pipe("pipe.toml");
+    let foreground = scene.start(&["resume", "abc", "--agent", "shell", "--config", "pipe.toml"]);
+    let _written = File::options().write(true).open(pipe).unwrap();
+    foreground.signal(Signal::TERM);
+    let ran = foreground.end();
+    assert_eq!(ran.code, Some(143), "{ran:?}");
+    insta::assert_snapshot!(ran.stderr, @"stopped; `plan-agent --config pipe.toml resume abc --agent shell` goes on where it was");
+}
+
+#[test]
+fn a_signal_before_the_daemon_works_keeps_the_plan() {
+    let scene = Scene::by_rules("");
+    let pipe = scene.pipe("pipe.toml");
+    let open = || File::options().write(true).open(&pipe).unwrap();
+    let foreground = scene.start(&[
+        "run",
+        "--plan",
+        "one.md",
+        "--detach",
+        "--config",
+        "pipe.toml",
+    ]);
+    writeln!(open(), "llm.provider = 'none'").unwrap();
+    wait_until("the plan is made", DEADLINE, || {
+        scene.run(&["status"]).code == Some(0)
+    });
+    // The daemon reads the configuration too, and is kept waiting there.
+    let _written = open();
+    foreground.signal(Signal::TERM);
+    let ran = foreground.end();
+    assert_eq!(ran.code, Some(143), "{ran:?}");
+    let hint = "`plan-agent --config pipe.toml resume ";
+    assert!(ran.stderr.contains(hint), "{}", ran.stderr);
+    assert_eq!(scene.status()["daemon"], Value::Null);
+    let _agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
 #[test]

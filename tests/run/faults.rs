@@ -478,28 +478,25 @@ fn bad_input_is_one_clear_error_and_nothing_half_made() {
     };
     let file = ["run", "--plan", "plan.md"];
     insta::assert_snapshot!(given("run.max_atempts = 2", ONE, &file), @r#"
-    error: config.toml:2: unknown key `run.max_atempts`
+    error: config.toml:2:5: unknown key `run.max_atempts`
     Hint: did you mean `run.max_attempts`?
     exit 2
     "#);
     insta::assert_snapshot!(given("run.max_attempts = 'three'", ONE, &file), @r#"
-    error: config.toml:2: `run.max_attempts`: invalid type: string "three", expected u32
+    error: config.toml:2:20: `run.max_attempts`: invalid type: string "three", expected u32
     exit 2
     "#);
     insta::assert_snapshot!(given("", "---\nname: X\n---\n\n## A\n\n- after: 2\n\nDo.\n\n## B\n\n- after: 1\n\nDo.\n", &file), @r#"
-    error: the plan file `plan.md` cannot be used:
-      line 7, column 10: tasks wait for each other: 1 → 2 → 1
+    error: plan.md:7:10: tasks wait for each other: 1 → 2 → 1
     exit 2
     "#);
     insta::assert_snapshot!(given("", "---\nname: X\n---\n\n## A\n\n- after: 7\n- checks: nope\n\nDo.\n", &file), @r#"
-    error: the plan file `plan.md` cannot be used:
-      line 7, column 10: there is no task `7`
-    Hint: tasks are numbered from 1 to 1
+    error: plan.md:7:10: there is no task `7`
+    Hint: there is no other task in the plan
     exit 2
     "#);
     insta::assert_snapshot!(given("", "nothing here\n", &file), @r#"
-    error: the plan file `plan.md` cannot be used:
-      line 1, column 1: the plan has no tasks
+    error: plan.md:1:1: the plan has no tasks
     Hint: write each task under a heading `## Its name`, or as a line `- [ ] Its name`
     exit 2
     "#);
@@ -531,7 +528,7 @@ fn a_broken_prompt_is_an_error_at_the_start() {
     let ran = scene.run(&["run", "--plan", "one.md"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.stderr.contains("prompts/command.md"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("line 2"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("command.md:2: "), "{}", ran.stderr);
     assert!(!scene.env.path("volumes").exists(), "nothing half-made");
 }
 

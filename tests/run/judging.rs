@@ -166,7 +166,7 @@ fn a_summary_that_does_not_come_holds_up_nothing() {
     let ran = scene.run(&["run", "Do it"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(
-        ran.stdout.contains("1 of 1 tasks completed"),
+        ran.stdout.contains("1 of 1 task completed"),
         "{}",
         ran.stdout
     );

@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 
 use super::{moment, name, numbers};
 use crate::cli::output::{Paint, Style};
-use crate::plan::{Decision, Event, Kind, PlanId, ReportStatus, Subject, TaskId, Time};
+use crate::plan::{Decision, Event, Kind, PlanId, ReportStatus, Subject, TaskId, Time, counted};
 use crate::store::Change;
 use crate::wire::text::{one_line, time_text};
 
@@ -41,7 +41,7 @@ pub fn happened(event: &Event) -> (String, Style) {
     let on = |task: &TaskId, text: String| format!("task {task}: {text}");
     match event {
         Event::Created { goal } => (format!("goal: {}", name(goal)), Bold),
-        Event::Planned { tasks } => (format!("planned {}", count(*tasks, "task")), Plain),
+        Event::Planned { tasks } => (format!("planned {}", counted(*tasks, "task")), Plain),
         Event::Started => ("started".to_owned(), Plain),
         Event::Asking { subject, calls } => (asking(subject, *calls), Dim),
         Event::Issued {
@@ -192,13 +192,6 @@ fn issued(attempt: u32, kind: Kind) -> String {
         (Kind::Repair, _) => "asked for a readable report".to_owned(),
         (_, 1) => "handed out".to_owned(),
         (_, again) => format!("handed out, attempt {again}"),
-    }
-}
-
-fn count(number: usize, word: &str) -> String {
-    match number {
-        1 => format!("1 {word}"),
-        _ => format!("{number} {word}s"),
     }
 }
 

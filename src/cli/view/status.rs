@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{indented, name, numbers, state};
+use crate::cli::args::Program;
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
-    AttemptState, Choice, Plan, PlanStatus, Question, Task, TaskStatus, Time, Usage,
+    AttemptState, Choice, Plan, PlanStatus, Question, Task, TaskStatus, Time, Usage, counted,
 };
 
 /// The longest result that stands beside a task.
@@ -96,7 +97,14 @@ pub fn json(plan: &Plan, seq: i64, daemon: Option<u32>, limit: usize) -> Status 
 }
 
 /// Returns the state of a plan for a person: at most `limit` tasks, those around the first unsettled one.
-pub fn text(plan: &Plan, daemon: Option<u32>, limit: usize, now: Time, paint: Paint) -> String {
+pub fn text(
+    plan: &Plan,
+    daemon: Option<u32>,
+    limit: usize,
+    now: Time,
+    paint: Paint,
+    program: &Program,
+) -> String {
     let head = plan.head();
     let mut lines = vec![format!(
         "{}  {}  {}",
@@ -120,13 +128,21 @@ pub fn text(plan: &Plan, daemon: Option<u32>, limit: usize, now: Time, paint: Pa
     let questions: Vec<&Question> = plan.open_questions().collect();
     for question in &questions {
         lines.push(String::new());
-        lines.push(question_text(question, questions.len() == 1, paint));
+        lines.push(question_text(
+            question,
+            questions.len() == 1,
+            paint,
+            program,
+        ));
     }
     if let Some(outcome) = &head.outcome {
         lines.push(format!("\n{}", indented(outcome, "").trim_end()));
     }
     if daemon.is_none() && head.status == PlanStatus::Running {
-        lines.push("\nNo daemon works here: `plan-agent resume` goes on.".to_owned());
+        lines.push(format!(
+            "\nNo daemon works here: `{program} resume {}` goes on.",
+            name(head.id.as_str())
+        ));
     }
     lines.join("\n") + "\n"
 }
@@ -211,7 +227,11 @@ fn counts(plan: &Plan) -> String {
     if progress.total == 0 {
         return "no tasks yet".to_owned();
     }
-    let done = format!("{} of {} tasks done", progress.completed, progress.total);
+    let done = format!(
+        "{} of {} done",
+        progress.completed,
+        counted(progress.total, "task")
+    );
     let rest = [
         (progress.in_progress, "in progress"),
         (progress.ready, "ready"),
@@ -294,7 +314,7 @@ fn span(span: Duration) -> String {
     }
 }
 
-fn question_text(question: &Question, only: bool, paint: Paint) -> String {
+fn question_text(question: &Question, only: bool, paint: Paint, program: &Program) -> String {
     let about = match question.task {
         Some(task) => format!("Question about task {task}"),
         None => "Question".to_owned(),
@@ -310,7 +330,7 @@ fn question_text(question: &Question, only: bool, paint: Paint) -> String {
         format!("{} ", name(question.id.as_str()))
     };
     format!(
-        "{}\n{}  Answer: plan-agent answer {id}{}",
+        "{}\n{}  Answer: {program} answer {id}{}",
         paint.text(Style::Bold, &about),
         indented(&question.reason, "  "),
         choices.join("|")
@@ -324,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_person_sees_what_is_done_under_way_and_asked() {
-        insta::assert_snapshot!(text(&sample::plan(), Some(7), 50, NOW, Paint::none()), @r#"
+        insta::assert_snapshot!(text(&sample::plan(), Some(7), 50, NOW, Paint::none(), &Program::with(None)), @r#"
         kqzjwmha  Word counter  running
         Goal: Count the words of a file
         1 of 5 tasks done · 2 in progress · 1 ready · 1 blocked
@@ -343,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_small_page_shows_what_goes_on() {
-        insta::assert_snapshot!(text(&sample::plan(), None, 2, NOW, Paint::none()), @r#"
+        insta::assert_snapshot!(text(&sample::plan(), None, 2, NOW, Paint::none(), &Program::with(None)), @r#"
         kqzjwmha  Word counter  running
         Goal: Count the words of a file
         1 of 5 tasks done · 2 in progress · 1 ready · 1 blocked
@@ -357,7 +377,7 @@ mod tests {
           failed three times: the port is taken
           Answer: plan-agent answer retry|skip|abort
 
-        No daemon works here: `plan-agent resume` goes on.
+        No daemon works here: `plan-agent resume kqzjwmha` goes on.
         "#);
     }
 

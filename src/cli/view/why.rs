@@ -1,6 +1,7 @@
 //! Why a task is as it is, and what it waits for.
 
 use super::{indented, name, numbers, state};
+use crate::cli::args::Program;
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
     Attempt, AttemptState, Plan, PlanStatus, Review, Task, TaskId, TaskStatus, Time,
@@ -11,7 +12,7 @@ use crate::wire::text::{one_line, time_text};
 const REASON: usize = 200;
 
 /// Returns what led a task to where it is, and what it waits for; `None` if there is no such task.
-pub fn why(plan: &Plan, id: TaskId, now: Time, paint: Paint) -> Option<String> {
+pub fn why(plan: &Plan, id: TaskId, now: Time, paint: Paint, program: &Program) -> Option<String> {
     let task = plan.task(id)?;
     let (word, style) = state(plan, task);
     let mut lines = vec![format!(
@@ -21,7 +22,7 @@ pub fn why(plan: &Plan, id: TaskId, now: Time, paint: Paint) -> Option<String> {
         paint.text(style, word)
     )];
     lines.extend(
-        reasons(plan, task, now)
+        reasons(plan, task, now, program)
             .iter()
             .map(|reason| format!("  {reason}")),
     );
@@ -36,9 +37,9 @@ pub fn why(plan: &Plan, id: TaskId, now: Time, paint: Paint) -> Option<String> {
     Some(lines.join("\n") + "\n")
 }
 
-fn reasons(plan: &Plan, task: &Task, now: Time) -> Vec<String> {
+fn reasons(plan: &Plan, task: &Task, now: Time, program: &Program) -> Vec<String> {
     match task.status {
-        TaskStatus::Pending if plan.is_ready(task) => vec![not_started(plan, task, now)],
+        TaskStatus::Pending if plan.is_ready(task) => vec![not_started(plan, task, now, program)],
         TaskStatus::Pending => waits_for(plan, task),
         TaskStatus::InProgress => vec![under_way(plan, task)],
         TaskStatus::Completed => accepted(task),
@@ -69,10 +70,15 @@ fn accepted(task: &Task) -> Vec<String> {
 }
 
 /// Returns why a task has not been started though it might be.
-fn not_started(plan: &Plan, task: &Task, now: Time) -> String {
+fn not_started(plan: &Plan, task: &Task, now: Time, program: &Program) -> String {
     let head = plan.head();
     match &head.status {
-        PlanStatus::Idle => return "nobody carries the plan out: `plan-agent resume`".to_owned(),
+        PlanStatus::Idle => {
+            return format!(
+                "nobody carries the plan out: `{program} resume {}`",
+                head.id
+            );
+        }
         PlanStatus::Paused(why) => return format!("the plan is paused: {}", line(why)),
         PlanStatus::Completed | PlanStatus::Failed | PlanStatus::Abandoned => {
             return format!("the plan has ended: {}", head.status.as_str());
@@ -86,10 +92,10 @@ fn not_started(plan: &Plan, task: &Task, now: Time) -> String {
         .open_questions()
         .any(|question| question.task == Some(task.number))
     {
-        return "a question about it waits for your answer: `plan-agent status`".to_owned();
+        return format!("a question about it waits for your answer: `{program} status`");
     }
     if head.review == Review::Wanted {
-        return "the plan waits for your approval: `plan-agent answer approve`".to_owned();
+        return format!("the plan waits for your approval: `{program} answer approve`");
     }
     if let Some(replan) = &head.replan {
         return format!(
@@ -215,7 +221,14 @@ mod tests {
     use super::*;
 
     fn said(task: u32) -> String {
-        why(&sample::plan(), TaskId(task), NOW, Paint::none()).unwrap()
+        why(
+            &sample::plan(),
+            TaskId(task),
+            NOW,
+            Paint::none(),
+            &Program::with(None),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -258,6 +271,15 @@ mod tests {
 
     #[test]
     fn there_is_no_reason_for_a_task_that_is_not() {
-        assert_eq!(why(&sample::plan(), TaskId(9), NOW, Paint::none()), None);
+        assert_eq!(
+            why(
+                &sample::plan(),
+                TaskId(9),
+                NOW,
+                Paint::none(),
+                &Program::with(None)
+            ),
+            None
+        );
     }
 }

@@ -41,7 +41,7 @@ pub enum Taken {
     Counts,
     /// It came too late to count; it is kept for the judge.
     Stale,
-    /// It is the one that is here already.
+    /// It is the one that is here already, and counts.
     Known,
     /// Its attempt has another report already.
     Other,
@@ -170,10 +170,12 @@ impl Draft<'_> {
     pub fn report(&mut self, id: &CommandId, report: Report) -> Result<Taken, Refusal> {
         let mut attempt = self.attempt(id)?;
         if let Some(known) = &attempt.report {
-            return Ok(if known.hash == report.hash {
-                Taken::Known
-            } else {
-                Taken::Other
+            let counts = matches!(attempt.state, AttemptState::Reported | AttemptState::Judged);
+            return Ok(match known.hash == report.hash {
+                true if counts => Taken::Known,
+                // Whoever took it was ended before it was filed.
+                true => Taken::Stale,
+                false => Taken::Other,
             });
         }
         let task = self.plan.task(attempt.task).cloned();

@@ -470,10 +470,7 @@ impl Draft<'_> {
     ) -> Result<(), Refusal> {
         let head = self.plan.head();
         if head.replans >= head.policy.max_replans + head.extra_replans {
-            let reason = format!(
-                "the plan was changed {} times already; now: {why}",
-                head.replans
-            );
+            let reason = format!("{}; now: {why}", changed(head.replans));
             return self.ask(question, About::Replans, task, &reason);
         }
         if let Some(id) = task {
@@ -529,8 +526,8 @@ impl Draft<'_> {
         let head = self.plan.head();
         if head.replans >= head.policy.max_replans + head.extra_replans {
             let reason = format!(
-                "the goal is not met, and the plan was changed {} times already: {reason}",
-                head.replans
+                "the goal is not met, and {}: {reason}",
+                changed(head.replans)
             );
             return self.ask(question, About::Replans, None, &reason);
         }
@@ -560,5 +557,14 @@ fn word(subject: &Subject) -> &'static str {
         Subject::Replan => "replan",
         Subject::Audit => "audit",
         Subject::Summary => "summary",
+    }
+}
+
+/// Says why a plan is not changed once more without asking.
+fn changed(times: u32) -> String {
+    match times {
+        0 => "the plan is not to be changed without asking".to_owned(),
+        1 => "the plan was changed once already".to_owned(),
+        times => format!("the plan was changed {times} times already"),
     }
 }

@@ -163,7 +163,7 @@ fn a_strangers_text_stays_text() {
 
     ## State
 
-    paused: \<i> ## Summary · 1 of 1 tasks settled · 2026-11-21T10:00:00Z
+    paused: \<i> ## Summary · 1 of 1 task settled · 2026-11-21T10:00:00Z
 
     1 completed, 0 failed, 0 skipped, 0 in progress, 0 ready, 0 blocked
 

@@ -1,0 +1,165 @@
+//! Long lines on a terminal: broken between words, and what follows stands below the text and not below what comes before it,
+//! such as a time.
+
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+
+use textwrap::core::{Word, display_width};
+use textwrap::{Options, WordSeparator, WordSplitter};
+
+/// In less than that, words would stand one below the other.
+const NARROWEST: usize = 40;
+
+/// What stands before the text is no wider than that: number and moment of a change in the log.
+const WIDEST_HANG: usize = 30;
+
+/// A command in backticks is kept on one line up to that length, so that it can be taken from there.
+const LONGEST_COMMAND: usize = 60;
+
+/// Returns how many columns a stream has; `None` if it is no terminal, or too narrow to wrap for.
+pub fn columns(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
+    if !stream.is_terminal() {
+        return None;
+    }
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns >= NARROWEST)
+}
+
+/// Returns the text with every line that is longer than `columns` broken between words.
+pub fn wrap(text: &str, columns: usize) -> String {
+    text.split_inclusive('\n')
+        .map(|line| match line.strip_suffix('\n') {
+            Some(line) => wrap_line(line, columns) + "\n",
+            None => wrap_line(line, columns),
+        })
+        .collect()
+}
+
+fn wrap_line(line: &str, columns: usize) -> String {
+    if display_width(line) <= columns {
+        return line.to_owned();
+    }
+    let hang = " ".repeat(hang(line));
+    let options = Options::new(columns)
+        .subsequent_indent(&hang)
+        .word_separator(WordSeparator::Custom(words))
+        .word_splitter(WordSplitter::NoHyphenation)
+        .break_words(false);
+    textwrap::wrap(line, options).join("\n")
+}
+
+/// Returns the words of a line; a command in backticks is one.
+fn words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
+    let mut words = Vec::new();
+    let (mut start, mut end, mut inside) = (0, 0, false);
+    for word in WordSeparator::AsciiSpace.find_words(line) {
+        if inside && end + word.len() - start > LONGEST_COMMAND {
+            words.extend(WordSeparator::AsciiSpace.find_words(&line[start..end]));
+            (start, inside) = (end, false);
+        }
+        end += word.len() + word.whitespace.len();
+        inside ^= word.matches('`').count() % 2 == 1;
+        if !inside {
+            words.push(Word::from(&line[start..end]));
+            start = end;
+        }
+    }
+    words.extend(WordSeparator::AsciiSpace.find_words(&line[start..end]));
+    Box::new(words.into_iter())
+}
+
+/// Returns the column in which the text of a line begins.
+fn hang(line: &str) -> usize {
+    let shown = without_colours(line);
+    let marks = ["error: ", "Hint: ", "Goal: ", "! ", "? ", "- "];
+    if let Some(mark) = marks.iter().find(|mark| shown.starts_with(**mark)) {
+        return mark.len();
+    }
+    let time = shown.char_indices().take(9).all(|(at, c)| match at {
+        2 | 5 => c == ':',
+        8 => c == ' ',
+        _ => c.is_ascii_digit(),
+    });
+    if time {
+        return 9;
+    }
+    // Columns are set apart by two spaces; within a text there is one.
+    let mut column = 0;
+    let mut spaces = 0;
+    let mut begins = 0;
+    for c in shown.chars() {
+        if c != ' ' && spaces >= 2 {
+            begins = column;
+        }
+        spaces = if c == ' ' { spaces + 1 } else { 0 };
+        column += textwrap::core::display_width(c.encode_utf8(&mut [0; 4]));
+        if column > WIDEST_HANG {
+            break;
+        }
+    }
+    begins
+}
+
+/// Leaves out the colours of [`super::output::Paint`].
+fn without_colours(line: &str) -> String {
+    let mut pieces = line.split("\u{1b}[");
+    let first = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(first, |shown, piece| {
+        shown + piece.split_once('m').map_or(piece, |(_, rest)| rest)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words_and_hang_below_their_text() {
+        let text = "\
+short, and not touched   at all
+23:04:25 1 · Make the greeting: retry: the agent reports FAILED: there was no output
+    7  2026-01-01 12:00:00  task 2: retry: \u{1b}[31mthe agent reports FAILED\u{1b}[0m: see
+   2  in progress  Serve it to everybody who asks for it · waits for your answer
+  the task failed 3 times in a row; the last time the agent reported a failure
+Hint: answer, then `plan-agent resume kqzjwmha --agent shell` goes on where it was
+error: https://example.org/a/very/long/address/that/is/not/broken/for/any/reason/at/all is gone
+";
+        insta::assert_snapshot!(wrap(text, 60).replace('\u{1b}', "^"), @r"
+        short, and not touched   at all
+        23:04:25 1 · Make the greeting: retry: the agent reports
+                 FAILED: there was no output
+            7  2026-01-01 12:00:00  task 2: retry: ^[31mthe agent reports
+                                    FAILED^[0m: see
+           2  in progress  Serve it to everybody who asks for it ·
+                           waits for your answer
+          the task failed 3 times in a row; the last time the agent
+          reported a failure
+        Hint: answer, then
+              `plan-agent resume kqzjwmha --agent shell` goes on
+              where it was
+        error:
+               https://example.org/a/very/long/address/that/is/not/broken/for/any/reason/at/all
+               is gone
+        ");
+        assert_eq!(wrap(text, 200), text);
+    }
+
+    #[test]
+    fn a_word_is_not_lost_whatever_the_backticks() {
+        for line in [
+            "a `b c` d",
+            "`a b c d",
+            "a` b `c` d`",
+            "` `",
+            "a `b `c` d` e",
+            "  x ",
+        ] {
+            let found: String = words(line)
+                .map(|word| format!("{}{}", word.word, word.whitespace))
+                .collect();
+            assert_eq!(found, line);
+        }
+        let long = format!("`{}`", "word ".repeat(40));
+        assert!(words(&long).count() > 30);
+    }
+}
