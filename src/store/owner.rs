@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
 use super::database::{DatabaseError, Place};
-use super::sql::{LogRecord, OpenError, RowRecord, Tables, decode_delta, encode_delta};
+use super::sql::{LogRecord, OpenError, RowRecord, StoredDelta, Tables, decode_delta};
 use super::{Change, Listed, StoreError};
 use crate::plan::{CommandId, Draft, Head, Plan, PlanId, Refusal, Row, RowKey, Time};
 
@@ -468,12 +468,12 @@ impl Writes {
         why: String,
         delta: &crate::plan::Delta,
     ) -> Result<(), serde_json::Error> {
-        let mut bodies = Vec::new();
+        let mut stored = StoredDelta::default();
         for row in &delta.rows {
             let key = row.key();
             let (kind, id) = key.parts();
             let body = serde_json::to_string(row)?;
-            bodies.push(body.clone());
+            stored.push(&body);
             let record = (plan.to_string(), kind, id, body);
             self.rows.insert((plan.clone(), key), record);
         }
@@ -484,7 +484,7 @@ impl Writes {
             at: now.0,
             author: by,
             why,
-            delta: encode_delta(&bodies, &delta.events)?,
+            delta: stored.finish(&delta.events)?,
         });
         self.seqs.insert(plan.clone(), seq);
         Ok(())

@@ -281,26 +281,32 @@ impl Tables {
     }
 }
 
-/// The delta of a log entry as it is stored.
-#[derive(serde::Deserialize)]
-struct StoredDelta {
-    rows: Vec<Row>,
-    events: Vec<Event>,
+/// The delta of a log entry as it is stored, made of rows that are JSON already.
+#[derive(Default)]
+pub(super) struct StoredDelta {
+    rows: String,
 }
 
-/// Returns the delta of a log entry made of rows that are JSON already.
-pub(super) fn encode_delta(
-    rows: &[String],
-    events: &[Event],
-) -> std::result::Result<String, serde_json::Error> {
-    let (rows, events) = (rows.join(","), serde_json::to_string(events)?);
-    Ok(format!(r#"{{"rows":[{rows}],"events":{events}}}"#))
+impl StoredDelta {
+    pub(super) fn push(&mut self, row: &str) {
+        if !self.rows.is_empty() {
+            self.rows.push(',');
+        }
+        self.rows.push_str(row);
+    }
+
+    pub(super) fn finish(self, events: &[Event]) -> std::result::Result<String, serde_json::Error> {
+        let (rows, events) = (self.rows, serde_json::to_string(events)?);
+        Ok(format!(r#"{{"rows":[{rows}],"events":{events}}}"#))
+    }
 }
 
 pub(super) fn decode_delta(text: &str) -> std::result::Result<Delta, serde_json::Error> {
-    let stored: StoredDelta = serde_json::from_str(text)?;
-    Ok(Delta {
-        rows: stored.rows,
-        events: stored.events,
-    })
+    #[derive(serde::Deserialize)]
+    struct Stored {
+        rows: Vec<Row>,
+        events: Vec<Event>,
+    }
+    let Stored { rows, events } = serde_json::from_str(text)?;
+    Ok(Delta { rows, events })
 }
