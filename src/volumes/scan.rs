@@ -154,6 +154,8 @@ pub struct Scanner {
     /// When every file was last looked at, and whether the last listing is such a look.
     full: (Option<Instant>, bool),
     listing: Listing,
+    /// The last look was only at what had been renamed in.
+    ahead: bool,
     signs: HashMap<CommandId, (Stamp, Sign)>,
     questions: HashMap<QuestionId, Seen>,
 }
@@ -168,6 +170,7 @@ impl Scanner {
             listed: VecDeque::new(),
             full: (None, true),
             listing: Listing::default(),
+            ahead: false,
             signs: HashMap::new(),
             questions: HashMap::new(),
         }
@@ -211,6 +214,18 @@ impl Scanner {
 
     fn look_for_reports(&mut self, scan: &mut Scan, most: usize) -> Result<(), VolumesError> {
         if self.listed.is_empty() {
+            let arrived = self.hints.take_arrived();
+            // Never twice before a listing, which is the truth.
+            if !std::mem::take(&mut self.ahead) {
+                for name in arrived {
+                    self.take_report(&name, scan);
+                }
+                if !scan.reports.is_empty() {
+                    // The folder itself comes at once, when what follows from these is on its way.
+                    (self.ahead, scan.more) = (true, true);
+                    return Ok(());
+                }
+            }
             self.list()?;
         }
         let mut bytes = 0;
@@ -221,17 +236,26 @@ impl Scanner {
             if self.untouched(&name, inode) {
                 continue;
             }
-            match self.look_at_report(&name) {
-                Found::Nothing => {}
-                Found::Unfinished => scan.waiting = true,
-                Found::Report(report) => {
-                    bytes += report.content.as_ref().map_or(0, Vec::len);
-                    scan.reports.push(report);
-                }
-            }
+            bytes += self.take_report(&name, scan);
         }
         scan.more = !self.listed.is_empty();
         Ok(())
+    }
+
+    /// Looks at one file and hands it over if it is a finished report. Returns how many bytes that took.
+    fn take_report(&mut self, name: &str, scan: &mut Scan) -> usize {
+        match self.look_at_report(name) {
+            Found::Nothing => 0,
+            Found::Unfinished => {
+                scan.waiting = true;
+                0
+            }
+            Found::Report(report) => {
+                let bytes = report.content.as_ref().map_or(0, Vec::len);
+                scan.reports.push(report);
+                bytes
+            }
+        }
     }
 
     fn list(&mut self) -> Result<(), VolumesError> {
@@ -570,6 +594,30 @@ mod tests {
 
     fn pair(name: &str, text: &str) -> (String, String) {
         (name.to_owned(), text.to_owned())
+    }
+
+    #[test]
+    fn what_was_renamed_in_comes_before_the_rest_of_the_folder_and_only_once() {
+        let mut given = Given::new();
+        for name in ["report-task-a.md", "report-task-b.md", "report-task-c.md"] {
+            given.write(name, name);
+            given.age(name, Duration::from_secs(9));
+        }
+        let heard = |given: &Given, name| {
+            given.hints.note(name, Phase::RenamedIn, Instant::now());
+        };
+        heard(&given, "report-task-b.md");
+        let scan = given.scan();
+        assert!(scan.more);
+        assert_eq!(scan.reports[0].name, "report-task-b.md");
+        assert_eq!(scan.reports.len(), 1);
+        // However much is heard, the folder is listed next.
+        heard(&given, "report-task-a.md");
+        let scan = given.scan();
+        let names: Vec<_> = scan.reports.iter().map(|report| &report.name).collect();
+        assert_eq!(names, ["report-task-a.md", "report-task-c.md"]);
+        assert!(!scan.more);
+        assert!(given.scan().reports.is_empty());
     }
 
     #[test]

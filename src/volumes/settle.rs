@@ -16,6 +16,9 @@ const NEVER_CLOSED: Duration = Duration::from_secs(60);
 /// As many names as the kernel's queue of events has places; those beyond wait out [`UNSEEN`].
 const MOST_NAMES: usize = 16_384;
 
+/// Files that are looked at before the folder is listed: a flood of them is found by the listing.
+const MOST_ARRIVED: usize = 8;
+
 /// The kernel marks a loss once and may lose more behind the mark: so long nobody waits for an event of closing.
 const LOSS: Duration = Duration::from_secs(10);
 
@@ -37,6 +40,8 @@ pub struct Hints(Arc<Mutex<Heard>>);
 #[derive(Debug, Default)]
 struct Heard {
     files: HashMap<String, (Phase, Instant)>,
+    /// What was renamed in since somebody last asked, as far as there is room.
+    arrived: Vec<String>,
     /// When events were last known to be lost.
     lost: Option<Instant>,
 }
@@ -44,12 +49,20 @@ struct Heard {
 impl Hints {
     pub(super) fn note(&self, name: &str, phase: Phase, at: Instant) {
         let mut heard = self.heard();
+        if phase == Phase::RenamedIn && heard.arrived.len() < MOST_ARRIVED {
+            heard.arrived.push(name.to_owned());
+        }
         let loss = |lost| at.saturating_duration_since(lost) < LOSS;
         if phase == Phase::Writing && heard.lost.is_some_and(loss) {
             heard.files.remove(name);
         } else if heard.files.len() < MOST_NAMES || heard.files.contains_key(name) {
             heard.files.insert(name.to_owned(), (phase, at));
         }
+    }
+
+    /// Returns the names of the first few files that were renamed in since this was last asked.
+    pub(super) fn take_arrived(&self) -> Vec<String> {
+        std::mem::take(&mut self.heard().arrived)
     }
 
     pub(super) fn forget(&self, name: &str) {
