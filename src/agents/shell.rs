@@ -86,7 +86,7 @@ fn first_command(volumes: &Volumes, command: &Command) -> Result<Command, Refusa
     ids.sort_unstable();
     let mut first = None;
     for id in ids.into_iter().rev() {
-        let Ok(text) = volumes.read_claimed(&CommandId::new(id)) else {
+        let Ok(text) = volumes.read_command(Folder::CommandsProcessed, &CommandId::new(id)) else {
             continue;
         };
         let Ok(earlier) = Command::parse(&text) else {

@@ -173,12 +173,12 @@ impl Volumes {
             .map_err(|error| VolumesError::new("write", &path, error))
     }
 
-    /// Reads a command that was taken.
+    /// Reads a command in the folder where it is.
     ///
     /// # Errors
     /// When it is not there, is no plain file, or is larger than any command.
-    pub fn read_claimed(&self, id: &CommandId) -> Result<String, VolumesError> {
-        let path = self.command(Folder::CommandsProcessed, id);
+    pub fn read_command(&self, folder: Folder, id: &CommandId) -> Result<String, VolumesError> {
+        let path = self.command(folder, id);
         let bytes = read_capped(&path, REPORT_CAP)
             .map_err(|error| VolumesError::new("read", &path, error))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -31,7 +31,7 @@ impl Claim {
                 return Ok(Some(claim));
             }
         }
-        for id in ids(volumes, Folder::CommandsPending, "md")? {
+        for id in pending(volumes)? {
             if let Some(claim) = Self::take(volumes, &id, agent)? {
                 return Ok(Some(claim));
             }
@@ -58,7 +58,15 @@ impl Claim {
         Ok(Some(claim).filter(|_| taken && mine))
     }
 
-    fn take(volumes: &Volumes, id: &CommandId, agent: &str) -> Result<Option<Self>, VolumesError> {
+    /// Takes a command that nobody has; `None` if somebody was faster.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(super) fn take(
+        volumes: &Volumes,
+        id: &CommandId,
+        agent: &str,
+    ) -> Result<Option<Self>, VolumesError> {
         let Some((mut claim, _)) = Self::lock(volumes, id, true)? else {
             return Ok(None);
         };
@@ -156,6 +164,14 @@ fn same_file(file: &File, path: &Path) -> bool {
 }
 
 /// Lists the commands that have a file with this extension in a folder, in the order of issue.
+/// Returns the commands that nobody has taken, oldest first.
+///
+/// # Errors
+/// When the folder cannot be listed.
+pub(super) fn pending(volumes: &Volumes) -> Result<Vec<CommandId>, VolumesError> {
+    ids(volumes, Folder::CommandsPending, "md")
+}
+
 fn ids(volumes: &Volumes, folder: Folder, extension: &str) -> Result<Vec<CommandId>, VolumesError> {
     let path = volumes.path(folder);
     let entries = fs::read_dir(&path).map_err(|error| VolumesError::new("list", &path, error))?;

@@ -86,6 +86,9 @@ async fn work(worker: Worker) {
         }
         watch.check();
     }
+    if let Err(error) = worker.take_ends().await {
+        tracing::warn!(%error, "commands that end a session wait for another worker");
+    }
 }
 
 #[cfg(test)]
@@ -298,6 +301,27 @@ mod tests {
         given.at_rest().await;
         assert!(!given.volumes.reported(&id).unwrap());
         running.stop().await;
+    }
+
+    #[tokio::test]
+    async fn who_is_told_to_end_takes_the_end_commands_and_nothing_else() {
+        let given = Given::new();
+        let work_left = given.of_person("task-1", "echo begun > made");
+        let end = CommandId::new("task-2");
+        let text = "---\nid: task-2\nsession_id: s\ncommand_type: end\n---\n";
+        given.volumes.publish(&end, text).unwrap();
+        work(Worker {
+            volumes: given.volumes.clone(),
+            agent: shell(),
+            env: vec![],
+            deadline: LONG,
+            stopping: watch::channel(true).1,
+        })
+        .await;
+        let whereabouts = |id| given.volumes.whereabouts(id).unwrap();
+        assert_eq!(whereabouts(&work_left), Whereabouts::Pending);
+        assert_eq!(whereabouts(&end), Whereabouts::Processed);
+        given.at_rest().await;
     }
 
     #[tokio::test]

@@ -9,12 +9,12 @@ use rustix::process::Pid;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::claim::Claim;
+use super::claim::{Claim, pending};
 use crate::agents::{Agent, Ended, Job, Step};
 use crate::clock::Allowance;
 use crate::exec::{self, GRACE, Output, Spec, stop_group};
 use crate::plan::{CommandId, ReportStatus, Time};
-use crate::volumes::{Life, Volumes, VolumesError};
+use crate::volumes::{Folder, Life, Volumes, VolumesError};
 use crate::wire::command::{Command, CommandType};
 use crate::wire::report::{Report, render};
 
@@ -82,7 +82,7 @@ impl Worker {
 
     /// Returns the report that is to be written; `None` if there is nothing to say or the agent has said it.
     async fn result(&self, id: &CommandId) -> Result<Option<Report>, Halt> {
-        let command = match self.read(id) {
+        let command = match self.read(Folder::CommandsProcessed, id) {
             Ok(command) => command,
             Err(reason) => return Ok(Some(unread(id, &reason))),
         };
@@ -106,8 +106,24 @@ impl Worker {
         Ok((!reported).then(|| self.agent.report(&job, &ended)))
     }
 
-    fn read(&self, id: &CommandId) -> Result<Command, String> {
-        let text = self.volumes.read_claimed(id).map_err(chain)?;
+    /// Takes the commands that only end a session: they come when a plan ends, and so perhaps the worker.
+    ///
+    /// # Errors
+    /// What the file system says; they wait for another worker then.
+    pub(super) async fn take_ends(&self) -> Result<(), VolumesError> {
+        for id in pending(&self.volumes)? {
+            let ends = self
+                .read(Folder::CommandsPending, &id)
+                .is_ok_and(|command| command.kind == CommandType::End);
+            if ends && let Some(claim) = Claim::take(&self.volumes, &id, self.agent.name())? {
+                self.carry_out(claim).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, folder: Folder, id: &CommandId) -> Result<Command, String> {
+        let text = self.volumes.read_command(folder, id).map_err(chain)?;
         let command = Command::parse(&text).map_err(|problems| {
             let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
             problems.join("; ")
