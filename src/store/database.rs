@@ -221,8 +221,8 @@ fn set_up_sqlite(connection: &rusqlite::Connection) -> Result<()> {
         std::thread::sleep(Duration::from_millis(20));
     }
     connection.pragma_update(None, "synchronous", "FULL")?;
-    // Done between the changes instead, see `Database::tidy`.
-    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    // Normally done between the changes, see `Database::tidy`; this is for processes that change little and end.
+    connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(())

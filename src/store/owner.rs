@@ -142,6 +142,10 @@ impl Owner {
             for job in others {
                 self.answer(job);
             }
+            // Not within a batch, whose plans are locked.
+            if self.plans.len() > CACHED {
+                self.plans.clear();
+            }
             let enough = if jobs.is_empty() {
                 TIDY_IDLE
             } else {
@@ -185,19 +189,31 @@ impl Owner {
         let mut locked = HashSet::new();
         let mut writes = Writes::default();
         let mut waiting = Vec::new();
+        let mut failed = None;
         for job in jobs {
-            let done = match self.run_change(job, &mut writes, &mut locked) {
-                (done, Ok(())) => done,
-                (done, Err(error)) => {
-                    drop(done.send(Err(error)));
-                    continue;
+            if failed.is_some() {
+                waiting.push(job.done);
+                continue;
+            }
+            match self.run_change(job, &mut writes, &mut locked) {
+                (done, Ok(())) => waiting.push(done),
+                // The database may have ended the transaction by itself: nothing more may be written as if it went on.
+                (done, Err(StoreError::Database(error))) => {
+                    waiting.push(done);
+                    failed = Some(error);
                 }
-            };
-            waiting.push(done);
+                (done, Err(error)) => drop(done.send(Err(error))),
+            }
         }
-        match self.write(&writes) {
+        let result = match failed {
+            None => self.write(&writes),
+            Some(error) => {
+                self.give_up();
+                Err(StoreError::Database(error))
+            }
+        };
+        match result {
             Ok(()) => {
-                // Whoever looks again at every change and changes nothing must not wake itself.
                 let changed = !writes.log.is_empty();
                 if changed {
                     self.touch();
@@ -212,7 +228,7 @@ impl Owner {
                 }
             }
             Err(error) => {
-                for plan in writes.seqs.keys() {
+                for plan in &locked {
                     self.plans.remove(plan);
                 }
                 for done in waiting {
@@ -241,6 +257,12 @@ impl Owner {
             }
         }
         Ok(self.tables()?.begin()?)
+    }
+
+    fn give_up(&mut self) {
+        if let Some(tables) = &mut self.tables {
+            tables.roll_back();
+        }
     }
 
     fn tables(&mut self) -> Result<&mut Tables, StoreError> {
@@ -381,9 +403,6 @@ impl Owner {
             .collect::<Result<_, _>>()
             .map_err(|error| damaged(error.to_string()))?;
         let plan = Plan::from_rows(rows).ok_or_else(|| damaged("it has no head".to_owned()))?;
-        if self.plans.len() >= CACHED {
-            self.plans.clear();
-        }
         self.plans.insert(id.clone(), Cached { plan, seq });
         Ok(())
     }
