@@ -163,7 +163,6 @@ fn same_file(file: &File, path: &Path) -> bool {
     (opened.dev(), opened.ino()) == (there.dev(), there.ino())
 }
 
-/// Lists the commands that have a file with this extension in a folder, in the order of issue.
 /// Returns the commands that nobody has taken, oldest first.
 ///
 /// # Errors
@@ -172,6 +171,7 @@ pub(super) fn pending(volumes: &Volumes) -> Result<Vec<CommandId>, VolumesError>
     ids(volumes, Folder::CommandsPending, "md")
 }
 
+/// Lists the commands that have a file with this extension in a folder, in the order of issue.
 fn ids(volumes: &Volumes, folder: Folder, extension: &str) -> Result<Vec<CommandId>, VolumesError> {
     let path = volumes.path(folder);
     let entries = fs::read_dir(&path).map_err(|error| VolumesError::new("list", &path, error))?;
