@@ -40,6 +40,8 @@ pub(super) struct Look {
     pub signs: BTreeMap<CommandId, Sign>,
     pub waiting: bool,
     pub more: bool,
+    /// The folder was listed; otherwise this goes on with an earlier listing.
+    pub listed: bool,
     pub began: Time,
 }
 
@@ -69,6 +71,10 @@ impl Daemon {
             Ok(input) => self.absorb(key, input).await,
             Err(error) => {
                 self.under_way.remove(&key);
+                if key == Key::Scan {
+                    // It went with the look that failed.
+                    self.scanner = Some(Scanner::new(&self.settings.volumes, self.watch.hints()));
+                }
                 self.fail(&key, &format!("{error:#}"));
             }
         }
@@ -206,7 +212,13 @@ impl Daemon {
                     self.look_at = self.look_at.min(now.plus(SOON));
                 }
                 self.waiting = look.waiting;
-                let (began, more) = (look.began, look.more || put_off);
+                if look.listed {
+                    self.listed_at = Some(look.began);
+                }
+                if put_off {
+                    self.listed_at = None;
+                }
+                let more = look.more;
                 let names: Vec<String> = look
                     .reports
                     .iter()
@@ -216,11 +228,12 @@ impl Daemon {
                     for name in names {
                         scanner.forget(&name);
                     }
+                    self.listed_at = None;
                     self.fail(&Key::Scan, &error.to_string());
                 } else {
                     self.pace.succeeded(&Key::Scan);
-                    if !more {
-                        self.world.scan_began = Some(began);
+                    if !more && let Some(at) = self.listed_at {
+                        self.world.scan_began = Some(at);
                     }
                 }
             }
@@ -298,7 +311,16 @@ impl Daemon {
             }
         }
         for stranger in effect.strangers {
-            self.pass_on(stranger).await?;
+            let name = stranger.name.clone();
+            match self.pass_on(stranger).await {
+                Err(error @ (StoreError::Database(_) | StoreError::Closed)) => return Err(error),
+                // A plan that nobody can change must not hold up this one.
+                Err(error) => {
+                    self.trouble("a report for another plan", &error.to_string());
+                    self.filings.insert(name, (now, Filed::Stale));
+                }
+                Ok(()) => {}
+            }
         }
         Ok(())
     }

@@ -253,6 +253,8 @@ struct Daemon {
     /// Questions whose file is in `questions/pending`.
     shown: BTreeSet<QuestionId>,
     scanner: Option<Scanner>,
+    /// When the look began that last listed the folder of reports; `None` if something of that listing was left out.
+    listed_at: Option<Time>,
     /// The last look found a file that may not be finished.
     waiting: bool,
     /// When the plan was first seen settled: one more look begins after that, for what came meanwhile.
@@ -323,6 +325,7 @@ impl Daemon {
             filings: BTreeMap::new(),
             shown: BTreeSet::new(),
             scanner: Some(scanner),
+            listed_at: None,
             waiting: false,
             settled_at: None,
             awaited: Vec::new(),
@@ -705,6 +708,7 @@ impl Daemon {
                     signs: scan.signs,
                     waiting: scan.waiting,
                     more: scan.more,
+                    listed: scan.listed,
                     began,
                 });
             (scanner, found)

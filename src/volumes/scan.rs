@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{Dir, Mode, OFlags};
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::files::{Unreadable, VolumesError, foreign, open_regular};
@@ -46,6 +47,8 @@ pub struct Scan {
     pub waiting: bool,
     /// More is there than one look takes: look again at once.
     pub more: bool,
+    /// The folder of reports was listed; otherwise this look goes on with an earlier listing.
+    pub listed: bool,
 }
 
 /// A file that has arrived in `reports/pending`.
@@ -156,6 +159,8 @@ pub struct Scanner {
     listing: Listing,
     /// The last look was only at what had been renamed in.
     ahead: bool,
+    /// A file of the last listing was not finished.
+    unfinished: bool,
     signs: HashMap<CommandId, (Stamp, Sign)>,
     questions: HashMap<QuestionId, Seen>,
 }
@@ -171,6 +176,7 @@ impl Scanner {
             full: (None, true),
             listing: Listing::default(),
             ahead: false,
+            unfinished: false,
             signs: HashMap::new(),
             questions: HashMap::new(),
         }
@@ -227,6 +233,7 @@ impl Scanner {
                 }
             }
             self.list()?;
+            (scan.listed, self.unfinished) = (true, false);
         }
         let mut bytes = 0;
         while scan.reports.len() < most && bytes < MOST_BYTES {
@@ -239,6 +246,8 @@ impl Scanner {
             bytes += self.take_report(&name, scan);
         }
         scan.more = !self.listed.is_empty();
+        self.unfinished |= scan.waiting;
+        scan.waiting = self.unfinished;
         Ok(())
     }
 
@@ -433,12 +442,23 @@ enum Reading {
     Changed,
 }
 
+impl Reading {
+    /// What is short for a moment in this process says nothing about the file.
+    fn failed(error: &io::Error) -> Self {
+        let short = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::INTR];
+        match Errno::from_io_error(error) {
+            Some(errno) if short.contains(&errno) => Self::Changed,
+            _ => Self::Refused(Unreadable::Refused(error.to_string())),
+        }
+    }
+}
+
 /// Reads a file that was looked at, from one opening only: what is read is what was judged fit to be read.
 fn read(path: &Path, expected: Stamp) -> Reading {
     let (mut file, metadata) = match open_regular(path) {
         Ok(opened) => opened,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Reading::Vanished,
-        Err(error) => return Reading::Refused(Unreadable::Refused(error.to_string())),
+        Err(error) => return Reading::failed(&error),
     };
     if let Some(reason) = foreign(&metadata) {
         return Reading::Refused(reason);
@@ -449,7 +469,7 @@ fn read(path: &Path, expected: Stamp) -> Reading {
     // One more than there should be: the end shows without another buffer.
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.size()).unwrap_or(0) + 1);
     if let Err(error) = (&mut file).take(REPORT_CAP + 1).read_to_end(&mut bytes) {
-        return Reading::Refused(Unreadable::Refused(error.to_string()));
+        return Reading::failed(&error);
     }
     let unchanged = file
         .metadata()
