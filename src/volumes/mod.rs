@@ -7,6 +7,7 @@ mod files;
 mod filing;
 mod layout;
 mod life;
+mod listing;
 mod lock;
 mod mission;
 mod questions;

@@ -8,13 +8,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::files::{Unreadable, VolumesError, foreign, open_regular};
 use super::layout::{Folder, Volumes};
 use super::life::Life;
+use super::listing::Listing;
 use super::settle::{Hints, Look, settled};
 use crate::plan::{CommandId, QuestionId};
 
@@ -98,52 +98,6 @@ struct Seen {
     since: Instant,
     /// Handed over in this state.
     handed: bool,
-}
-
-/// A folder that is listed again and again. It is kept open: to open it is an event that wakes whoever watches it.
-#[derive(Debug, Default)]
-struct Listing(Option<Dir>);
-
-impl Listing {
-    /// Returns the names that are text, with their inodes; none if there is no such folder.
-    fn names(&mut self, path: &Path) -> io::Result<Vec<(String, u64)>> {
-        let Some(folder) = self.open(path)? else {
-            return Ok(Vec::new());
-        };
-        folder.rewind();
-        let mut names = Vec::new();
-        for entry in folder {
-            let entry = entry?;
-            // A name that is no text can be no report.
-            if let Ok(name) = entry.file_name().to_str()
-                && !matches!(name, "." | "..")
-            {
-                names.push((name.to_owned(), entry.ino()));
-            }
-        }
-        Ok(names)
-    }
-
-    /// Returns the folder that is there now, which may be another than the last one.
-    fn open(&mut self, path: &Path) -> io::Result<Option<&mut Dir>> {
-        let now = match fs::metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.0 = None;
-                return Ok(None);
-            }
-            now => now?,
-        };
-        let same = |folder: &Dir| {
-            folder
-                .stat()
-                .is_ok_and(|then| (then.st_dev, then.st_ino) == (now.dev(), now.ino()))
-        };
-        if !self.0.as_ref().is_some_and(same) {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            self.0 = Some(Dir::new(rustix::fs::open(path, flags, Mode::empty())?)?);
-        }
-        Ok(self.0.as_mut())
-    }
 }
 
 /// Looks into the folders and remembers what it has handed over.
