@@ -1,11 +1,42 @@
-//! Puts back what went with a folder that somebody removed while the daemon works.
+//! What the plan says and the folders do not have: left by an earlier daemon, or gone with a folder that somebody removed.
 
-use super::Daemon;
 use super::desk::Outgoing;
-use crate::plan::AttemptState;
-use crate::volumes::Whereabouts;
+use super::{BY, Daemon};
+use crate::plan::{Attempt, AttemptState, CommandId, Plan};
+use crate::volumes::{VolumesError, Whereabouts};
 
 impl Daemon {
+    /// Takes up what an earlier daemon left: commands that were committed and never published, and commands that were taken
+    /// back without the plan knowing.
+    pub(super) async fn take_up(&mut self) -> anyhow::Result<()> {
+        let (open, ends) = self
+            .store
+            .read(&self.settings.plan, |plan, _| {
+                let open = open(plan).map(Outgoing::from).collect();
+                let ends = plan.sessions().filter_map(|session| session.end.clone());
+                let ends = ends.map(|end| Outgoing {
+                    id: end.id,
+                    text: end.text,
+                });
+                (open, ends.collect())
+            })
+            .await?;
+        let withdrawn = self.put_back(open)?;
+        self.put_back(ends)?;
+        self.shown = self.settings.volumes.questions()?.into_iter().collect();
+        for id in withdrawn {
+            self.store
+                .change(
+                    &self.settings.plan,
+                    BY,
+                    "the command had been taken back",
+                    move |draft| draft.withdrawn(&id),
+                )
+                .await?;
+        }
+        Ok(())
+    }
+
     /// Finds the commands that nobody has taken and that lie nowhere, and the questions whose file is gone. A command that
     /// was taken stays as it is: its agent works on it.
     pub(super) async fn mend(&mut self) {
@@ -15,26 +46,44 @@ impl Daemon {
     }
 
     async fn find_lost(&mut self) -> anyhow::Result<()> {
-        let waiting: Vec<Outgoing> = self
+        let waiting = self
             .store
             .read(&self.settings.plan, |plan, _| {
-                plan.open_attempts()
-                    .filter(|attempt| attempt.state == AttemptState::Open)
+                open(plan)
                     .filter(|attempt| attempt.claimed.is_none())
-                    .map(|attempt| Outgoing {
-                        id: attempt.id.clone(),
-                        text: attempt.text.clone(),
-                    })
+                    .map(Outgoing::from)
                     .collect()
             })
             .await?;
-        let volumes = &self.settings.volumes;
-        for command in waiting {
-            if volumes.whereabouts(&command.id)? == Whereabouts::Nowhere {
-                self.outgoing.insert(command.id, command.text);
-            }
-        }
-        self.shown = volumes.questions()?.into_iter().collect();
+        self.put_back(waiting)?;
+        self.shown = self.settings.volumes.questions()?.into_iter().collect();
         Ok(())
     }
+
+    /// Has the commands published that lie nowhere, and returns those that had been withdrawn.
+    fn put_back(&mut self, commands: Vec<Outgoing>) -> Result<Vec<CommandId>, VolumesError> {
+        let mut withdrawn = Vec::new();
+        for command in commands {
+            match self.settings.volumes.whereabouts(&command.id)? {
+                Whereabouts::Nowhere => drop(self.outgoing.insert(command.id, command.text)),
+                Whereabouts::Withdrawn => withdrawn.push(command.id),
+                Whereabouts::Pending | Whereabouts::Processed | Whereabouts::Reported => {}
+            }
+        }
+        Ok(withdrawn)
+    }
+}
+
+impl From<&Attempt> for Outgoing {
+    fn from(attempt: &Attempt) -> Self {
+        Self {
+            id: attempt.id.clone(),
+            text: attempt.text.clone(),
+        }
+    }
+}
+
+fn open(plan: &Plan) -> impl Iterator<Item = &Attempt> {
+    plan.open_attempts()
+        .filter(|attempt| attempt.state == AttemptState::Open)
 }

@@ -30,7 +30,7 @@ use crate::plan::{
 };
 use crate::store::{Store, StoreError};
 use crate::volumes::{
-    Filing, MOST_REPORTS, Scanner, Sign, Unpublished, Volumes, Watch, Whereabouts, write_mission,
+    Filing, MOST_REPORTS, Scanner, Sign, Unpublished, Volumes, Watch, write_mission,
 };
 use crate::wire::command::Language;
 use crate::wire::{mission, question};
@@ -341,60 +341,6 @@ impl Daemon {
             kept_until: now,
             wake_at: now,
         }
-    }
-
-    /// Takes up what an earlier daemon left: commands that were committed and never published, and commands that were taken
-    /// back without the plan knowing.
-    async fn take_up(&mut self) -> anyhow::Result<()> {
-        let (open, ends) = self
-            .store
-            .read(&self.settings.plan, |plan, _| {
-                let open = plan
-                    .open_attempts()
-                    .filter(|attempt| attempt.state == AttemptState::Open);
-                let open: Vec<_> = open
-                    .map(|attempt| Outgoing {
-                        id: attempt.id.clone(),
-                        text: attempt.text.clone(),
-                    })
-                    .collect();
-                let ends = plan.sessions().filter_map(|session| session.end.clone());
-                (
-                    open,
-                    ends.map(|end| Outgoing {
-                        id: end.id,
-                        text: end.text,
-                    })
-                    .collect::<Vec<_>>(),
-                )
-            })
-            .await?;
-        let volumes = &self.settings.volumes;
-        let mut withdrawn = Vec::new();
-        for command in open {
-            match volumes.whereabouts(&command.id)? {
-                Whereabouts::Nowhere => drop(self.outgoing.insert(command.id, command.text)),
-                Whereabouts::Withdrawn => withdrawn.push(command.id),
-                Whereabouts::Pending | Whereabouts::Processed | Whereabouts::Reported => {}
-            }
-        }
-        for command in ends {
-            if volumes.whereabouts(&command.id)? == Whereabouts::Nowhere {
-                self.outgoing.insert(command.id, command.text);
-            }
-        }
-        self.shown = volumes.questions()?.into_iter().collect();
-        for id in withdrawn {
-            self.store
-                .change(
-                    &self.settings.plan,
-                    BY,
-                    "the command had been taken back",
-                    move |draft| draft.withdrawn(&id),
-                )
-                .await?;
-        }
-        Ok(())
     }
 
     /// Brings everything that is due under way. Returns how the daemon ends, if it does. A store that fails is tried again: its
