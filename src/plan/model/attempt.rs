@@ -1,0 +1,234 @@
+//! Commands handed out for tasks, what agents report on them, and what is decided.
+
+use serde::{Deserialize, Serialize};
+
+use super::{CommandId, SessionId, TaskId, Time};
+
+/// What a command asks of the agent's session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Begin a session.
+    New,
+    /// Go on in a session.
+    Continue,
+    /// Only write the report again.
+    Repair,
+}
+
+/// One command handed out for a task, and what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    pub id: CommandId,
+    pub task: TaskId,
+    /// Counts the task's attempts from 1; a repair has its attempt's number.
+    pub number: u32,
+    pub kind: Kind,
+    /// The session that the command names; `None` is `auto`.
+    pub session: Option<SessionId>,
+    /// The whole command file as published.
+    pub text: String,
+    pub issued: Time,
+    /// When a sign of life was first seen.
+    pub claimed: Option<Time>,
+    /// From when on its not being claimed is counted; a human who waits on moves it.
+    pub waiting_since: Time,
+    /// Its command is to be taken back, or the agent told to stop.
+    pub recall: bool,
+    /// Unreadable reports so far, those of the attempts it repairs included.
+    pub rejections: u32,
+    /// The last unreadable report, until a readable one comes or it is asked for again.
+    pub rejected: Option<Rejection>,
+    pub report: Option<Report>,
+    /// `None` until the checks that apply have run.
+    pub checks: Option<Vec<CheckResult>>,
+    pub verdict: Option<Verdict>,
+    pub state: AttemptState,
+}
+
+/// Where an attempt stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptState {
+    /// Handed out; a report is awaited.
+    Open,
+    /// The report is here; checks or a decision are awaited.
+    Reported,
+    /// Decided on its report.
+    Judged,
+    /// Silent or too long; a late report may still count.
+    TimedOut,
+    /// Its report was unreadable and is asked for again by a repair command; a late report may still count.
+    Garbled,
+    /// Taken back before anybody took it; a late report may still count.
+    Withdrawn,
+    /// Another attempt's report counted, or the task ended without it.
+    Stopped,
+}
+
+impl AttemptState {
+    /// Tells whether the attempt still waits for something.
+    pub fn open(self) -> bool {
+        matches!(self, Self::Open | Self::Reported)
+    }
+
+    /// Tells whether a report that comes only now may still be taken.
+    pub fn revivable(self) -> bool {
+        matches!(self, Self::TimedOut | Self::Garbled | Self::Withdrawn)
+    }
+}
+
+/// A report that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejection {
+    pub reason: String,
+    /// SHA-256 of the file, so that one seen again is not counted again.
+    pub hash: String,
+    pub at: Time,
+}
+
+/// The three words of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ReportStatus {
+    Success,
+    Failed,
+    PartialSuccess,
+}
+
+impl ReportStatus {
+    /// Returns the word used in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "SUCCESS",
+            Self::Failed => "FAILED",
+            Self::PartialSuccess => "PARTIAL_SUCCESS",
+        }
+    }
+}
+
+/// What an agent says about an attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Name of the file, or of the tool call that stands for one.
+    pub name: String,
+    pub status: ReportStatus,
+    pub session: Option<SessionId>,
+    /// What was achieved.
+    pub results: String,
+    pub pitfalls: String,
+    pub next_steps: String,
+    /// A question to the human; the attempt is no failure then.
+    pub question: Option<String>,
+    /// The agent's usage limit ends then; the attempt is no failure then.
+    pub blocked_until: Option<Time>,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub cost_usd: f64,
+    /// SHA-256 of the bytes, in hexadecimal.
+    pub hash: String,
+    pub received: Time,
+}
+
+impl Report {
+    /// Returns what it says as one text: the status, then each section that is not empty.
+    pub fn text(&self) -> String {
+        let sections = [
+            ("Core results", &self.results),
+            ("Pitfalls", &self.pitfalls),
+            ("Next-step suggestions", &self.next_steps),
+        ];
+        let said = sections.iter().filter(|(_, section)| !section.is_empty());
+        let said = said.map(|(heading, section)| format!("\n## {heading}\n\n{section}\n"));
+        let status = format!("status: {}\n", self.status.as_str());
+        std::iter::once(status).chain(said).collect()
+    }
+}
+
+/// How one check ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckResult {
+    pub name: String,
+    /// The exit code; `None` when it was killed or could not start.
+    pub exit: Option<i32>,
+    pub passed: bool,
+    /// The end of its output, bounded.
+    pub tail: String,
+}
+
+/// What follows from a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// Accepted; go on.
+    Next,
+    /// Not accepted; once more.
+    Retry,
+    /// The rest of the plan must change.
+    Replan,
+    /// The goal cannot be reached.
+    Abort,
+}
+
+impl Decision {
+    /// Returns the word used in prompts and files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Next => "next",
+            Self::Retry => "retry",
+            Self::Replan => "replan",
+            Self::Abort => "abort",
+        }
+    }
+}
+
+/// Who decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum By {
+    Rules,
+    Model,
+    Person,
+}
+
+impl By {
+    /// Returns the word shown to a person.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Rules => "rules",
+            Self::Model => "model",
+            Self::Person => "person",
+        }
+    }
+}
+
+/// A decision about an attempt, with its reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub decision: Decision,
+    pub reason: String,
+    /// What the next attempt is told.
+    pub feedback: String,
+    /// What later tasks are told of this one.
+    pub result_summary: String,
+    pub by: By,
+    pub at: Time,
+}
+
+/// An agent's session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    pub id: SessionId,
+    /// The task it was opened for.
+    pub task: TaskId,
+    pub opened: Time,
+    /// The `end` command, once the session is over.
+    pub end: Option<EndCommand>,
+}
+
+/// The command that tells an agent to forget a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndCommand {
+    pub id: CommandId,
+    pub text: String,
+}

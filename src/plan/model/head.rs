@@ -1,0 +1,266 @@
+//! The plan itself: its state, the rules it is carried out under, and what it has used.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{PlanId, TaskId, Time};
+
+/// Where a plan or a task came from: decides whether text in it may be executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// A person wrote it: a plan file, the command line, an edit.
+    Person,
+    /// A language model or an agent wrote it.
+    #[default]
+    Model,
+}
+
+impl Origin {
+    /// Returns the word used in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Person => "person",
+            Self::Model => "model",
+        }
+    }
+}
+
+/// In which order tasks may be started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Any pending task, whoever uses the plan obeys an order of their own (Plan Tool).
+    Free,
+    /// A task whose dependencies are all completed or skipped (PlanManager, the daemon).
+    #[default]
+    Dependencies,
+    /// One after the other by position (PlanNotebook).
+    Sequential,
+}
+
+/// The state of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanStatus {
+    /// Made, or only a goal so far; nobody carries it out.
+    #[default]
+    Idle,
+    /// Being carried out.
+    Running,
+    /// Nothing new starts; the text says why.
+    Paused(String),
+    /// Every task completed or skipped, and the goal met.
+    Completed,
+    /// Every task settled, at least one of them failed.
+    Failed,
+    /// Ended by a person or by a verdict.
+    Abandoned,
+}
+
+impl PlanStatus {
+    /// Returns the core word.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Running => "running",
+            Self::Paused(_) => "paused",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Abandoned => "abandoned",
+        }
+    }
+
+    /// Tells whether the plan has ended.
+    pub fn settled(&self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Abandoned)
+    }
+}
+
+/// How long an agent's session lasts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionScope {
+    /// A fresh session for each task, kept for its retries.
+    #[default]
+    Task,
+    /// One session for the whole plan.
+    Plan,
+}
+
+/// When the verdict `abort` must be confirmed by a human.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConfirmAbort {
+    /// When the report says that the task succeeded, wholly or in part.
+    #[default]
+    Success,
+    /// Always.
+    Always,
+    /// Never: the verdict is carried out.
+    Never,
+}
+
+/// Under which rules a plan is carried out. Kept in the plan, so that its history explains itself;
+/// the daemon brings it up to date from the configuration when it starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Policy {
+    /// Failed attempts of a task in a row before a human is asked (1 and more).
+    pub max_attempts: u32,
+    /// Replans before a human is asked.
+    pub max_replans: u32,
+    /// Tasks under way at once (1 and more).
+    pub max_parallel: u32,
+    /// Silence of a claimed attempt that ends it.
+    pub task_timeout: Duration,
+    /// Age of a claimed attempt that ends it.
+    pub task_deadline: Duration,
+    /// When the verdict `abort` is confirmed by a human.
+    pub confirm_abort: ConfirmAbort,
+    /// How long an agent's session lasts.
+    pub session: SessionScope,
+    /// Whether a language model plans, judges and replans; rules decide without one.
+    pub model: bool,
+    /// Whether the goal is audited by the model before the plan is completed.
+    pub audit: bool,
+    /// Names of the checks that every task must pass, besides its own.
+    pub checks: Vec<String>,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            max_attempts: 3,
+            max_replans: 3,
+            max_parallel: 1,
+            task_timeout: Duration::from_secs(600),
+            task_deadline: Duration::from_secs(7200),
+            confirm_abort: ConfirmAbort::default(),
+            session: SessionScope::default(),
+            model: false,
+            audit: true,
+            checks: Vec::new(),
+        }
+    }
+}
+
+/// What language models and agents have used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    /// Calls of the planner's model, counted before they are made.
+    pub llm_calls: u64,
+    /// Tokens the planner's model read.
+    pub llm_input_tokens: u64,
+    /// Tokens the planner's model wrote.
+    pub llm_output_tokens: u64,
+    /// Tokens that agents reported as read.
+    pub agent_input_tokens: u64,
+    /// Tokens that agents reported as written.
+    pub agent_output_tokens: u64,
+    /// Money in US dollars that agents reported.
+    pub agent_cost_usd: f64,
+}
+
+/// An open wish to change the rest of the plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replan {
+    /// The task whose result led to it.
+    pub task: Option<TaskId>,
+    /// Why, in the words of the verdict, the audit or the human.
+    pub why: String,
+}
+
+/// Whether a person looks at the plan before it starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Review {
+    /// Nobody asked for it.
+    #[default]
+    NotWanted,
+    /// A person must approve before anything starts.
+    Wanted,
+    /// Approved.
+    Approved,
+}
+
+/// The one row that stands for the plan itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    pub id: PlanId,
+    pub name: String,
+    /// What the person wants, in the person's words.
+    pub goal: String,
+    pub description: String,
+    pub expected_outcome: String,
+    /// What holds for every task.
+    pub constraints: String,
+    pub origin: Origin,
+    /// The plan that this one details, if any.
+    pub parent: Option<PlanId>,
+    /// Who carries it out: `daemon`, or the dialect of the tool that made it.
+    pub owner: String,
+    /// Folder in which agents work; absolute; empty when nobody carries the plan out.
+    pub workspace: String,
+    pub order: Order,
+    pub status: PlanStatus,
+    pub policy: Policy,
+    pub review: Review,
+    pub usage: Usage,
+    /// Replans begun so far.
+    pub replans: u32,
+    /// Replans a human allowed beyond the policy.
+    pub extra_replans: u32,
+    /// The replan that is open; nothing new starts meanwhile.
+    pub replan: Option<Replan>,
+    /// What the audit of the goal found, once it has passed.
+    pub audited: Option<String>,
+    /// The summary, once the plan is settled.
+    pub outcome: Option<String>,
+    /// Moves with every change of the structure (tasks, dependencies), not of states.
+    pub revision: u64,
+    /// The number that the next new task gets.
+    pub next_task: u32,
+    pub created_at: Time,
+    pub finished_at: Option<Time>,
+}
+
+impl Head {
+    /// Makes the head of an idle plan that has only a goal.
+    pub fn new(id: PlanId, goal: &str, now: Time) -> Self {
+        Self {
+            id,
+            name: goal
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .chars()
+                .take(80)
+                .collect(),
+            goal: goal.to_owned(),
+            description: String::new(),
+            expected_outcome: String::new(),
+            constraints: String::new(),
+            origin: Origin::Person,
+            parent: None,
+            owner: crate::plan::DAEMON.to_owned(),
+            workspace: String::new(),
+            order: Order::default(),
+            status: PlanStatus::Idle,
+            policy: Policy::default(),
+            review: Review::default(),
+            usage: Usage::default(),
+            replans: 0,
+            extra_replans: 0,
+            replan: None,
+            audited: None,
+            outcome: None,
+            revision: 0,
+            next_task: 1,
+            created_at: now,
+            finished_at: None,
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The rows a plan consists of, in the words of the core; every dialect maps its own words to these.
+//! Plain data: no behaviour beyond reading a value, no clock, no file, no text for a person.
+
+mod attempt;
+mod head;
+mod ids;
+mod question;
+mod task;
+
+pub use attempt::*;
+pub use head::*;
+pub use ids::*;
+pub use question::*;
+pub use task::*;

@@ -1,0 +1,146 @@
+//! Questions: to a human, and to a language model.
+
+use serde::{Deserialize, Serialize};
+
+use super::{AskId, CommandId, QuestionId, TaskId, Time};
+
+/// What a human may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// Go ahead with the plan as shown.
+    Approve,
+    /// Take the result as it is.
+    Accept,
+    /// Try once more; the note goes along.
+    Retry,
+    /// Leave the task out.
+    Skip,
+    /// Change the rest of the plan; the note says how.
+    Replan,
+    /// Keep waiting.
+    Wait,
+    /// The note answers the agent's question.
+    Reply,
+    /// End the plan.
+    Abort,
+}
+
+impl Choice {
+    /// Every choice, in the order in which they are shown.
+    pub const ALL: [Self; 8] = [
+        Self::Approve,
+        Self::Accept,
+        Self::Retry,
+        Self::Skip,
+        Self::Replan,
+        Self::Wait,
+        Self::Reply,
+        Self::Abort,
+    ];
+
+    /// Returns the word that a person types.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::Accept => "accept",
+            Self::Retry => "retry",
+            Self::Skip => "skip",
+            Self::Replan => "replan",
+            Self::Wait => "wait",
+            Self::Reply => "reply",
+            Self::Abort => "abort",
+        }
+    }
+
+    /// Returns the choice with this word, in any case.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|choice| choice.as_str().eq_ignore_ascii_case(word.trim()))
+    }
+}
+
+/// What a question to a human is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum About {
+    /// The plan is to be approved before it starts.
+    Review,
+    /// A task failed as often as the policy allows.
+    Failures,
+    /// Nobody takes the command.
+    Unclaimed,
+    /// The judge wants to end the plan.
+    Abort,
+    /// The plan was changed as often as the policy allows.
+    Replans,
+    /// The agent asks.
+    Agent,
+    /// The language model did not answer usably.
+    Model,
+    /// Nothing can start any more.
+    Stuck,
+}
+
+/// A question to a human. It is open until it has an answer or is closed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    pub id: QuestionId,
+    pub about: About,
+    pub task: Option<TaskId>,
+    /// The model question that failed, for [`About::Model`].
+    pub ask: Option<AskId>,
+    /// What happened and what is asked.
+    pub reason: String,
+    pub choices: Vec<Choice>,
+    pub asked: Time,
+    pub answer: Option<Answer>,
+    /// Why it needs no answer any more.
+    pub closed: Option<String>,
+}
+
+impl Question {
+    /// Tells whether an answer is still awaited.
+    pub fn open(&self) -> bool {
+        self.answer.is_none() && self.closed.is_none()
+    }
+}
+
+/// A human's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    pub choice: Choice,
+    pub note: String,
+    /// Where it came from: `terminal`, `command line`, `file`.
+    pub by: String,
+    pub at: Time,
+}
+
+/// What a language model is asked.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    Plan,
+    Judge(CommandId),
+    Replan,
+    Audit,
+    Summary,
+}
+
+/// One question to a language model. Its answer is committed in the same change as its effect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ask {
+    pub id: AskId,
+    pub subject: Subject,
+    pub asked: Time,
+    /// Calls begun for it; each is counted before it is made.
+    pub calls: u32,
+    /// Why it failed for good, until a human wants it asked again.
+    pub error: Option<String>,
+    /// The answer as it came, once it has taken effect.
+    pub answer: Option<String>,
+    pub answered: Option<Time>,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+}

@@ -1,0 +1,155 @@
+//! Tasks and how they are made and changed.
+
+use serde::{Deserialize, Serialize};
+
+use super::{CommandId, Origin, TaskId, Time};
+
+/// The state of a task. *Ready* and *blocked* are computed: see [`super::Plan::ready`].
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    /// Not started, or to be started again.
+    #[default]
+    Pending,
+    /// An attempt is under way, or its decision is awaited.
+    InProgress,
+    /// Accepted.
+    Completed,
+    /// Given up; does not satisfy a dependency.
+    Failed,
+    /// Left out with a reason; satisfies a dependency.
+    Skipped,
+}
+
+impl TaskStatus {
+    /// Returns the core word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+        }
+    }
+
+    /// Tells whether nothing more happens to the task by itself.
+    pub fn settled(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Skipped)
+    }
+
+    /// Tells whether what depends on the task may go on.
+    pub fn satisfies(self) -> bool {
+        matches!(self, Self::Completed | Self::Skipped)
+    }
+}
+
+/// One task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    pub number: TaskId,
+    /// The caller's own id of the task; the number as text unless the caller chose one.
+    pub key: String,
+    /// Sorts the tasks; gaps between neighbours leave room for more.
+    pub position: i64,
+    /// The phase it belongs to, if any.
+    pub step: Option<String>,
+    pub name: String,
+    pub description: String,
+    pub constraints: String,
+    pub expected_outcome: String,
+    pub reasoning: String,
+    /// The role that is to do it; anybody if empty.
+    pub assignee: Option<String>,
+    pub optional: bool,
+    pub dependencies: Vec<TaskId>,
+    /// Names of its own checks.
+    pub checks: Vec<String>,
+    pub origin: Origin,
+    pub status: TaskStatus,
+    /// What came of it, or why it was skipped or failed.
+    pub result: Option<String>,
+    /// What was checked before it was accepted; `None` until it is.
+    pub evidence: Option<Evidence>,
+    /// The attempt that counts now.
+    pub current: Option<CommandId>,
+    /// Attempts made so far.
+    pub attempts: u32,
+    /// Failed attempts in a row.
+    pub failures: u32,
+    /// A human's or the judge's words for the next command.
+    pub note: Option<String>,
+    /// Nothing is started before this moment (an agent's usage limit).
+    pub not_before: Option<Time>,
+    /// Taken out of the plan; kept for the history.
+    pub removed: bool,
+    pub created_at: Time,
+    pub started_at: Option<Time>,
+    pub finished_at: Option<Time>,
+}
+
+/// What stands behind an accepted task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Whether at least one check ran and none failed.
+    pub verified: bool,
+    /// One line each, such as `test: exit 0`.
+    pub facts: Vec<String>,
+}
+
+/// Points at a task, from outside the core.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskRef {
+    /// A task of the plan by its number.
+    Number(TaskId),
+    /// A task of the plan, or of the same list of new ones, by the caller's key.
+    Key(String),
+    /// A task of the same list of new ones, counted from 0.
+    New(usize),
+}
+
+/// A task to be added.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewTask {
+    /// The caller's own id, unique in the plan; the number as text if left out.
+    pub key: Option<String>,
+    pub step: Option<String>,
+    pub name: String,
+    pub description: String,
+    pub constraints: String,
+    pub expected_outcome: String,
+    pub reasoning: String,
+    pub assignee: Option<String>,
+    pub optional: bool,
+    pub dependencies: Vec<TaskRef>,
+    pub checks: Vec<String>,
+    pub origin: Origin,
+    /// Already done when the plan begins.
+    pub done: bool,
+}
+
+/// What changes in a task that has not been started; `None` leaves a field as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskChanges {
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub constraints: Option<String>,
+    pub expected_outcome: Option<String>,
+    pub reasoning: Option<String>,
+    pub assignee: Option<Option<String>>,
+    pub dependencies: Option<Vec<TaskRef>>,
+}
+
+/// One step of a replan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// Adds a task; [`TaskRef::New`] counts the added tasks of the same list of edits.
+    Add(Box<NewTask>),
+    /// Changes a task that has not been started.
+    Update(TaskId, Box<TaskChanges>),
+    /// Leaves a task out that is not finished, with the reason.
+    Skip(TaskId, String),
+}
