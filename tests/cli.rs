@@ -4,8 +4,8 @@ use std::process::Stdio;
 
 use plan_agent::clock::Clock;
 use plan_agent::plan::{
-    About, CommandId, Draft, Head, Issue, Kind, NewTask, Order, Origin, PlanId, PlanStatus, Policy,
-    QuestionId, Report, ReportStatus, Review, TaskId, TaskRef, Usage,
+    About, CommandId, Draft, Head, Issue, Kind, NewTask, PlanId, Policy, QuestionId, Report,
+    ReportStatus, TaskId, TaskRef,
 };
 use plan_agent::store::Store;
 use plan_agent::volumes::Volumes;
@@ -400,30 +400,8 @@ fn with_a_plan(goal: &str) -> TestEnv {
 
 fn head(goal: &str, clock: Clock) -> Head {
     Head {
-        id: PlanId::new("abcdefgh"),
         name: "Word\u{1b}]0;x\u{7} counter".into(),
-        goal: goal.into(),
-        description: String::new(),
-        expected_outcome: String::new(),
-        constraints: String::new(),
-        origin: Origin::Person,
-        parent: None,
-        owner: "daemon".into(),
-        workspace: String::new(),
-        order: Order::Dependencies,
-        status: PlanStatus::Idle,
-        policy: Policy::default(),
-        review: Review::NotWanted,
-        usage: Usage::default(),
-        replans: 0,
-        extra_replans: 0,
-        replan: None,
-        audited: None,
-        outcome: None,
-        revision: 0,
-        next_task: 1,
-        created_at: clock.now(),
-        finished_at: None,
+        ..Head::new(PlanId::new("abcdefgh"), goal, clock.now())
     }
 }
 

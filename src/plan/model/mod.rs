@@ -2,12 +2,14 @@
 //! Plain data: no behaviour beyond reading a value, no clock, no file, no text for a person.
 
 mod attempt;
+mod budget;
 mod head;
 mod ids;
 mod question;
 mod task;
 
 pub use attempt::*;
+pub use budget::*;
 pub use head::*;
 pub use ids::*;
 pub use question::*;
