@@ -165,12 +165,12 @@ fn wrong_usage_ends_with_2_and_says_what_was_meant() {
     For more information, try '--help'.
     exit 2
     ");
-    insta::assert_snapshot!(env.run(&["answer", "perhaps"]).seen(&env), @r"
-    error: invalid value 'perhaps' for '<CHOICE>': must be one of approve, accept, retry, skip, replan, wait, reply, abort
+    insta::assert_snapshot!(env.run(&["answer", "perhaps"]).seen(&env), @r#"
+    error: invalid value 'perhaps' for '<CHOICE>': must be one of approve, accept, retry, skip, replan, wait, reply, more, abort
 
     For more information, try '--help'.
     exit 2
-    ");
+    "#);
     assert_eq!(env.run(&[]).code, Some(2));
 }
 
@@ -456,10 +456,11 @@ fn a_plan_can_be_looked_at_from_every_side() {
     abcdefgh  running    [TIME]  Word counter
     exit 0
     ");
-    insta::assert_snapshot!(env.run(&["status"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run(&["status"]).seen(&env), @r#"
     abcdefgh  Word counter  running
     Goal: Count words
     1 of 3 tasks done · 1 in progress · 1 blocked
+    Used: agents 2 of 200 attempts
 
        1  completed    Count · unverified
        2  in progress  Serve · waits for your answer
@@ -471,7 +472,7 @@ fn a_plan_can_be_looked_at_from_every_side() {
 
     No daemon works here: `plan-agent resume abcdefgh` goes on.
     exit 0
-    ");
+    "#);
     insta::assert_snapshot!(env.run(&["show"]).seen(&env), @r"
     ---
     name: Word counter
@@ -680,11 +681,12 @@ fn long_lines_break_between_words_on_a_terminal_and_nowhere_else() {
     let goal = "Count the words of a file, tell the ten most frequent ones, and serve both to whoever asks for them";
     let env = with_a_plan(goal);
     let seen = |args: &[&str]| env.run_on_terminal(args).seen(&env);
-    insta::assert_snapshot!(seen(&["status"]), @r"
+    insta::assert_snapshot!(seen(&["status"]), @r#"
     abcdefgh  Word counter  running
     Goal: Count the words of a file, tell the ten most frequent ones, and serve both
           to whoever asks for them
     1 of 3 tasks done · 1 in progress · 1 blocked
+    Used: agents 2 of 200 attempts
 
        1  completed    Count · unverified
        2  in progress  Serve · waits for your answer
@@ -696,7 +698,7 @@ fn long_lines_break_between_words_on_a_terminal_and_nowhere_else() {
 
     No daemon works here: `plan-agent resume abcdefgh` goes on.
     exit 0
-    ");
+    "#);
     insta::assert_snapshot!(seen(&["log"]), @r"
         1  [TIME]  goal: Count the words of a file, tell the ten most
                                 frequent ones, and serve both to whoever asks for

@@ -212,7 +212,7 @@ async fn go_on(site: &Site, plan: &PlanId) -> Result<GoesOn, Failure> {
             let PlanStatus::Paused(why) = draft.plan().status().clone() else {
                 return Ok(GoesOn::Nobody);
             };
-            if draft.plan().stopped_at_budget() {
+            if draft.plan().stopped_at().is_some() {
                 return Ok(GoesOn::Stopped(why));
             }
             draft.resume().map(|()| GoesOn::Resumed)

@@ -156,7 +156,7 @@ impl View {
                 .open_questions()
                 .map(|question| question.id.clone())
                 .collect(),
-            stopped: plan.stopped_at_budget(),
+            stopped: plan.stopped_at().is_some(),
         }
     }
 
@@ -768,13 +768,14 @@ impl Daemon {
             && !view.due.rescan
             && (paused || !view.questions.is_empty());
         let shown = view.questions.iter().all(|id| self.shown.contains(id));
-        (self.settings.patience == Patience::Leave && stuck && shown && looked && told).then_some(
-            if view.stopped {
+        // An answer may have been saved a moment before the start.
+        let heard = !self.waiting || self.world.now >= self.world.started.plus(FILING_GRACE);
+        (self.settings.patience == Patience::Leave && stuck && shown && looked && heard && told)
+            .then_some(if view.stopped {
                 End::Budget
             } else {
                 End::Waits
-            },
-        )
+            })
     }
 
     /// Tells whether a report lies there that counted for an earlier daemon and has not been read again, or that came late:

@@ -35,10 +35,16 @@ impl Plan {
         self.used_up(&Limit::OF_CALLS, lived)
     }
 
-    /// Tells whether the plan is paused and a human is asked for more.
-    pub fn stopped_at_budget(&self) -> bool {
-        let asked = |question: &Question| matches!(question.about, About::Budget(_));
-        matches!(self.status(), PlanStatus::Paused(_)) && self.open_questions().any(asked)
+    /// Returns the limit at which the plan is paused while a human is asked for more.
+    pub fn stopped_at(&self) -> Option<Limit> {
+        let limit = |question: &Question| match question.about {
+            About::Budget(limit) => Some(limit),
+            _ => None,
+        };
+        let paused = matches!(self.status(), PlanStatus::Paused(_));
+        paused
+            .then(|| self.open_questions().find_map(limit))
+            .flatten()
     }
 
     /// Returns how many more calls of the model are allowed by their number.

@@ -200,7 +200,8 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         return;
     }
     let Some(claimed) = attempt.claimed.map(|time| known(time, world)) else {
-        if paused {
+        // The last attempts that a budget allows are handed out like any other.
+        if paused && plan.stopped_at() != Some(Limit::Attempts) {
             due.step(Step::Withdraw(attempt.id.clone()));
             return;
         }
