@@ -3,4 +3,5 @@
 pub mod agent;
 pub mod env;
 pub mod hostile;
+pub mod http;
 pub mod llm;
