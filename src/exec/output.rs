@@ -69,6 +69,16 @@ impl Output {
         Ok(Self { out, err })
     }
 
+    /// Makes two nameless files.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn apart() -> io::Result<Self> {
+        let Self { out, .. } = Self::nameless()?;
+        let Self { err, .. } = Self::nameless()?;
+        Ok(Self { out, err })
+    }
+
     /// Returns the lengths of the two files, to tell later what has been added.
     pub fn lengths(&self) -> [u64; 2] {
         [&self.out, &self.err].map(|file| file.metadata().map_or(0, |metadata| metadata.len()))

@@ -5,3 +5,4 @@ pub mod env;
 pub mod hostile;
 pub mod http;
 pub mod llm;
+pub mod vendor;
