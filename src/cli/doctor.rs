@@ -1,12 +1,13 @@
 //! `doctor`: looks at everything that a run needs, and says what is there, what is missing, and the way out.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 
 use super::args::Doctor;
 use super::failure::{Exit, Failure};
 use super::output::{Output, Style};
+use super::planner::{on_path, planner};
 use crate::config::{Config, ConfigError, Environment, Planner};
 use crate::llm::Prompts;
 use crate::wire::text::printable;
@@ -140,7 +141,7 @@ fn prompts(dir: &Path) -> Finding {
 }
 
 fn model(config: &Config, environment: &Environment) -> Finding {
-    match config.planner(environment) {
+    match planner(config, environment, None) {
         Ok(Planner::Model { endpoint, why }) => {
             let key = match endpoint.key {
                 Some(_) => "is set",
@@ -160,6 +161,10 @@ fn model(config: &Config, environment: &Environment) -> Finding {
                 ),
             )
         }
+        Ok(Planner::Agent { asked, why }) => good(
+            "model",
+            format!("the coding agent {} is asked ({why})", asked.name),
+        ),
         Ok(Planner::Rules { why }) => Finding {
             about: "model",
             state: State::Missing,
@@ -186,13 +191,6 @@ fn program(about: &'static str, name: &str, without: &str, environment: &Environ
             hint: None,
         },
     }
-}
-
-/// Looks for a program as a shell does.
-pub(super) fn on_path(program: &str, environment: &Environment) -> Option<PathBuf> {
-    std::env::split_paths(environment.get("PATH")?)
-        .map(|folder| folder.join(program))
-        .find(|path| path.is_file())
 }
 
 fn good(about: &'static str, text: String) -> Finding {

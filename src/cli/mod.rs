@@ -14,6 +14,7 @@ mod doctor;
 mod foreground;
 mod init;
 mod log;
+mod planner;
 mod plans;
 mod run;
 mod setup;

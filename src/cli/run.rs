@@ -12,10 +12,10 @@ use super::args::{
     Abort, Agent as AgentArgs, AgentKind, CarryOut, Daemon, MakePlan, Program, Resume, Run, Worker,
 };
 use super::detach;
-use super::doctor::on_path;
 use super::failure::{Exit, Failure};
 use super::foreground::{self, Foreground};
 use super::output::{Output, complain};
+use super::planner::on_path;
 use super::plans::settled;
 use super::setup::{Prepared, Setup, new_head};
 use super::signals::{Ended, unless};
@@ -42,8 +42,8 @@ pub async fn run(
 ) -> Result<Exit, Failure> {
     let setup = &unless(&mut ended, NO_PLAN, setup).await?;
     let program = &setup.program;
-    let planner = setup.config.planner(&setup.environment)?;
     let agent = args.carry_out.agent.parse(&setup.environment)?;
+    let planner = setup.planner(agent.as_ref())?;
     let (mut head, tasks) = match (&args.plan, &args.goal) {
         (Some(path), _) => unless(&mut ended, NO_PLAN, setup.read_plan(path)).await?,
         (None, Some(goal)) => (new_head(goal), Vec::new()),
@@ -87,7 +87,7 @@ pub async fn plan(
     mut output: Output,
 ) -> Result<Exit, Failure> {
     let setup = unless(&mut ended, NO_PLAN, setup).await?;
-    let planner = setup.config.planner(&setup.environment)?;
+    let planner = setup.planner(None)?;
     if let Planner::Rules { why } = &planner {
         return Err(
             Failure::usage(anyhow!("no language model can plan the goal: {why}"))
@@ -148,7 +148,7 @@ pub async fn resume(
     };
     let setup = &unless(&mut ended, &goes_on, setup).await?;
     let agent = args.carry_out.agent.parse(&setup.environment)?;
-    let prepared = setup.prepare(setup.config.planner(&setup.environment)?)?;
+    let prepared = setup.prepare(setup.planner(agent.as_ref())?)?;
     // Nothing is made in a folder without plans.
     let find = async {
         let site = Site::open(setup).await?;
@@ -248,7 +248,7 @@ pub async fn daemon(
     let (setup, lock, site, plan) =
         unless(&mut ended, "the plan goes on with the next daemon", begin).await?;
     let agent = args.agent.parse(&setup.environment)?;
-    let prepared = setup.prepare(setup.config.planner(&setup.environment)?)?;
+    let prepared = setup.prepare(setup.planner(agent.as_ref())?)?;
     setup.log(&site.volumes)?;
     announce(&lock, &site.volumes, &plan, &site.clock)?;
     let settings = prepared.settings(&plan, &site, Patience::Wait).await?;

@@ -2,9 +2,11 @@
 //! group, their output in files that outlive whoever started them.
 
 mod checks;
+mod git;
 mod group;
 mod output;
 
 pub use checks::{Check, check, check_marked, end_left_behind};
+pub use git::{Git, GitError, LEAST as LEAST_GIT, Said, git_version};
 pub use group::{ExecError, GRACE, Outcome, Spec, Stdin, environment, run, stop_group};
 pub use output::{Output, alive};

@@ -105,7 +105,7 @@ impl AgentModel {
             stdin: Stdin::Text(prompt(request)),
             deadline: *timeout,
         };
-        let output = Output::apart().map_err(failed)?;
+        let output = Output::nameless_apart().map_err(failed)?;
         let flood = async {
             while output.lengths().iter().sum::<u64>() <= MAX_OUTPUT {
                 sleep(LOOK).await;
