@@ -7,15 +7,16 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::failure::Failure;
+use super::output::complain;
+use super::probe::usable;
 use super::setup::Setup;
 use crate::agents::{Agent, Coding, Login};
 use crate::config::{
-    Api, AskedAgent, Candidate, Candidates, Config, ConfigError, Endpoint, Environment, Found, Planner,
+    Api, AskedAgent, Candidate, Candidates, Config, ConfigError, Endpoint, Environment, Found,
+    Planner,
 };
 use crate::daemon::Models;
-use crate::llm::{
-    AgentModel, AgentSettings, Anthropic, Llm, Model, OpenAi, RetryPolicy, Settings,
-};
+use crate::llm::{AgentModel, AgentSettings, Anthropic, Llm, Model, OpenAi, RetryPolicy, Settings};
 
 impl Setup {
     /// Chooses who plans and judges; `at_work` is the agent that does the work, if it is known.
@@ -25,6 +26,27 @@ impl Setup {
     pub(super) fn planner(&self, at_work: Option<&Agent>) -> Result<Planner, ConfigError> {
         planner(&self.config, &self.environment, at_work)
     }
+
+    /// Says who plans and judges where that is a coding agent, and makes sure that it can be started: its answers cost
+    /// something, and the person may not have named it.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) async fn introduce(&self, planner: &Planner) -> Result<(), Failure> {
+        let Planner::Agent { asked, why } = planner else {
+            return Ok(());
+        };
+        usable(coding(asked), &self.environment).await?;
+        let name = asked.name;
+        complain(&format!(
+            "the coding agent {name} plans and judges: {why}\n"
+        ));
+        Ok(())
+    }
+}
+
+fn coding(asked: &AskedAgent) -> Coding {
+    Coding::named(asked.name).expect("the configuration chose one of those there are")
 }
 
 /// As [`Setup::planner`].
@@ -112,7 +134,7 @@ fn of_service(endpoint: &Endpoint) -> Result<Models, Failure> {
 }
 
 fn of_agent(asked: &AskedAgent, config: &Config) -> Result<Models, Failure> {
-    let agent = Coding::named(asked.name).expect("the configuration chose one of those there are");
+    let agent = coding(asked);
     let model = |model: &Option<String>| -> Result<Model, Failure> {
         let settings = AgentSettings {
             agent,

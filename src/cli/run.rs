@@ -57,7 +57,7 @@ pub async fn run(
     };
     if let (Planner::Rules { why }, true) = (&planner, tasks.is_empty()) {
         return Err(Failure::usage(anyhow!("no language model can plan the goal: {why}"))
-            .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, choose `[llm] provider`, or give a plan file: `run --plan FILE`"));
+            .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, log in with a coding agent, or give a plan file: `run --plan FILE`"));
     }
     if let Some(name) = &args.name {
         head.name.clone_from(name);
@@ -66,6 +66,7 @@ pub async fn run(
         head.review = Review::Wanted;
     }
     head.workspace = setup.workspace(args.workspace.as_deref())?;
+    unless(&mut ended, NO_PLAN, setup.introduce(&planner)).await?;
     let prepared = setup.prepare(planner)?;
     let (lock, site) = unless(&mut ended, NO_PLAN, setup.take()).await?;
     let plan = create(&site, head, tasks).await?;
@@ -91,7 +92,7 @@ pub async fn plan(
     if let Planner::Rules { why } = &planner {
         return Err(
             Failure::usage(anyhow!("no language model can plan the goal: {why}"))
-                .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, or choose `[llm] provider`"),
+                .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, or log in with a coding agent"),
         );
     }
     let mut head = new_head(&args.goal);
@@ -99,6 +100,7 @@ pub async fn plan(
         head.name = name;
     }
     head.workspace = setup.workspace(args.workspace.as_deref())?;
+    unless(&mut ended, NO_PLAN, setup.introduce(&planner)).await?;
     let prepared = setup.prepare(planner)?;
     let (lock, site) = unless(&mut ended, NO_PLAN, setup.take()).await?;
     let plan = create(&site, head, Vec::new()).await?;
@@ -148,7 +150,9 @@ pub async fn resume(
     };
     let setup = &unless(&mut ended, &goes_on, setup).await?;
     let agent = args.carry_out.agent.parse(&setup.environment)?;
-    let prepared = setup.prepare(setup.planner(agent.as_ref())?)?;
+    let planner = setup.planner(agent.as_ref())?;
+    unless(&mut ended, &goes_on, setup.introduce(&planner)).await?;
+    let prepared = setup.prepare(planner)?;
     // Nothing is made in a folder without plans.
     let find = async {
         let site = Site::open(setup).await?;

@@ -234,7 +234,7 @@ impl Config {
         Ok(match self.agent(candidates, Found::Ready)? {
             Some(name) => self.asked(name, format!("neither {keys} is set")),
             None => Planner::Rules {
-                why: format!("neither {keys} is set, and no coding agent is ready to be asked"),
+                why: format!("neither {keys} is set, no coding agent is ready"),
             },
         })
     }
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn auto_takes_the_first_key_in_the_environment() {
-        insta::assert_snapshot!(chosen("", &[]), @"rules: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set, and no coding agent is ready to be asked");
+        insta::assert_snapshot!(chosen("", &[]), @"rules: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set, no coding agent is ready");
         insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY"]), @"openai at https://api.openai.com/v1, plan gpt-5, judge gpt-5, key Some(true): OPENAI_API_KEY is set");
         insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]), @"anthropic at https://api.anthropic.com, plan claude-sonnet-4-5, judge claude-sonnet-4-5, key Some(true): ANTHROPIC_API_KEY is set");
     }
@@ -411,10 +411,26 @@ mod tests {
         insta::assert_snapshot!(chosen_beside(provider, &[], Some("codex")), @r#"agent codex: provider = "agent""#);
         insta::assert_snapshot!(chosen_beside(&format!("{provider}\nagent = 'codex'"), &[], Some("gemini")), @r#"agent codex: provider = "agent""#);
         insta::assert_snapshot!(chosen_beside(&format!("{provider}\nagent = 'claude'"), &[], None), @r#"
+        `llm.agent` is "claude", but no program `claude` is installed
+        Hint: install `claude` where the PATH leads; `plan-agent doctor` shows which agents there are
         "#);
         insta::assert_snapshot!(chosen_beside(&format!("{provider}\nagent = 'gemni'"), &[], None), @r#"
+        `llm.agent` is "gemni", which is no agent that can be asked
+        Hint: did you mean `gemini`?
         "#);
-        insta::assert_snapshot!(chosen(provider, &[]), @r#"
+        let claude = [Candidate {
+            name: "claude",
+            found: Found::Missing,
+        }];
+        let known = &claude;
+        let config = read::parse(&format!("[llm]\n{provider}"), Path::new("c")).unwrap();
+        let alone = Candidates {
+            known,
+            at_work: Some("shell"),
+        };
+        insta::assert_snapshot!(chosen_of(&config, &[], &alone), @r#"
+        `llm.provider` is "agent", but no coding agent is installed
+        Hint: install one (claude), or set ANTHROPIC_API_KEY or OPENAI_API_KEY and leave `provider` out
         "#);
     }
 }

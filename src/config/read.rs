@@ -78,14 +78,14 @@ impl ConfigError {
             Self::AgentMissing { agent } => Some(format!(
                 "install `{agent}` where the PATH leads; `plan-agent doctor` shows which agents there are"
             )),
-            Self::UnknownAgent { agent, known } => Some(
-                nearest(agent, known.iter().copied()).map_or_else(
+            Self::UnknownAgent { agent, known } => {
+                Some(nearest(agent, known.iter().copied()).map_or_else(
                     || format!("the agents that can be asked are {}", known.join(", ")),
                     |known| format!("did you mean `{known}`?"),
-                ),
-            ),
+                ))
+            }
             Self::NoAgent { known } => Some(format!(
-                "install one of {}, or set ANTHROPIC_API_KEY or OPENAI_API_KEY and leave `provider` out",
+                "install one ({}), or set ANTHROPIC_API_KEY or OPENAI_API_KEY and leave `provider` out",
                 known.join(", ")
             )),
             Self::NoProvider { .. } => {
@@ -558,6 +558,6 @@ mod tests {
         let problem = |name, value| overridden(name, value).unwrap_err();
         insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATTEMPTS", "0"), @"environment variable `PLAN_AGENT_RUN_MAX_ATTEMPTS`: must be 1 or more");
         insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATTEMPTS", "many"), @r#"environment variable `PLAN_AGENT_RUN_MAX_ATTEMPTS`: invalid type: string "many", expected u32"#);
-        insta::assert_snapshot!(problem("PLAN_AGENT_LLM_PROVIDER", "antropic"), @"environment variable `PLAN_AGENT_LLM_PROVIDER`: unknown variant `antropic`, expected one of `auto`, `anthropic`, `openai`, `none`");
+        insta::assert_snapshot!(problem("PLAN_AGENT_LLM_PROVIDER", "antropic"), @"environment variable `PLAN_AGENT_LLM_PROVIDER`: unknown variant `antropic`, expected one of `auto`, `anthropic`, `openai`, `agent`, `none`");
     }
 }

@@ -13,7 +13,7 @@ use super::{BoxFuture, Llm, Reply, Request};
 use crate::agents::{Call, Coding, Heard, ModelFault, Outcome, Printed};
 use crate::clock::Clock;
 use crate::exec::{self, Output, Spec, Stdin, environment};
-use crate::wire::text::printable;
+use crate::wire::text::one_line;
 
 /// Bytes of output; an agent that prints more is ended. Its events repeat an answer of 64 KiB a few times.
 const MAX_OUTPUT: u64 = 8 << 20;
@@ -160,7 +160,7 @@ impl AgentModel {
         let message = own_words(&fault.said);
         match fault.status {
             Some(status @ (401 | 403)) => Fault::Unfit {
-                said: format!("its model refused the key: status {status}: {message}"),
+                said: format!("its model refuses the key (status {status}): {message}"),
             },
             Some(status) if fault.retryable => Fault::Unavailable {
                 status,
@@ -191,6 +191,14 @@ impl Llm for AgentModel {
     }
 }
 
+/// Returns what an agent said as one short line.
+fn own_words(text: &str) -> String {
+    match one_line(text, MAX_MESSAGE) {
+        line if line.is_empty() => "(nothing said)".into(),
+        line => line,
+    }
+}
+
 /// Puts everything into one text: an agent has a system part of its own.
 fn prompt(request: &Request) -> String {
     let schema = serde_json::to_string(&request.schema).expect("a schema has text keys");
@@ -200,18 +208,4 @@ fn prompt(request: &Request) -> String {
          around it.\n\n{schema}\n",
         request.system, request.prompt
     )
-}
-
-/// Returns what an agent said as one short line.
-fn own_words(text: &str) -> String {
-    let line = printable(text);
-    let mut words = line.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some((end, _)) = words.char_indices().nth(MAX_MESSAGE) {
-        words.truncate(end);
-        words.push('…');
-    }
-    if words.is_empty() {
-        words.push_str("(nothing said)");
-    }
-    words
 }

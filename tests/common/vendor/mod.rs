@@ -25,8 +25,6 @@ pub enum Say {
     Text(String),
     /// Makes a file by the tool that the agent offers for it; an agent without tools reads its edits in the text.
     Make(PathBuf, String),
-    /// Calls a tool.
-    Call(String, Value),
     /// An error with this status.
     Fault(u16),
 }
@@ -54,9 +52,7 @@ pub enum Turn {
 pub struct Heard {
     api: Api,
     stream: bool,
-    /// Names in lower case.
-    pub headers: Vec<(String, String)>,
-    pub body: Value,
+    body: Value,
     /// The names of what the agent offers.
     pub tools: Vec<String>,
     pub turns: Vec<Turn>,
@@ -145,7 +141,6 @@ impl Heard {
                 Api::Responses => responses::turns(&body),
                 Api::Gemini => gemini::turns(&body),
             },
-            headers: request.headers,
             body,
         })
     }
@@ -172,7 +167,6 @@ impl Heard {
                 return send(stream, status, json, &self.fault(status).to_string(), "");
             }
             Say::Text(text) => (text, None),
-            Say::Call(tool, input) => (String::new(), Some((tool, input))),
             Say::Make(file, text) => self.making(&file, &text),
         };
         let doing = Doing {
@@ -230,11 +224,13 @@ impl Heard {
                 },
                 "message": message,
             }}),
-            Api::Gemini => json!({"error": {"code": status, "message": message, "status": match status {
-                401 => "UNAUTHENTICATED",
-                429 => "RESOURCE_EXHAUSTED",
-                _ => "INTERNAL",
-            }}}),
+            Api::Gemini => {
+                json!({"error": {"code": status, "message": message, "status": match status {
+                    401 => "UNAUTHENTICATED",
+                    429 => "RESOURCE_EXHAUSTED",
+                    _ => "INTERNAL",
+                }}})
+            }
             Api::Chat | Api::Responses => json!({"error": {
                 "message": message, "type": "scripted", "param": null, "code": null,
             }}),
