@@ -249,6 +249,7 @@ impl Prepared<'_> {
             models: self.models.clone(),
             checks: self.config.checks.iter().map(check).collect(),
             patience,
+            program: site.program.to_string(),
             notice: Arc::new(|text| complain(&format!("! {text}\n"))),
         })
     }

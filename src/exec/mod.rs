@@ -3,11 +3,13 @@
 //! are to be there.
 
 mod checks;
+mod git;
 mod group;
 mod output;
 mod produced;
 
 pub use checks::{Check, check, check_marked, end_left_behind};
+pub use git::{Git, GitError, LEAST as LEAST_GIT, Said, git_version};
 pub use group::{ExecError, GRACE, Outcome, Spec, Stdin, environment, run, stop_group};
 pub use output::{Output, alive};
 pub use produced::{changed_at, leads_out, produced};

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use super::Problem;
 use super::problem::Problems;
 use super::text::quote;
-use crate::plan::{MAX_PRODUCED, NewTask, Order, TaskRef, within_workspace};
+use crate::plan::{MAX_PRODUCED, NewTask, Order, TaskRef, find_cycle, within_workspace};
 
 pub use render::render;
 
@@ -256,14 +256,15 @@ fn resolve(drafts: Vec<Draft>, problems: &mut Problems) -> Vec<NewTask> {
         }
         edges.push(targets);
     }
-    if let Some(cycle) = cycle(&edges) {
+    if let Some(cycle) = find_cycle(0..edges.len(), |at| edges[at].clone()) {
         let numbers: Vec<String> = cycle.iter().map(|at| (at + 1).to_string()).collect();
         let message = format!("tasks wait for each other: {}", numbers.join(" → "));
         let first = drafts[cycle[0]].after.first();
-        problems.add(match first {
+        let problem = match first {
             Some(reference) => reference.problem(message),
             None => Problem::new(message),
-        });
+        };
+        problems.add(problem.with_hint("take one of these dependencies out"));
     }
     drafts
         .into_iter()
@@ -273,42 +274,6 @@ fn resolve(drafts: Vec<Draft>, problems: &mut Problems) -> Vec<NewTask> {
             ..draft.task
         })
         .collect()
-}
-
-/// Finds a task that waits for itself through others: each element waits for the next, the last is the first.
-fn cycle(edges: &[Vec<usize>]) -> Option<Vec<usize>> {
-    let mut done = vec![false; edges.len()];
-    let mut on_path = vec![false; edges.len()];
-    for start in 0..edges.len() {
-        // A path of (task, next edge to follow) instead of recursion: a chain may have thousands of tasks.
-        let mut path = vec![(start, 0)];
-        on_path[start] = !done[start];
-        while let Some((at, next)) = path.last_mut() {
-            let (at, target) = (*at, edges[*at].get(*next).copied());
-            *next += 1;
-            match target {
-                _ if done[at] => {
-                    path.pop();
-                }
-                None => {
-                    done[at] = true;
-                    on_path[at] = false;
-                    path.pop();
-                }
-                Some(target) if on_path[target] => {
-                    let tasks = path.iter().map(|(at, _)| *at);
-                    let around = tasks.skip_while(|at| *at != target);
-                    return Some(around.chain([target]).collect());
-                }
-                Some(target) if done[target] => {}
-                Some(target) => {
-                    on_path[target] = true;
-                    path.push((target, 0));
-                }
-            }
-        }
-    }
-    None
 }
 
 fn name_after(plan: &mut PlanFile, file_name: &str) {

@@ -488,6 +488,7 @@ fn bad_input_is_one_clear_error_and_nothing_half_made() {
     "#);
     insta::assert_snapshot!(given("", "---\nname: X\n---\n\n## A\n\n- after: 2\n\nDo.\n\n## B\n\n- after: 1\n\nDo.\n", &file), @r#"
     error: plan.md:7:10: tasks wait for each other: 1 → 2 → 1
+    Hint: take one of these dependencies out
     exit 2
     "#);
     insta::assert_snapshot!(given("", "---\nname: X\n---\n\n## A\n\n- after: 7\n- checks: nope\n\nDo.\n", &file), @r#"

@@ -159,7 +159,7 @@ fn all_problems_are_told_at_once() {
     insta::assert_snapshot!(problems("plan.md", text), @r"
     line 3, column 1: unknown field `ordr` / did you mean `order`?
     line 4, column 1: `order` is `backwards`, not dependencies, sequential or free
-    line 8, column 10: tasks wait for each other: 1 → 2 → 1
+    line 8, column 10: tasks wait for each other: 1 → 2 → 1 / take one of these dependencies out
     line 8, column 13: there is no task `9` / tasks are numbered from 1 to 5
     line 8, column 16: task `1` waits for itself
     line 9, column 3: unknown attribute `asignee` / did you mean `assignee`?
@@ -232,12 +232,12 @@ fn problems_of_other_files() {
     --
     line 2, column 8: mapping values are not allowed in this context / put text with `: `, quotes or brackets in it in double quotes
     --
-    line 2, column 10: tasks wait for each other: 1 → 2 → 3 → 1
+    line 2, column 10: tasks wait for each other: 1 → 2 → 3 → 1 / take one of these dependencies out
     --
     line 6, column 11: steps[0].tasks[0].name: invalid type: sequence, expected a string
     --
     line 5: there is no task `t9` / did you mean `t1`?
-    line 5: tasks wait for each other: 1 → 2 → 1
+    line 5: tasks wait for each other: 1 → 2 → 1 / take one of these dependencies out
     line 9: `task_id` `t2` is used twice
     --
     line 1, column 1: the plan has no tasks / write each task under a heading `## Its name`, or as a line `- [ ] Its name`
