@@ -4,6 +4,7 @@
 mod budget;
 mod clock;
 mod control;
+mod evidence;
 mod faults;
 mod folders;
 mod hostile;

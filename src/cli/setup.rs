@@ -10,17 +10,19 @@ use uuid::Uuid;
 use super::args::Program;
 use super::failure::{Exit, Failure};
 use super::output::complain;
+use super::planner::models;
 use super::site::Site;
 use super::{detach, logging, signals};
 use crate::clock::Clock;
-use crate::config::{Api, Config, Environment, Planner};
+use crate::config::{Config, Environment, Planner};
 use crate::daemon::{Models, Patience, Settings};
-use crate::exec::Check;
-use crate::llm::{Anthropic, Llm, Model, OpenAi, Prompts, RetryPolicy};
+use crate::exec::{self, Check};
+use crate::llm::Prompts;
 use crate::plan::{Head, NewTask, PlanId, Time};
 use crate::store::Store;
 use crate::volumes::{DaemonLock, LockError, Volumes};
-use crate::wire::{Problem, plan_file};
+use crate::wire::Problem;
+use crate::wire::plan_file::{self, PlanFile, Word};
 
 /// What every command that carries out plans needs.
 pub(super) struct Setup {
@@ -63,7 +65,12 @@ impl Setup {
         Site::open(&self.quiet()?).await
     }
 
-    pub(super) async fn read_plan(&self, path: &Path) -> Result<(Head, Vec<NewTask>), Failure> {
+    /// Reads a plan file that is to be carried out in a workspace.
+    pub(super) async fn read_plan(
+        &self,
+        path: &Path,
+        workspace: &Path,
+    ) -> Result<(Head, Vec<NewTask>), Failure> {
         let shown = path.display();
         let file = path.to_owned();
         let text = signals::beside(move || {
@@ -78,19 +85,9 @@ impl Setup {
             .unwrap_or_default();
         let file = plan_file::parse(&name, &text)
             .map_err(|problems| unusable(&shown.to_string(), &problems))?;
-        let known = &self.config.checks;
-        let unknown = file
-            .tasks
-            .iter()
-            .flat_map(|task| &task.checks)
-            .find(|name| !known.contains_key(*name));
-        if let Some(name) = unknown {
-            return Err(Failure::usage(anyhow!(
-                "the plan file `{shown}` names a check `{name}` that is not configured"
-            ))
-            .hint(format!(
-                "define it in config.toml: [checks] {name} = {{ run = [\"…\"] }}"
-            )));
+        match self.surroundings(workspace).misfits(&file) {
+            problems if problems.is_empty() => {}
+            problems => return Err(unusable(&shown.to_string(), &problems)),
         }
         let mut head = new_head(&file.goal);
         head.name = file.name;
@@ -99,6 +96,14 @@ impl Setup {
         head.constraints = file.constraints;
         head.order = file.order.unwrap_or_default();
         Ok((head, file.tasks))
+    }
+
+    /// Returns what plan files have to fit that are carried out in a workspace.
+    pub(super) fn surroundings(&self, workspace: &Path) -> Surroundings {
+        Surroundings {
+            checks: self.config.checks.keys().cloned().collect(),
+            workspace: workspace.to_owned(),
+        }
     }
 
     pub(super) fn workspace(&self, named: Option<&Path>) -> Result<String, Failure> {
@@ -114,7 +119,7 @@ impl Setup {
             let hint = error.hint();
             Failure::usage(error).hint(hint)
         })?;
-        let models = models(&planner)?;
+        let models = models(&planner, &self.config)?;
         Ok(Prepared {
             config: &self.config,
             planner,
@@ -187,6 +192,26 @@ impl Setup {
     }
 }
 
+/// What a plan file has to fit besides itself.
+pub(super) struct Surroundings {
+    checks: Vec<String>,
+    workspace: PathBuf,
+}
+
+impl Surroundings {
+    /// Returns what is wrong with a plan file here.
+    pub(super) fn misfits(&self, file: &PlanFile) -> Vec<Problem> {
+        let mut problems = file.unknown_checks(&self.checks.iter().map(String::as_str));
+        let out = |file: &&Word| exec::leads_out(&self.workspace, &file.word);
+        problems.extend(file.produced.iter().filter(out).map(|file| {
+            let message = format!("`{}` leads out of the workspace through a link", file.word);
+            file.problem(message)
+                .with_hint("name a file that is in the workspace itself")
+        }));
+        problems
+    }
+}
+
 /// The configured parts, before it is known which plan they serve.
 pub(super) struct Prepared<'a> {
     config: &'a Config,
@@ -225,6 +250,7 @@ impl Prepared<'_> {
             models: self.models.clone(),
             checks: self.config.checks.iter().map(check).collect(),
             patience,
+            program: site.program.to_string(),
             notice: Arc::new(|text| complain(&format!("! {text}\n"))),
         })
     }
@@ -237,40 +263,6 @@ fn unusable(file: &str, problems: &[Problem]) -> Failure {
         problem.in_file(file) + &hint.collect::<String>()
     });
     Failure::usage(anyhow!(told.collect::<Vec<_>>().join("\nerror: ")))
-}
-
-fn models(planner: &Planner) -> Result<Option<Models>, Failure> {
-    let Planner::Model { endpoint, .. } = planner else {
-        return Ok(None);
-    };
-    let usual = RetryPolicy::default();
-    let policy = RetryPolicy {
-        tries: endpoint.tries,
-        first_delay: endpoint.retry_delay,
-        max_delay: usual.max_delay.max(endpoint.retry_delay),
-        ..usual
-    };
-    let model = |name: &str| -> Result<Model, Failure> {
-        let settings = crate::llm::Settings {
-            base_url: endpoint.base_url.clone(),
-            model: name.to_owned(),
-            key: endpoint.key.clone(),
-            timeout: endpoint.timeout,
-        };
-        let llm: Result<Arc<dyn Llm>, _> = match endpoint.api {
-            Api::Anthropic => Anthropic::new(settings).map(|llm| Arc::new(llm) as Arc<dyn Llm>),
-            Api::OpenAi => OpenAi::new(settings).map(|llm| Arc::new(llm) as Arc<dyn Llm>),
-        };
-        let llm = llm.map_err(|error| {
-            let hint = error.hint();
-            Failure::usage(error).hint(hint)
-        })?;
-        Ok(Model::new(llm, policy))
-    };
-    Ok(Some(Models {
-        plan: model(&endpoint.plan_model)?,
-        judge: model(&endpoint.judge_model)?,
-    }))
 }
 
 /// Makes the head of a new plan, with an id of eight letters.

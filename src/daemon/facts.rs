@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::exec;
-use crate::wire::text::clip;
+use crate::exec::Git;
+use crate::wire::text::{clip, printable};
 
 /// Entries of the file tree.
 const ENTRIES: usize = 120;
@@ -15,6 +15,8 @@ const ENTRIES: usize = 120;
 const DEPTH: usize = 3;
 /// Characters of each document that is quoted.
 const DOCUMENT: usize = 2_000;
+/// The planner does without what git takes longer for.
+const GIT_DEADLINE: Duration = Duration::from_secs(5);
 /// Folders that say nothing about a project.
 const SKIPPED: [&str; 7] = [
     ".git",
@@ -99,17 +101,9 @@ fn tree(root: &Path) -> String {
 }
 
 async fn git(workspace: &Path, arguments: &[&str]) -> Option<String> {
-    let argv = ["git", "--no-optional-locks"]
-        .iter()
-        .chain(arguments)
-        .map(ToString::to_string)
-        .collect();
-    let check = exec::Check {
-        name: "git".to_owned(),
-        argv,
-        timeout: Duration::from_secs(5),
-        env: Vec::new(),
-    };
-    let result = exec::check(&check, workspace, std::future::pending()).await?;
-    result.passed.then_some(result.tail)
+    let said = Git::at(workspace)
+        .within(GIT_DEADLINE)
+        .line(arguments)
+        .await;
+    Some(printable(&said.ok()?))
 }

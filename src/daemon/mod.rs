@@ -77,6 +77,8 @@ pub struct Settings {
     /// The checks that are configured, by name.
     pub checks: BTreeMap<String, Check>,
     pub patience: Patience,
+    /// What a person types to call this program, as in `plan-agent --config my.toml`.
+    pub program: String,
     /// Tells a person of trouble that the plan does not know, such as a full disk.
     pub notice: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -518,8 +520,9 @@ impl Daemon {
 
     fn check(&mut self, id: &CommandId) {
         let (settings, store, id) = (Arc::clone(&self.settings), self.store.clone(), id.clone());
+        let clock = self.clock;
         self.spawn(Key::Check(id.clone()), async move {
-            let results = steps::check(&settings, &store, &id).await?;
+            let results = steps::check(&settings, &store, clock, &id).await?;
             Ok(Input::Checked(id, results))
         });
     }
@@ -554,11 +557,12 @@ impl Daemon {
             let (settings, store) = (Arc::clone(&self.settings), self.store.clone());
             self.spawn(Key::ShowQuestion(id.clone()), async move {
                 let wanted = id.clone();
+                let program = settings.program.clone();
                 let text = store
                     .read(&settings.plan, move |plan, _| {
                         let asked = plan.question(&wanted)?;
                         let task = asked.task.and_then(|id| plan.task(id));
-                        Some(question::render(asked, plan.id().as_str(), task))
+                        Some(question::render(asked, plan.id().as_str(), task, &program))
                     })
                     .await?;
                 steps::blocking(move || {
@@ -633,9 +637,10 @@ impl Daemon {
             self.world.now,
         );
         self.spawn(Key::Mission, async move {
+            let program = settings.program.clone();
             let (text, seq) = store
                 .read(&settings.plan, move |plan, seq| {
-                    (mission::render(plan, now), seq)
+                    (mission::render(plan, now, &program), seq)
                 })
                 .await?;
             steps::blocking(move || {

@@ -69,6 +69,34 @@ impl Output {
         Ok(Self { out, err })
     }
 
+    /// Makes two nameless files, one for each.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn nameless_apart() -> io::Result<Self> {
+        let apart = Self::nameless()?;
+        Ok(Self {
+            err: Self::nameless()?.err,
+            ..apart
+        })
+    }
+
+    /// Makes a nameless file for the standard output, and empties and locks a file for the standard error. `None` if that
+    /// lock is held, as for [`Self::open`].
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn locked_by(path: &Path) -> io::Result<Option<Self>> {
+        let Some(locked) = Self::at(path)? else {
+            return Ok(None);
+        };
+        locked.err.set_len(0)?;
+        Ok(Some(Self {
+            out: Self::nameless()?.out,
+            ..locked
+        }))
+    }
+
     /// Returns the lengths of the two files, to tell later what has been added.
     pub fn lengths(&self) -> [u64; 2] {
         [&self.out, &self.err].map(|file| file.metadata().map_or(0, |metadata| metadata.len()))
@@ -77,6 +105,17 @@ impl Output {
     /// Returns the end of what was added to the standard output since it had this length.
     pub fn out_since(&self, length: u64, cap: usize) -> String {
         tail(&self.out, length, cap)
+    }
+
+    /// Returns everything that was added to the standard output since it had this length.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn whole_out_since(&self, length: u64) -> io::Result<Vec<u8>> {
+        let end = self.out.metadata()?.len();
+        let mut bytes = vec![0; usize::try_from(end.saturating_sub(length)).unwrap_or(0)];
+        self.out.read_exact_at(&mut bytes, length)?;
+        Ok(bytes)
     }
 
     /// Returns the end of what was added to the standard error since it had this length.

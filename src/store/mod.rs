@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::plan::{CommandId, Delta, Draft, Head, Plan, PlanId, Refusal, Time};
 use database::Place;
-use owner::{Job, Owner};
+use owner::{Job, Look, Owner};
 
 /// Closures that may wait for the owner: enough that nobody who works normally ever waits to hand one in.
 const QUEUE: usize = 256;
@@ -208,12 +208,11 @@ impl Store {
         read: impl FnOnce(&Plan, i64) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
         let (done, answer) = oneshot::channel();
-        let job = Job::Read {
+        let look = Look::Read {
             plan: plan.clone(),
             run: Box::new(move |result| drop(done.send(result.map(|(plan, seq)| read(plan, seq))))),
         };
-        self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
-        answer.await.map_err(|_| StoreError::Closed)?
+        self.look(look, answer).await
     }
 
     /// Returns the changes of a plan after a seq, oldest first, at most `limit`.
@@ -227,14 +226,13 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<Change>, StoreError> {
         let (done, answer) = oneshot::channel();
-        let job = Job::Since {
+        let look = Look::Since {
             plan: plan.clone(),
             seq,
             limit: i64::try_from(limit).unwrap_or(i64::MAX),
             done,
         };
-        self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
-        answer.await.map_err(|_| StoreError::Closed)?
+        self.look(look, answer).await
     }
 
     /// Returns every plan, newest first.
@@ -243,11 +241,7 @@ impl Store {
     /// A failure of the database, or a plan that cannot be read.
     pub async fn plans(&self) -> Result<Vec<Listed>, StoreError> {
         let (done, answer) = oneshot::channel();
-        self.jobs
-            .send(Job::Plans { done })
-            .await
-            .map_err(|_| StoreError::Closed)?;
-        answer.await.map_err(|_| StoreError::Closed)?
+        self.look(Look::Plans { done }, answer).await
     }
 
     /// Returns the plan that a command belongs to.
@@ -256,10 +250,19 @@ impl Store {
     /// A failure of the database.
     pub async fn plan_of(&self, command: &CommandId) -> Result<Option<PlanId>, StoreError> {
         let (done, answer) = oneshot::channel();
-        let job = Job::PlanOf {
+        let look = Look::PlanOf {
             command: command.clone(),
             done,
         };
+        self.look(look, answer).await
+    }
+
+    async fn look<T>(
+        &self,
+        look: Look,
+        answer: oneshot::Receiver<Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let job = Job::Look(look);
         self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)?
     }

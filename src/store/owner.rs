@@ -54,6 +54,11 @@ type Read = Box<dyn FnOnce(Result<(&Plan, i64), StoreError>) + Send>;
 /// What the owner does for others.
 pub(super) enum Job {
     Change(ChangeJob),
+    Look(Look),
+}
+
+/// What changes nothing.
+pub(super) enum Look {
     Read {
         plan: PlanId,
         run: Read,
@@ -123,12 +128,12 @@ impl Owner {
     pub(super) fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         while let Some(first) = jobs.blocking_recv() {
             let mut changes = Vec::new();
-            let mut others = Vec::new();
+            let mut looks = Vec::new();
             let mut next = Some(first);
             while let Some(job) = next {
                 match job {
                     Job::Change(change) => changes.push(change),
-                    other => others.push(other),
+                    Job::Look(look) => looks.push(look),
                 }
                 next = if changes.len() < BATCH {
                     jobs.try_recv().ok()
@@ -139,8 +144,8 @@ impl Owner {
             if !changes.is_empty() {
                 self.commit(changes);
             }
-            for job in others {
-                self.answer(job);
+            for look in looks {
+                self.answer(look);
             }
             // Not within a batch, whose plans are locked.
             if self.plans.len() > CACHED {
@@ -160,21 +165,20 @@ impl Owner {
         }
     }
 
-    fn answer(&mut self, job: Job) {
-        match job {
-            Job::Change(change) => self.commit(vec![change]),
-            Job::Read { plan, run } => match self.fresh(&plan) {
+    fn answer(&mut self, look: Look) {
+        match look {
+            Look::Read { plan, run } => match self.fresh(&plan) {
                 Ok(()) => run(self.cached(&plan).map(|cached| (&cached.plan, cached.seq))),
                 Err(error) => run(Err(error)),
             },
-            Job::Since {
+            Look::Since {
                 plan,
                 seq,
                 limit,
                 done,
             } => drop(done.send(self.since(&plan, seq, limit))),
-            Job::Plans { done } => drop(done.send(self.list())),
-            Job::PlanOf { command, done } => drop(done.send(self.plan_of(&command))),
+            Look::Plans { done } => drop(done.send(self.list())),
+            Look::PlanOf { command, done } => drop(done.send(self.plan_of(&command))),
         }
     }
 

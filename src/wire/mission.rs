@@ -22,13 +22,13 @@ const MAX_TASKS: usize = 22 * 1024;
 const WINDOW: usize = 60;
 const BEFORE: usize = 15;
 
-/// Returns the text of MISSION.md at a moment.
-pub fn render(plan: &Plan, now: Time) -> String {
+/// Returns the text of MISSION.md at a moment. `program` is what a person types to call this program.
+pub fn render(plan: &Plan, now: Time, program: &str) -> String {
     let head = plan.head();
     let mut text = format!("# {}\n\n", inline(&head.name, MAX_NAME));
     text.push_str(&block(&head.goal, MAX_GOAL));
     text.push_str(&state(plan, now));
-    let questions = plan.open_questions().map(question);
+    let questions = plan.open_questions().map(|asked| question(asked, program));
     push_list(&mut text, "Open questions", questions, MAX_QUESTIONS);
     let shown = window(plan);
     let hidden = plan.counts().total() - shown.len();
@@ -77,14 +77,14 @@ fn status(status: &PlanStatus) -> String {
     }
 }
 
-fn question(question: &Question) -> String {
+fn question(question: &Question, program: &str) -> String {
     let about = question
         .task
         .map_or(String::new(), |task| format!(" (task {task})"));
     let reason = inline(&question.reason, MAX_TEXT);
     let mut text = format!("- {}{about}: {reason}\n", question.id);
     for choice in &question.choices {
-        let command = format!("plan-agent answer {} {}", question.id, choice.as_str());
+        let command = format!("{program} answer {} {}", question.id, choice.as_str());
         add(&mut text, format_args!("  - `{command}`\n"));
     }
     text

@@ -8,8 +8,9 @@ use super::text::{one_line, printable, quote};
 use super::{Problem, front};
 use crate::plan::{Choice, Question, Task};
 
-/// Returns the text of `question-<id>.md`, with an empty answer to fill in.
-pub fn render(question: &Question, plan: &str, task: Option<&Task>) -> String {
+/// Returns the text of `question-<id>.md`, with an empty answer to fill in. `program` is what a person types to call this
+/// program, as in `plan-agent --config my.toml`.
+pub fn render(question: &Question, plan: &str, task: Option<&Task>, program: &str) -> String {
     let header = Header {
         id: Some(question.id.to_string()),
         plan: Some(one_line(plan, 200)),
@@ -23,7 +24,7 @@ pub fn render(question: &Question, plan: &str, task: Option<&Task>) -> String {
         note: Some(String::new()),
     };
     // Empty places are easier to fill in without quotes; the fields before them are on one line each.
-    front::join(&header, &body(question)).replacen(
+    front::join(&header, &body(question, program)).replacen(
         "\nanswer: ''\nnote: ''\n",
         "\nanswer:\nnote:\n",
         1,
@@ -122,7 +123,7 @@ fn words(choices: &[Choice]) -> String {
     words.join(", ")
 }
 
-fn body(question: &Question) -> String {
+fn body(question: &Question, program: &str) -> String {
     let mut body = format!(
         "{}\n\n## How to answer\n\n",
         printable(&question.reason).trim()
@@ -138,7 +139,7 @@ fn body(question: &Question) -> String {
     write!(
         body,
         "\nWrite one of these words behind `answer:` above, if you like a note behind `note:`, and save the file. Or run:\n\n\
-         \x20   plan-agent answer {} {first} --note \"…\"",
+         \x20   {program} answer {} {first} --note \"…\"",
         question.id
     )
     .expect("a String takes every text");
@@ -180,7 +181,7 @@ mod tests {
     }
 
     fn filled(answer: &str, note: &str) -> String {
-        render(&question(), "My plan", None).replace(
+        render(&question(), "My plan", None, "plan-agent").replace(
             "answer:\nnote:\n",
             &format!("answer: {answer}\nnote: {note}\n"),
         )
@@ -188,7 +189,7 @@ mod tests {
 
     #[test]
     fn looks_like_this() {
-        insta::assert_snapshot!(render(&question(), "My: plan", None), @r#"
+        insta::assert_snapshot!(render(&question(), "My: plan", None, "plan-agent"), @r#"
         ---
         id: q-2
         plan: 'My: plan'

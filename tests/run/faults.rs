@@ -488,6 +488,7 @@ fn bad_input_is_one_clear_error_and_nothing_half_made() {
     "#);
     insta::assert_snapshot!(given("", "---\nname: X\n---\n\n## A\n\n- after: 2\n\nDo.\n\n## B\n\n- after: 1\n\nDo.\n", &file), @r#"
     error: plan.md:7:10: tasks wait for each other: 1 → 2 → 1
+    Hint: take one of these dependencies out
     exit 2
     "#);
     insta::assert_snapshot!(given("", "---\nname: X\n---\n\n## A\n\n- after: 7\n- checks: nope\n\nDo.\n", &file), @r#"
@@ -506,11 +507,11 @@ fn bad_input_is_one_clear_error_and_nothing_half_made() {
     "#);
     insta::assert_snapshot!(given("", "", &["run", "Do it"]), @r#"
     error: no language model can plan the goal: provider = "none"
-    Hint: set ANTHROPIC_API_KEY or OPENAI_API_KEY, choose `[llm] provider`, or give a plan file: `run --plan FILE`
+    Hint: set ANTHROPIC_API_KEY or OPENAI_API_KEY, log in with a coding agent, or give a plan file: `run --plan FILE`
     exit 2
     "#);
     insta::assert_snapshot!(given("", "---\nname: X\n---\n\n## A\n\n- checks: nope\n\nDo.\n", &file), @r#"
-    error: the plan file `plan.md` names a check `nope` that is not configured
+    error: plan.md:7:11: there is no check `nope`
     Hint: define it in config.toml: [checks] nope = { run = ["…"] }
     exit 2
     "#);

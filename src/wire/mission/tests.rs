@@ -92,7 +92,7 @@ fn shows_the_state_the_reasons_and_the_questions() {
         "q-1",
         "Ship failed three times.\nWhat now?",
     )));
-    insta::assert_snapshot!(render(&plan, NOW), @r"
+    insta::assert_snapshot!(render(&plan, NOW, "plan-agent"), @r"
     # Word counter
 
     > Count the words
@@ -152,7 +152,7 @@ fn a_strangers_text_stays_text() {
         },
         [odd],
     );
-    insta::assert_snapshot!(render(&plan, NOW), @r"
+    insta::assert_snapshot!(render(&plan, NOW, "plan-agent"), @r"
     # \</h1> # Other
 
     > # Goal
@@ -184,7 +184,7 @@ fn a_large_plan_shows_what_is_around_the_work() {
         };
         task(number, &format!("Task {number}"), status)
     });
-    let text = render(&plan(head(), tasks), NOW);
+    let text = render(&plan(head(), tasks), NOW, "plan-agent");
     assert!(text.contains("5000 of 10000 tasks settled"));
     for shown in [
         "4986 ·",
@@ -224,7 +224,7 @@ fn no_plan_makes_it_larger_than_its_bound() {
         for number in 0..100 {
             plan.put(Row::Question(question(&format!("q-{number}"), &long)));
         }
-        let text = render(&plan, NOW);
+        let text = render(&plan, NOW, "plan-agent");
         assert!(text.len() <= MAX_BYTES, "{filler}: {}", text.len());
         assert!(text.contains("## Summary"));
     }

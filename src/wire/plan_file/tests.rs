@@ -159,7 +159,7 @@ fn all_problems_are_told_at_once() {
     insta::assert_snapshot!(problems("plan.md", text), @r"
     line 3, column 1: unknown field `ordr` / did you mean `order`?
     line 4, column 1: `order` is `backwards`, not dependencies, sequential or free
-    line 8, column 10: tasks wait for each other: 1 → 2 → 1
+    line 8, column 10: tasks wait for each other: 1 → 2 → 1 / take one of these dependencies out
     line 8, column 13: there is no task `9` / tasks are numbered from 1 to 5
     line 8, column 16: task `1` waits for itself
     line 9, column 3: unknown attribute `asignee` / did you mean `assignee`?
@@ -170,6 +170,33 @@ fn all_problems_are_told_at_once() {
     line 19, column 1: a task without a name
     line 20, column 10: several tasks are named `same` / use the number of the task
     ");
+}
+
+#[test]
+fn files_and_checks_are_known_by_their_places() {
+    let markdown = "## One\n- produces: ./a.txt, src//b.rs\n  c.md\n- checks: test, lnt\n";
+    let yaml = "name: x\nsteps:\n- step_id: a\n  tasks:\n  - task_id: t\n    name: T\n    checks: [test, lnt]\n    \
+        produces: [./a.txt, src//b.rs, c.md]\n";
+    let json = r#"{"name": "x", "steps": [{"step_id": "a", "tasks": [{"task_id": "t", "name": "T",
+        "checks": ["test", "lnt"], "produces": ["./a.txt", "src//b.rs", "c.md"]}]}]}"#;
+    let misfits = |name: &str, text: &str| {
+        let file = parse(name, text).unwrap();
+        assert_eq!(file.tasks[0].produces, ["a.txt", "src/b.rs", "c.md"]);
+        assert_eq!(file.tasks[0].checks, ["test", "lnt"]);
+        let problem = file.unknown_checks(&["test", "lint"].into_iter()).remove(0);
+        format!("{problem} / {}", problem.hint.clone().unwrap())
+    };
+    insta::assert_snapshot!(misfits("p.md", markdown), @"line 4, column 17: there is no check `lnt` / did you mean `lint`?");
+    insta::assert_snapshot!(misfits("p.yaml", yaml), @"line 5: there is no check `lnt` / did you mean `lint`?");
+    insta::assert_snapshot!(misfits("p.json", json), @"line 1: there is no check `lnt` / did you mean `lint`?");
+    insta::assert_snapshot!(problems("p.md", "## One\n- produces: ../a, /b\n  src/, *.rs\n"), @"
+    line 2, column 13: `../a` leads out of the workspace
+    line 2, column 19: `/b` is not relative to the workspace
+    line 3, column 3: `src/` names a folder, not a file
+    line 3, column 9: `*.rs` is a pattern, not the name of one file
+    ");
+    let many: Vec<String> = (0..=MAX_PRODUCED).map(|n| n.to_string()).collect();
+    insta::assert_snapshot!(problems("p.md", &format!("## One\n- produces: {}\n", many.join(","))), @"line 2, column 153: a task produces at most 50 files");
 }
 
 #[test]
@@ -205,12 +232,12 @@ fn problems_of_other_files() {
     --
     line 2, column 8: mapping values are not allowed in this context / put text with `: `, quotes or brackets in it in double quotes
     --
-    line 2, column 10: tasks wait for each other: 1 → 2 → 3 → 1
+    line 2, column 10: tasks wait for each other: 1 → 2 → 3 → 1 / take one of these dependencies out
     --
     line 6, column 11: steps[0].tasks[0].name: invalid type: sequence, expected a string
     --
     line 5: there is no task `t9` / did you mean `t1`?
-    line 5: tasks wait for each other: 1 → 2 → 1
+    line 5: tasks wait for each other: 1 → 2 → 1 / take one of these dependencies out
     line 9: `task_id` `t2` is used twice
     --
     line 1, column 1: the plan has no tasks / write each task under a heading `## Its name`, or as a line `- [ ] Its name`
@@ -263,6 +290,7 @@ fn a_plan_is_written_like_this() {
     let mut second = sample::task(4, "# Learn C #", TaskStatus::Pending);
     second.dependencies = vec![TaskId(1)];
     second.checks = vec!["lint".to_owned(), "test".to_owned()];
+    second.produces = vec!["c sharp.md".to_owned(), "src/b.rs".to_owned()];
     second.optional = true;
     let mut third = sample::task(5, "List", TaskStatus::Pending);
     third.description = "- expect: this\n```\nopen".to_owned();
@@ -294,6 +322,7 @@ fn a_plan_is_written_like_this() {
 
     - after: 1
     - checks: lint, test
+    - produces: c sharp.md, src/b.rs
     - optional: true
 
     ## 3. List
