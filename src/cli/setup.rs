@@ -13,7 +13,7 @@ use super::output::complain;
 use super::site::Site;
 use super::{detach, logging, signals};
 use crate::clock::Clock;
-use crate::config::{Api, Config, Environment, Planner};
+use crate::config::{Api, Config, Environment, Isolation, Planner};
 use crate::daemon::{Models, Patience, Settings};
 use crate::exec::Check;
 use crate::llm::{Anthropic, Llm, Model, OpenAi, Prompts, RetryPolicy};
@@ -219,6 +219,7 @@ impl Prepared<'_> {
             volumes: site.volumes.clone(),
             plan: plan.clone(),
             workspace: PathBuf::from(workspace),
+            isolate: self.config.run.isolation == Isolation::Worktree,
             policy: self.config.policy(&self.planner),
             prompts: Arc::clone(&self.prompts),
             language: self.config.run.language,

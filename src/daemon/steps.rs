@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
+use super::isolation::{self, Aside};
 use super::{Models, Settings};
 use crate::exec;
 use crate::llm::questions::{self, Audit, Judgement, PlannedPlan};
 use crate::llm::{AskError, Model, Prompts, Question};
-use crate::plan::{AskId, AttemptState, CheckResult, CommandId, Edit, Plan, Refusal, Subject};
+use crate::plan::{
+    AskId, AttemptState, CheckResult, CommandId, Edit, Merge, Plan, Refusal, Subject,
+};
 use crate::store::{Store, StoreError};
 use crate::volumes::Folder;
 use crate::wire::text::clip;
@@ -169,14 +172,21 @@ fn build(
     })
 }
 
-/// Runs the checks of a reported attempt, one after the other.
+/// How the checks of an attempt ended, and the merge that they ran on, if its result is merged.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Checked {
+    pub results: Vec<CheckResult>,
+    pub merge: Option<Merge>,
+}
+
+/// Runs the checks of a reported attempt, one after the other: where results are merged, on what comes of merging this one.
 pub(super) async fn check(
     settings: &Settings,
     store: &Store,
     command: &CommandId,
-) -> anyhow::Result<Vec<CheckResult>> {
+) -> anyhow::Result<Checked> {
     let id = command.clone();
-    let names = store
+    let (names, merging) = store
         .read(&settings.plan, move |plan, _| {
             let task = plan
                 .attempt(&id)
@@ -187,17 +197,32 @@ pub(super) async fn check(
                 own.into_iter()
                     .filter(|name| !plan.head().policy.checks.contains(name)),
             );
-            names
+            let attempt = plan.attempt(&id).map_or(0, |attempt| attempt.number);
+            let merging = plan.head().line.clone().zip(task.cloned());
+            (names, merging.map(|(line, task)| (line, task, attempt)))
         })
         .await?;
+    let mut checked = Checked::default();
+    let mut folder = settings.workspace.clone();
+    if let Some((line, task, attempt)) = merging {
+        match isolation::merge(settings, &line, &task, attempt).await? {
+            Aside::Merged(merge, aside) => {
+                checked.merge = Some(merge);
+                folder = aside;
+            }
+            Aside::Failed(result) => {
+                checked.results.push(result);
+                return Ok(checked);
+            }
+        }
+    }
     let marks = marks(settings);
-    let mut results = Vec::new();
     for name in names {
-        results.push(match settings.checks.get(&name) {
+        checked.results.push(match settings.checks.get(&name) {
             Some(check) => {
                 let run = exec::check_marked(
                     check,
-                    &settings.workspace,
+                    &folder,
                     &marks,
                     command.as_str(),
                     std::future::pending(),
@@ -213,7 +238,7 @@ pub(super) async fn check(
             },
         });
     }
-    Ok(results)
+    Ok(checked)
 }
 
 /// Ends the checks of a daemon that was killed: beside the next run of theirs they would work in the same files.

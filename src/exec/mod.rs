@@ -5,8 +5,13 @@ mod checks;
 mod git;
 mod group;
 mod output;
+mod worktree;
 
 pub use checks::{Check, check, check_marked, end_left_behind};
 pub use git::{Git, GitError, LEAST as LEAST_GIT, Said, git_version};
 pub use group::{ExecError, GRACE, Outcome, Spec, Stdin, environment, run, stop_group};
 pub use output::{Output, alive};
+pub use worktree::{
+    AGENT_FOLDER, Kept, Merged, Moved, Place, Project, ProjectError, difference, project_head,
+    span_of,
+};
