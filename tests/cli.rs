@@ -410,6 +410,7 @@ fn head(goal: &str, clock: Clock) -> Head {
         parent: None,
         owner: "daemon".into(),
         workspace: String::new(),
+        line: None,
         order: Order::Dependencies,
         status: PlanStatus::Idle,
         policy: Policy::default(),

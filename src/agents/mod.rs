@@ -1,19 +1,32 @@
 //! The agents that a worker can run: each knows its command lines and how to read what became of them. None of them
 //! starts a process or writes a file itself.
 
+mod aider;
+mod allow;
+mod claude;
+mod codex;
+mod coding;
 mod command;
+mod gemini;
+mod opencode;
+mod outcome;
+mod program;
 mod report;
 mod shell;
 
 use std::path::{Path, PathBuf};
 
-use crate::exec::{Outcome, Stdin};
+use crate::exec::{self, Stdin};
 use crate::plan::{CommandId, SessionId};
 use crate::volumes::{Folder, Volumes};
 use crate::wire::command::Command;
 use crate::wire::report::Report;
 
+pub use allow::{Allow, Commands, UnknownWord};
+pub use coding::{Call, Coding, Printed, Talk, Turn, Unfit};
 pub use command::Template;
+pub use outcome::{Heard, ModelFault, Next, Outcome, Patience, Usage};
+pub use program::{Login, Program, Version};
 pub use shell::Shell;
 
 /// An agent by its kind.
@@ -61,7 +74,7 @@ pub struct Step {
 pub struct Ended {
     pub name: String,
     /// Why it could not be started, otherwise.
-    pub outcome: Result<Outcome, String>,
+    pub outcome: Result<exec::Outcome, String>,
     /// The end of its standard output.
     pub out: String,
     /// The end of its standard error.

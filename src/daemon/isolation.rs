@@ -167,6 +167,7 @@ fn failed(reason: &str) -> Aside {
         exit: Some(1),
         passed: false,
         tail: crate::wire::text::printable(reason),
+        finding: String::new(),
     })
 }
 

@@ -532,8 +532,9 @@ impl Daemon {
             return;
         }
         let (settings, store, id) = (Arc::clone(&self.settings), self.store.clone(), id.clone());
+        let clock = self.clock;
         self.spawn(Key::Check(id.clone()), async move {
-            let checked = steps::check(&settings, &store, &id).await?;
+            let checked = steps::check(&settings, &store, clock, &id).await?;
             Ok(Input::Checked(id, checked))
         });
     }

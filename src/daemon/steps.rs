@@ -7,6 +7,7 @@ use anyhow::{Context as _, anyhow};
 
 use super::isolation::{self, Aside};
 use super::{Models, Settings};
+use crate::clock::Clock;
 use crate::exec;
 use crate::llm::questions::{self, Audit, Judgement, PlannedPlan};
 use crate::llm::{AskError, Model, Prompts, Question};
@@ -179,19 +180,22 @@ pub(super) struct Checked {
     pub merge: Option<Merge>,
 }
 
-/// Runs the checks of a reported attempt, one after the other: where results are merged, on what comes of merging this one.
+/// Runs the checks of a reported attempt, one after the other: the files that its task is to produce, then the commands, where
+/// results are merged on what comes of merging this one.
 pub(super) async fn check(
     settings: &Settings,
     store: &Store,
+    clock: Clock,
     command: &CommandId,
 ) -> anyhow::Result<Checked> {
     let id = command.clone();
-    let (names, merging) = store
+    let (began, workspace, files, names, merging) = store
         .read(&settings.plan, move |plan, _| {
             let task = plan
                 .attempt(&id)
                 .and_then(|attempt| plan.task(attempt.task));
             let own = task.map(|task| task.checks.clone()).unwrap_or_default();
+            let files = task.map(|task| task.produces.clone());
             let mut names = plan.head().policy.checks.clone();
             names.extend(
                 own.into_iter()
@@ -199,12 +203,30 @@ pub(super) async fn check(
             );
             let attempt = plan.attempt(&id).map_or(0, |attempt| attempt.number);
             let merging = plan.head().line.clone().zip(task.cloned());
-            (names, merging.map(|(line, task)| (line, task, attempt)))
+            let merging = merging.map(|(line, task)| (line, task, attempt));
+            let workspace = task.map(|task| plan.workspace_of(task.number));
+            let began = plan.head().created_at;
+            let files = files.unwrap_or_default();
+            (began, workspace, files, names, merging)
         })
         .await?;
-    let mut checked = Checked::default();
     let mut folder = settings.workspace.clone();
+    let (workspace, since) = (
+        workspace.map_or_else(|| folder.clone(), PathBuf::from),
+        clock.to_wall(began),
+    );
+    let look = move || {
+        let look = |path: &String| exec::produced(&workspace, path, since);
+        files.iter().map(look).collect::<Vec<_>>()
+    };
+    let mut checked = Checked {
+        results: tokio::task::spawn_blocking(look).await?,
+        merge: None,
+    };
     if let Some((line, task, attempt)) = merging {
+        if checked.results.iter().any(|result| !result.passed) {
+            return Ok(checked);
+        }
         match isolation::merge(settings, &line, &task, attempt).await? {
             Aside::Merged(merge, aside) => {
                 checked.merge = Some(merge);
@@ -234,7 +256,8 @@ pub(super) async fn check(
                 name: name.clone(),
                 exit: None,
                 passed: false,
-                tail: format!("there is no check `{name}` in the configuration"),
+                tail: String::new(),
+                finding: "not in the configuration any more".to_owned(),
             },
         });
     }

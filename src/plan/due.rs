@@ -238,7 +238,7 @@ fn decide(plan: &Plan, attempt: &Attempt, due: &mut Due) {
     let policy = &plan.head().policy;
     let own = plan
         .task(attempt.task)
-        .is_some_and(|task| !task.checks.is_empty());
+        .is_some_and(|task| !task.checks.is_empty() || !task.produces.is_empty());
     // Where each task has a worktree, merging is a check of every result.
     let merge = plan.head().line.is_some();
     let check =

@@ -1001,6 +1001,7 @@ fn what_a_person_accepts_late_is_merged_again_before_it_counts() {
             exit: Some(i32::from(!passed)),
             passed,
             tail: String::new(),
+            finding: String::new(),
         };
         change(plan, |draft| {
             merge(draft, &command(1), 3)?;

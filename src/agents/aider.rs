@@ -1,0 +1,195 @@
+//! aider: plain text, and exit code 0 whatever happens. It edits files out of one answer of the model, runs no tools, and has
+//! no sessions: what was said is kept in a file of ours, outside the workspace.
+
+use super::allow::Commands;
+use super::coding::{Adapter, Call, Printed, Talk, Turn, Unfit, fault_by_words, last_words};
+use super::outcome::{Heard, ModelFault, Outcome, Usage};
+use super::program::{Login, Program, Version};
+use crate::wire::text::{one_line, printable};
+
+pub(super) struct Aider;
+
+impl Adapter for Aider {
+    fn program(&self) -> Program {
+        Program {
+            name: "aider",
+            least: Version(0, 80, 0),
+            env: &[
+                "OPENAI_API_KEY",
+                "OPENAI_API_BASE",
+                "ANTHROPIC_API_KEY",
+                "GEMINI_API_KEY",
+                "DEEPSEEK_API_KEY",
+                "OPENROUTER_API_KEY",
+                "OLLAMA_API_BASE",
+                "AIDER_MODEL",
+                "AIDER_OPENAI_API_BASE",
+            ],
+            install: "python3 -m pip install aider-chat",
+        }
+    }
+
+    fn call(&self, turn: &Turn<'_>) -> Result<Call, Unfit> {
+        let allow = turn.allow;
+        if allow.commands != Commands::None && !allow.all {
+            return Err(Unfit::new(
+                "aider runs no commands",
+                r#"[worker] allow = ["edit"]"#,
+            ));
+        }
+        if !allow.edit && !allow.all {
+            return Err(Unfit::new(
+                "aider cannot be kept from changing files",
+                r#"[worker] allow = ["edit"], or another agent"#,
+            ));
+        }
+        let history = turn.history.to_string_lossy();
+        let mut argv: Vec<String> = [
+            "aider",
+            "--message-file",
+            "/dev/stdin",
+            "--yes-always",
+            "--no-pretty",
+            "--no-stream",
+            "--no-git",
+            "--no-gitignore",
+            "--no-check-update",
+            "--analytics-disable",
+            "--no-show-model-warnings",
+            "--no-show-release-notes",
+            "--no-suggest-shell-commands",
+            "--input-history-file",
+            "/dev/null",
+            "--chat-history-file",
+            &history,
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        if let Talk::Resume(_) = turn.talk {
+            argv.push("--restore-chat-history".to_owned());
+        }
+        if let Some(model) = turn.model {
+            argv.extend(["--model".to_owned(), model.to_owned()]);
+        }
+        argv.extend(turn.more.iter().cloned());
+        Ok(Call {
+            argv,
+            set: Vec::new(),
+        })
+    }
+
+    fn read(&self, printed: &Printed<'_>) -> Option<Heard> {
+        let lines = || printed.out.lines().map(str::trim);
+        // One account for each answer: a wrong edit is answered again.
+        let tokens = lines().filter_map(tokens).reduce(|mut sum, next| {
+            sum.add(next);
+            sum
+        });
+        let edited = lines().any(|line| line.starts_with("Applied edit to "));
+        let error = lines().rev().find(|line| is_fault(line));
+        let outcome = match (tokens, error) {
+            // It tries again by itself: what failed before an answer came is no fault.
+            (Some(_), _) if edited => Outcome::Done {
+                text: said(printed.out),
+            },
+            (None, Some(error)) => Outcome::Model(fault(error)),
+            (Some(_), _) => Outcome::Garbled {
+                why: format!(
+                    "it changed no file. It said: {}",
+                    one_line(&said(printed.out), 1000)
+                ),
+            },
+            (None, None) => return None,
+        };
+        Some(Heard {
+            outcome,
+            session: None,
+            usage: tokens.unwrap_or_default(),
+        })
+    }
+
+    fn complaint(&self, err: &str) -> Option<Outcome> {
+        err.contains("aider: error:").then(|| Outcome::Usage {
+            said: last_words(err),
+        })
+    }
+
+    fn answers(&self) -> bool {
+        false
+    }
+
+    fn login(&self, _variable: &dyn Fn(&str) -> Option<String>) -> Login {
+        Login::Unknown
+    }
+}
+
+/// Reads `Tokens: 4.1k sent, 14 received. Cost: $0.01 message, $0.05 session.`
+fn tokens(line: &str) -> Option<Usage> {
+    let line = line.strip_prefix("Tokens: ")?;
+    let before = |word: &str| {
+        let (before, _) = line.split_once(word)?;
+        count(before.rsplit(' ').next()?)
+    };
+    let cost = line.split_once("Cost: $").and_then(|(_, cost)| {
+        let (cost, _) = cost.split_once(" message")?;
+        cost.parse().ok()
+    });
+    Some(Usage {
+        input_tokens: before(" sent")?,
+        output_tokens: before(" received")?,
+        cost_usd: cost.filter(|cost: &f64| cost.is_finite()).unwrap_or(0.0),
+    })
+}
+
+fn count(word: &str) -> Option<u64> {
+    let (digits, factor) = match word.strip_suffix(['k', 'M']) {
+        Some(digits) if word.ends_with('k') => (digits, 1e3),
+        Some(digits) => (digits, 1e6),
+        None => (word, 1.0),
+    };
+    let number: f64 = digits.replace(',', "").parse().ok()?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count of tokens, and a cast of what is no count gives a bound"
+    )]
+    let count = (number * factor) as u64;
+    Some(count)
+}
+
+fn is_fault(line: &str) -> bool {
+    line.strip_prefix("litellm.")
+        .and_then(|rest| rest.split(':').next())
+        .is_some_and(|name| name.ends_with("Error") || name == "Timeout")
+}
+
+/// The name of the error tells more than the words behind it, which a service may have made up.
+fn fault(line: &str) -> ModelFault {
+    let name = line
+        .trim_start_matches("litellm.")
+        .split(':')
+        .next()
+        .unwrap_or_default();
+    let status = match name {
+        "AuthenticationError" => Some(401),
+        "PermissionDeniedError" => Some(403),
+        "NotFoundError" => Some(404),
+        "RateLimitError" => Some(429),
+        "ServiceUnavailableError" => Some(503),
+        "InternalServerError" => Some(500),
+        "APIConnectionError" | "Timeout" => None,
+        "BadRequestError" | "ContextWindowExceededError" => Some(400),
+        _ => fault_by_words(line).status,
+    };
+    ModelFault::new(status, one_line(line, 400))
+}
+
+/// Returns what stands between its greeting and its account of tokens.
+fn said(out: &str) -> String {
+    let out = printable(out);
+    let from = out
+        .find("\nRepo-map: ")
+        .and_then(|at| Some(at + 1 + out[at + 1..].find('\n')?))
+        .unwrap_or(0);
+    out[from..].trim().to_owned()
+}

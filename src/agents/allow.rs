@@ -1,0 +1,110 @@
+//! What a coding agent may do without asking anybody: the words of `[worker] allow`, the same for every agent.
+
+/// What an agent may do. It may always read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allow {
+    /// Change files in the workspace.
+    pub edit: bool,
+    pub commands: Commands,
+    /// Everything, unasked and unconfined.
+    pub all: bool,
+}
+
+/// Which commands of a shell an agent may run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Commands {
+    #[default]
+    None,
+    /// Those that begin like one of these; a `*` stands for anything.
+    Some(Vec<String>),
+    Any,
+}
+
+/// A word that is none of the vocabulary.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`worker.allow` has `{0}`")]
+pub struct UnknownWord(pub String);
+
+impl UnknownWord {
+    /// Returns the way out.
+    pub fn hint(&self) -> &'static str {
+        r#"write "edit", "shell", "shell:cargo test *" or "all""#
+    }
+}
+
+impl Default for Allow {
+    /// Edits in the workspace.
+    fn default() -> Self {
+        Self {
+            edit: true,
+            commands: Commands::None,
+            all: false,
+        }
+    }
+}
+
+impl Allow {
+    /// Only to look: for questions.
+    pub const NOTHING: Self = Self {
+        edit: false,
+        commands: Commands::None,
+        all: false,
+    };
+
+    /// Reads the words of the configuration.
+    ///
+    /// # Errors
+    /// Names the first word that means nothing.
+    pub fn parse(words: &[String]) -> Result<Self, UnknownWord> {
+        let mut allow = Self::NOTHING;
+        let mut patterns = Vec::new();
+        for word in words {
+            match word.split_once(':') {
+                None if word == "edit" => allow.edit = true,
+                None if word == "shell" => allow.commands = Commands::Any,
+                None if word == "all" => allow.all = true,
+                Some(("shell", pattern)) if sound(pattern) => {
+                    patterns.push(pattern.trim().to_owned());
+                }
+                _ => return Err(UnknownWord(word.clone())),
+            }
+        }
+        if allow.commands == Commands::None && !patterns.is_empty() {
+            allow.commands = Commands::Some(patterns);
+        }
+        Ok(allow)
+    }
+}
+
+/// Tells whether a pattern can be handed to an agent, whose own syntax puts it into brackets or between commas.
+fn sound(pattern: &str) -> bool {
+    !pattern.trim().is_empty() && !pattern.contains(['(', ')', ',', '"', '\n'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_understood_or_named() {
+        let parse = |words: &[&str]| {
+            let words: Vec<_> = words.iter().map(ToString::to_string).collect();
+            Allow::parse(&words)
+        };
+        assert_eq!(parse(&["edit"]), Ok(Allow::default()));
+        assert_eq!(parse(&[]), Ok(Allow::NOTHING));
+        assert_eq!(
+            parse(&["edit", "shell:cargo test *", "shell:ls"])
+                .unwrap()
+                .commands,
+            Commands::Some(vec!["cargo test *".into(), "ls".into()])
+        );
+        assert_eq!(
+            parse(&["shell:ls", "shell"]).unwrap().commands,
+            Commands::Any
+        );
+        for word in ["edits", "shell:", "shell:a),Bash(b", "All", ""] {
+            assert_eq!(parse(&[word]), Err(UnknownWord(word.into())));
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Claude Code: events of JSON, one a line, the last one `result`. What it was refused is in that event, beside "success".
+
+use serde_json::Value;
+
+use super::allow::Commands;
+use super::coding::{
+    Adapter, Call, Printed, Talk, Turn, Unfit, events, last_words, number_at, session_named,
+    text_at,
+};
+use super::outcome::{Heard, ModelFault, Outcome, Usage};
+use super::program::{Login, Program, Version, home};
+use crate::plan::Time;
+use crate::wire::text::one_line;
+
+pub(super) struct Claude;
+
+/// The longest that is told of one thing that was refused.
+const REFUSAL: usize = 200;
+
+impl Adapter for Claude {
+    fn program(&self) -> Program {
+        Program {
+            name: "claude",
+            least: Version(2, 0, 0),
+            env: &[
+                "ANTHROPIC_API_KEY",
+                "ANTHROPIC_AUTH_TOKEN",
+                "ANTHROPIC_BASE_URL",
+                "ANTHROPIC_MODEL",
+                "CLAUDE_CODE_OAUTH_TOKEN",
+                "CLAUDE_CONFIG_DIR",
+                "IS_SANDBOX",
+            ],
+            install: "npm install -g @anthropic-ai/claude-code",
+        }
+    }
+
+    fn call(&self, turn: &Turn<'_>) -> Result<Call, Unfit> {
+        let mut argv: Vec<String> = [
+            "claude",
+            "-p",
+            "--verbose",
+            "--output-format",
+            "stream-json",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        let mut add = |words: &[&str]| argv.extend(words.iter().map(ToString::to_string));
+        let allow = turn.allow;
+        if allow.all {
+            add(&["--dangerously-skip-permissions"]);
+        } else if allow.edit {
+            add(&["--permission-mode", "acceptEdits"]);
+        } else {
+            add(&["--permission-mode", "default"]);
+        }
+        match &allow.commands {
+            Commands::None => {}
+            Commands::Any => add(&["--allowedTools", "Bash"]),
+            Commands::Some(patterns) => {
+                let tools: Vec<_> = patterns.iter().map(|p| format!("Bash({p})")).collect();
+                add(&["--allowedTools", &tools.join(",")]);
+            }
+        }
+        match &turn.talk {
+            // Without tools it can only answer.
+            Talk::Alone => add(&["--tools", ""]),
+            Talk::Begin(session) => add(&["--session-id", session.as_str()]),
+            Talk::Resume(session) => add(&["--resume", session.as_str()]),
+        }
+        if let Some(model) = turn.model {
+            add(&["--model", model]);
+        }
+        argv.extend(turn.more.iter().cloned());
+        let set = [
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+            ("DISABLE_AUTOUPDATER", "1"),
+            // Its own patience takes minutes in which nothing is seen of it.
+            ("CLAUDE_CODE_MAX_RETRIES", "2"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Ok(Call {
+            argv,
+            set: set.to_vec(),
+        })
+    }
+
+    fn read(&self, printed: &Printed<'_>) -> Option<Heard> {
+        let result = events(printed.out)
+            .rev()
+            .find(|event| text_at(event, "/type") == "result")?;
+        let refused: Vec<String> = result
+            .pointer("/permission_denials")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .map(refusal)
+            .collect();
+        let text = text_at(&result, "/result").to_owned();
+        let error = result.pointer("/is_error").and_then(Value::as_bool);
+        let status = result
+            .pointer("/api_error_status")
+            .and_then(Value::as_u64)
+            .and_then(|status| status.try_into().ok());
+        let outcome = if status.is_some() || text_at(&result, "/terminal_reason") == "api_error" {
+            let mut fault = ModelFault::new(status, one_line(&text, 400));
+            fault.until = limit(printed.out, &text).filter(|_| status.is_none_or(|s| s == 429));
+            Outcome::Model(fault)
+        } else if error != Some(false) {
+            let why = result.pointer("/errors").map(Value::to_string);
+            Outcome::Garbled {
+                why: one_line(&why.unwrap_or(text), 400),
+            }
+        } else if refused.is_empty() {
+            Outcome::Done { text }
+        } else {
+            Outcome::Refused {
+                text,
+                what: refused,
+            }
+        };
+        Some(Heard {
+            outcome,
+            session: session_named(text_at(&result, "/session_id")),
+            usage: usage(&result, printed.begins),
+        })
+    }
+
+    fn complaint(&self, err: &str) -> Option<Outcome> {
+        if err.contains("No conversation found") {
+            Some(Outcome::SessionMissing)
+        } else if err.contains("is already in use") {
+            Some(Outcome::SessionInUse)
+        } else if err.contains("/login") || err.contains("Invalid API key") {
+            Some(Outcome::Usage {
+                said: last_words(err),
+            })
+        } else {
+            None
+        }
+    }
+
+    fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login {
+        let folder =
+            variable("CLAUDE_CONFIG_DIR").unwrap_or_else(|| format!("{}/.claude", home(variable)));
+        Login::look(
+            variable,
+            &[
+                "ANTHROPIC_API_KEY",
+                "ANTHROPIC_AUTH_TOKEN",
+                "CLAUDE_CODE_OAUTH_TOKEN",
+            ],
+            &[format!("{folder}/.credentials.json")],
+        )
+    }
+}
+
+/// Tells what was refused: the tool, and what it was for.
+fn refusal(denial: &Value) -> String {
+    let tool = text_at(denial, "/tool_name");
+    let about = [
+        "/tool_input/command",
+        "/tool_input/file_path",
+        "/tool_input/url",
+    ]
+    .into_iter()
+    .map(|at| text_at(denial, at))
+    .find(|text| !text.is_empty());
+    let told = match about {
+        Some(about) => format!("{tool}: {about}"),
+        None => tool.to_owned(),
+    };
+    one_line(&told, REFUSAL)
+}
+
+/// Finds when a usage limit ends: in an event about it, or behind a bar at the end of what older versions say.
+fn limit(out: &str, said: &str) -> Option<Time> {
+    let event = events(out)
+        .rev()
+        .find(|event| text_at(event, "/type") == "rate_limit_event")
+        .filter(|event| text_at(event, "/rate_limit_info/status") == "rejected")
+        .map(|event| number_at(&event, "/rate_limit_info/resetsAt"));
+    let behind = || {
+        said.rsplit_once('|')
+            .and_then(|(_, moment)| moment.trim().parse().ok())
+    };
+    let seconds = event.filter(|seconds| *seconds > 0).or_else(behind)?;
+    let seconds = i64::try_from(seconds).ok()?;
+    Some(Time(seconds.checked_mul(1_000_000)?))
+}
+
+/// Tokens are of this run in every version. The sum in dollars is of the whole session since some version of 2.1, so it
+/// counts only where the session began with this run; newer ones tell this run's part beside it.
+fn usage(result: &Value, begins: bool) -> Usage {
+    let tokens = |name: &str| number_at(result, &format!("/usage/{name}"));
+    let part = result
+        .pointer("/model_usage_since_last_result")
+        .and_then(Value::as_object)
+        .map(|models| {
+            let costs = models
+                .values()
+                .filter_map(|model| model.pointer("/costUSD")?.as_f64());
+            costs.sum()
+        });
+    let whole = || result.pointer("/total_cost_usd").and_then(Value::as_f64);
+    Usage {
+        input_tokens: tokens("input_tokens")
+            .saturating_add(tokens("cache_creation_input_tokens"))
+            .saturating_add(tokens("cache_read_input_tokens")),
+        output_tokens: tokens("output_tokens"),
+        cost_usd: part
+            .or_else(|| whole().filter(|_| begins))
+            .filter(|cost: &f64| cost.is_finite() && *cost > 0.0)
+            .unwrap_or(0.0),
+    }
+}

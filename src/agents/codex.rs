@@ -1,0 +1,143 @@
+//! Codex CLI: events of JSON, one a line. Only `turn.completed` is an end; lines of type `error` before it are notices. What
+//! its sandbox refuses is not told at all.
+
+use super::allow::Commands;
+use super::coding::{
+    Adapter, Call, Printed, Talk, Turn, Unfit, events, fault_by_words, last_words, number_at,
+    session_named, text_at,
+};
+use super::outcome::{Heard, Outcome, Usage};
+use super::program::{Login, Program, Version, home};
+use crate::plan::SessionId;
+use crate::wire::text::one_line;
+
+pub(super) struct Codex;
+
+impl Adapter for Codex {
+    fn program(&self) -> Program {
+        Program {
+            name: "codex",
+            // The events that are read here came with it.
+            least: Version(0, 44, 0),
+            env: &[
+                "OPENAI_API_KEY",
+                "OPENAI_BASE_URL",
+                "CODEX_API_KEY",
+                "CODEX_HOME",
+            ],
+            install: "npm install -g @openai/codex",
+        }
+    }
+
+    fn call(&self, turn: &Turn<'_>) -> Result<Call, Unfit> {
+        let allow = turn.allow;
+        let sandbox = match &allow.commands {
+            _ if allow.all => "danger-full-access",
+            Commands::Some(_) => {
+                return Err(Unfit::new(
+                    "codex cannot be kept to some commands: its sandbox runs every command, without the network and with \
+                     only the workspace to write to",
+                    r#"[worker] allow = ["edit"] lets it do that, "all" takes the sandbox away"#,
+                ));
+            }
+            Commands::None | Commands::Any if allow.edit => "workspace-write",
+            Commands::None | Commands::Any => "read-only",
+        };
+        let folder = turn.folder.to_string_lossy();
+        // `resume` has neither -s nor -C, and a session remembers neither.
+        let mut argv: Vec<String> = [
+            "codex",
+            "exec",
+            "--json",
+            "--skip-git-repo-check",
+            "-s",
+            sandbox,
+            "-C",
+            &folder,
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        if let Some(model) = turn.model {
+            argv.extend(["-m".to_owned(), model.to_owned()]);
+        }
+        argv.extend(turn.more.iter().cloned());
+        if let Talk::Resume(session) = &turn.talk {
+            argv.extend(["resume".to_owned(), session.to_string()]);
+        }
+        argv.push("-".to_owned());
+        Ok(Call {
+            argv,
+            set: Vec::new(),
+        })
+    }
+
+    fn read(&self, printed: &Printed<'_>) -> Option<Heard> {
+        let end = events(printed.out)
+            .rev()
+            .find(|event| matches!(text_at(event, "/type"), "turn.completed" | "turn.failed"))?;
+        let outcome = if text_at(&end, "/type") == "turn.completed" {
+            let last = events(printed.out).rev().find(|event| {
+                text_at(event, "/type") == "item.completed"
+                    && text_at(event, "/item/type") == "agent_message"
+            });
+            let text = last.as_ref().map(|event| text_at(event, "/item/text"));
+            Outcome::Done {
+                text: text.unwrap_or_default().to_owned(),
+            }
+        } else {
+            let said = one_line(text_at(&end, "/error/message"), 400);
+            Outcome::Model(fault_by_words(&said))
+        };
+        Some(Heard {
+            outcome,
+            session: None,
+            usage: Usage {
+                input_tokens: number_at(&end, "/usage/input_tokens"),
+                output_tokens: number_at(&end, "/usage/output_tokens"),
+                cost_usd: 0.0,
+            },
+        })
+    }
+
+    fn complaint(&self, err: &str) -> Option<Outcome> {
+        if err.contains("no rollout found") {
+            return Some(Outcome::SessionMissing);
+        }
+        let usage = [
+            "error: unexpected argument",
+            "error: invalid value",
+            "Not logged in",
+        ];
+        usage
+            .iter()
+            .any(|words| err.contains(words))
+            .then(|| Outcome::Usage {
+                said: last_words(err),
+            })
+    }
+
+    fn session(&self, out: &str) -> Option<SessionId> {
+        let started = events(out).find(|event| text_at(event, "/type") == "thread.started")?;
+        session_named(text_at(&started, "/thread_id"))
+    }
+
+    fn takes_names(&self) -> bool {
+        false
+    }
+
+    fn counts_from_the_beginning(&self) -> bool {
+        true
+    }
+
+    fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login {
+        let folder = variable("CODEX_HOME").unwrap_or_else(|| format!("{}/.codex", home(variable)));
+        Login::look(
+            variable,
+            &["OPENAI_API_KEY", "CODEX_API_KEY"],
+            &[
+                format!("{folder}/auth.json"),
+                format!("{folder}/config.toml"),
+            ],
+        )
+    }
+}

@@ -1,0 +1,356 @@
+//! The coding agents that are known by their output: what they are called, how they are started, what is read of them.
+//! One file an agent beside this one; what follows from an outcome is in `outcome`.
+
+use std::path::Path;
+
+use super::allow::Allow;
+use super::outcome::{Heard, ModelFault, Outcome};
+use super::program::{Login, Program, Version};
+use super::{aider, claude, codex, gemini, opencode};
+use crate::exec;
+use crate::plan::{SessionId, Time};
+
+/// A coding agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Coding {
+    Claude,
+    Codex,
+    Gemini,
+    OpenCode,
+    Aider,
+}
+
+/// The session that a run is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Talk {
+    /// A session that nobody goes on with.
+    Alone,
+    /// A session that begins; an agent that names its sessions itself does not hear this name.
+    Begin(SessionId),
+    /// A session that goes on.
+    Resume(SessionId),
+}
+
+/// One run, as an agent's command line is made for it. The prompt comes on standard input.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    pub talk: Talk,
+    /// The folder to work in; the process is started there, too.
+    pub folder: &'a Path,
+    pub allow: &'a Allow,
+    /// The agent's own default if `None`.
+    pub model: Option<&'a str>,
+    /// What the person adds to the agent's command line.
+    pub more: &'a [String],
+    /// A file for what the agent remembers, for one that has no sessions of its own.
+    pub history: &'a Path,
+}
+
+/// A command line, and the variables that are set for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    pub argv: Vec<String>,
+    pub set: Vec<(String, String)>,
+}
+
+/// What a run printed, and how its process ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Printed<'a> {
+    pub out: &'a str,
+    pub err: &'a str,
+    /// `None` if that is not known, because somebody else had started it.
+    pub exit: Option<exec::Outcome>,
+    /// The run was the first of its session.
+    pub begins: bool,
+    pub now: Time,
+}
+
+/// Why an agent cannot keep to what it is allowed, or not be started at all, and the way out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Unfit {
+    pub reason: String,
+    pub way_out: String,
+}
+
+impl Unfit {
+    pub(super) fn new(reason: impl Into<String>, way_out: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            way_out: way_out.into(),
+        }
+    }
+}
+
+/// What is particular to one agent.
+pub(super) trait Adapter: Sync {
+    fn program(&self) -> Program;
+
+    /// Returns the command line of a run.
+    ///
+    /// # Errors
+    /// The agent has no way to say what it is allowed.
+    fn call(&self, turn: &Turn<'_>) -> Result<Call, Unfit>;
+
+    /// Reads how a run ended from the agent's own words alone.
+    ///
+    /// `None` if there is no last event, so that only the way the process ended tells something.
+    fn read(&self, printed: &Printed<'_>) -> Option<Heard>;
+
+    /// Tells what words on standard error mean when there is no last event.
+    fn complaint(&self, err: &str) -> Option<Outcome>;
+
+    /// Finds the session in the first lines of a run; for an agent that names its sessions itself.
+    fn session(&self, _out: &str) -> Option<SessionId> {
+        None
+    }
+
+    /// Tells whether the agent takes a name for a new session, which has to be a UUID.
+    fn takes_names(&self) -> bool {
+        true
+    }
+
+    /// Tells whether what a run used is counted from the beginning of the session.
+    fn counts_from_the_beginning(&self) -> bool {
+        false
+    }
+
+    /// Tells whether the agent can be asked without being able to change anything.
+    fn answers(&self) -> bool {
+        true
+    }
+
+    /// Finds out whether the agent can reach a model, as far as that can be seen without asking it.
+    fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login;
+}
+
+impl Coding {
+    /// Every coding agent, in the order in which one is chosen.
+    pub const ALL: [Self; 5] = [
+        Self::Claude,
+        Self::Codex,
+        Self::Gemini,
+        Self::OpenCode,
+        Self::Aider,
+    ];
+
+    /// Returns the name under which a person chooses it, which is that of its program.
+    pub fn name(self) -> &'static str {
+        self.program().name
+    }
+
+    /// Finds one by its name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|agent| agent.name() == name)
+    }
+
+    fn adapter(self) -> &'static dyn Adapter {
+        match self {
+            Self::Claude => &claude::Claude,
+            Self::Codex => &codex::Codex,
+            Self::Gemini => &gemini::Gemini,
+            Self::OpenCode => &opencode::OpenCode,
+            Self::Aider => &aider::Aider,
+        }
+    }
+
+    /// Returns what is to be known about its program.
+    pub fn program(self) -> Program {
+        self.adapter().program()
+    }
+
+    /// Returns the version in what its program prints for `--version`.
+    pub fn version(self, printed: &str) -> Option<Version> {
+        Version::find(printed)
+    }
+
+    /// Finds out whether it can reach a model, as far as that can be seen without asking it; `variable` returns the
+    /// variables of the environment.
+    pub fn login(self, variable: &dyn Fn(&str) -> Option<String>) -> Login {
+        self.adapter().login(variable)
+    }
+
+    /// Tells whether it can answer questions without being able to change anything.
+    pub fn answers(self) -> bool {
+        self.adapter().answers()
+    }
+
+    /// Returns the command line of one question, in a session of its own that may change nothing; the question comes on
+    /// standard input. Its output is for [`Self::read`].
+    ///
+    /// # Errors
+    /// The agent cannot be kept from changing files.
+    pub fn question(
+        self,
+        folder: &Path,
+        model: Option<&str>,
+        more: &[String],
+    ) -> Result<Call, Unfit> {
+        self.call(&Turn {
+            talk: Talk::Alone,
+            folder,
+            allow: &Allow::NOTHING,
+            model,
+            more,
+            history: Path::new("/dev/null"),
+        })
+    }
+
+    /// Returns the command line of a run.
+    ///
+    /// # Errors
+    /// The agent has no way to say what it is allowed.
+    pub fn call(self, turn: &Turn<'_>) -> Result<Call, Unfit> {
+        self.adapter().call(turn)
+    }
+
+    /// Reads how a run ended.
+    pub fn read(self, printed: &Printed<'_>) -> Heard {
+        let adapter = self.adapter();
+        let session = adapter.session(printed.out);
+        let mut heard = adapter.read(printed).unwrap_or_else(|| Heard {
+            outcome: unspoken(adapter, printed),
+            session: None,
+            usage: super::outcome::Usage::default(),
+        });
+        heard.session = heard.session.or(session);
+        let stopped = printed
+            .exit
+            .filter(|exit| exit.timed_out || exit.cancelled || exit.signal.is_some());
+        // What was ended from outside did not come to its end, whatever it had said before.
+        if let Some(exit) = stopped {
+            heard.outcome = Outcome::Killed { how: ended(exit) };
+        } else if let (Outcome::Done { .. } | Outcome::Refused { .. }, Some(code)) = (
+            &heard.outcome,
+            printed
+                .exit
+                .and_then(|exit| exit.exit)
+                .filter(|code| *code != 0),
+        ) {
+            heard.outcome = Outcome::Garbled {
+                why: format!("it says that it is done, but ended with exit code {code}"),
+            };
+        }
+        heard
+    }
+
+    /// Finds the session that the agent itself names in the first lines of its output.
+    pub fn session(self, out: &str) -> Option<SessionId> {
+        self.adapter().session(out)
+    }
+
+    /// Tells whether a new session gets the name that it is given, a UUID.
+    pub fn takes_names(self) -> bool {
+        self.adapter().takes_names()
+    }
+
+    /// Tells whether what a run used is counted from the beginning of the session.
+    pub fn counts_from_the_beginning(self) -> bool {
+        self.adapter().counts_from_the_beginning()
+    }
+}
+
+/// What is to be made of a run whose last event is missing.
+fn unspoken(adapter: &dyn Adapter, printed: &Printed<'_>) -> Outcome {
+    if let Some(outcome) = adapter.complaint(printed.err) {
+        return outcome;
+    }
+    let said = last_words(printed.err);
+    match printed.exit {
+        None => Outcome::Killed {
+            how: "was ended while nobody looked".into(),
+        },
+        Some(exit) if exit.success() => Outcome::Garbled {
+            why: "it ended with exit code 0 and without a last word".into(),
+        },
+        // It never came to speak: what it says on standard error is about how it was started.
+        Some(exit) if exit.exit.is_some() && printed.out.trim().is_empty() && !said.is_empty() => {
+            Outcome::Usage { said }
+        }
+        Some(exit) => Outcome::Garbled {
+            why: format!("it {} and without a last word", ended(exit)),
+        },
+    }
+}
+
+fn ended(exit: exec::Outcome) -> String {
+    if exit.timed_out {
+        "was stopped because its time was over".into()
+    } else if exit.cancelled {
+        "was told to stop".into()
+    } else if let Some(signal) = exit.signal {
+        format!("was ended by signal {signal}")
+    } else {
+        format!("ended with exit code {}", exit.exit.unwrap_or_default())
+    }
+}
+
+/// Lines of standard error that are kept of a complaint.
+const WORDS: usize = 12;
+
+/// Returns the end of what an agent said on standard error.
+pub(super) fn last_words(err: &str) -> String {
+    let lines: Vec<&str> = err.lines().filter(|line| !line.trim().is_empty()).collect();
+    let from = lines.len().saturating_sub(WORDS);
+    crate::wire::text::printable(&lines[from..].join("\n"))
+}
+
+/// Returns the objects of a stream of one JSON object a line; what is none is left out.
+pub(super) fn events(out: &str) -> impl DoubleEndedIterator<Item = serde_json::Value> {
+    out.lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with('{'))
+        .filter_map(|line| serde_json::from_str(line).ok())
+}
+
+/// Returns a text of an event by its path of names; empty if it is not there.
+pub(super) fn text_at<'a>(event: &'a serde_json::Value, pointer: &str) -> &'a str {
+    event
+        .pointer(pointer)
+        .and_then(serde_json::Value::as_str)
+        .unwrap_or_default()
+}
+
+/// Returns a number of an event by its path of names; 0 if it is not there.
+pub(super) fn number_at(event: &serde_json::Value, pointer: &str) -> u64 {
+    event
+        .pointer(pointer)
+        .and_then(serde_json::Value::as_u64)
+        .unwrap_or_default()
+}
+
+/// Returns a session's name if it is one that can be handed on.
+pub(super) fn session_named(name: &str) -> Option<SessionId> {
+    crate::wire::text::safe_session(name).then(|| SessionId::new(name))
+}
+
+/// Finds a status of HTTP in an agent's words.
+pub(super) fn status_in(said: &str) -> Option<u16> {
+    said.split(|c: char| !c.is_ascii_digit())
+        .filter(|word| word.len() == 3)
+        .filter_map(|word| word.parse().ok())
+        .find(|status| (400..600).contains(status))
+}
+
+/// Returns a fault of the model from its words alone, where the agent gives no status beside them.
+pub(super) fn fault_by_words(said: &str) -> ModelFault {
+    let lower = said.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    let status = status_in(said).or_else(|| {
+        if has(&["rate limit", "ratelimit", "quota", "usage limit"]) {
+            Some(429)
+        } else if has(&[
+            "unauthorized",
+            "authentication",
+            "invalid_api_key",
+            "api key",
+        ]) {
+            Some(401)
+        } else if has(&["invalid_request", "badrequest", "not_found_error"]) {
+            Some(400)
+        } else {
+            None
+        }
+    });
+    ModelFault::new(status, said)
+}

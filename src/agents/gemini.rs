@@ -1,0 +1,206 @@
+//! Gemini CLI: events of JSON, one a line, the last one `result`. A model that fails is told on standard error, as a last
+//! block of JSON behind other text, and by the exit code: the status of HTTP, of which only the low byte is left.
+
+use serde_json::Value;
+
+use super::allow::Commands;
+use super::coding::{
+    Adapter, Call, Printed, Talk, Turn, Unfit, events, last_words, number_at, session_named,
+    status_in, text_at,
+};
+use super::outcome::{Heard, ModelFault, Outcome, Usage};
+use super::program::{Login, Program, Version, home};
+use crate::plan::SessionId;
+use crate::wire::text::one_line;
+
+pub(super) struct Gemini;
+
+impl Adapter for Gemini {
+    fn program(&self) -> Program {
+        Program {
+            name: "gemini",
+            least: Version(0, 20, 0),
+            env: &[
+                "GEMINI_API_KEY",
+                "GOOGLE_API_KEY",
+                "GOOGLE_GEMINI_BASE_URL",
+                "GEMINI_MODEL",
+                "GEMINI_CLI_HOME",
+            ],
+            install: "npm install -g @google/gemini-cli",
+        }
+    }
+
+    fn call(&self, turn: &Turn<'_>) -> Result<Call, Unfit> {
+        let allow = turn.allow;
+        let mode = if allow.all {
+            "yolo"
+        } else if allow.edit {
+            "auto_edit"
+        } else {
+            "default"
+        };
+        let mut argv: Vec<String> = [
+            "gemini",
+            "-o",
+            "stream-json",
+            "--approval-mode",
+            mode,
+            "--skip-trust",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        let mut add = |words: &[&str]| argv.extend(words.iter().map(ToString::to_string));
+        match &allow.commands {
+            Commands::None => {}
+            Commands::Any => add(&["--allowed-tools", "run_shell_command"]),
+            Commands::Some(patterns) => {
+                for pattern in patterns {
+                    // It compares beginnings, and knows no stars.
+                    let beginning = pattern.trim_end_matches(['*', ' ']);
+                    if beginning.is_empty() || beginning.contains('*') {
+                        return Err(Unfit::new(
+                            format!(
+                                "gemini cannot be kept to the commands `{pattern}`: it compares how they begin"
+                            ),
+                            r#"put the star at the end: "shell:cargo test *""#,
+                        ));
+                    }
+                    add(&[
+                        "--allowed-tools",
+                        &format!("run_shell_command({beginning})"),
+                    ]);
+                }
+            }
+        }
+        if let Some(model) = turn.model {
+            add(&["-m", model]);
+        }
+        match &turn.talk {
+            Talk::Alone => {}
+            // A name that was used begins anew and takes the earlier session away: it is given once only.
+            Talk::Begin(session) => add(&["--session-id", session.as_str()]),
+            Talk::Resume(session) => add(&["--resume", session.as_str()]),
+        }
+        argv.extend(turn.more.iter().cloned());
+        Ok(Call {
+            argv,
+            set: Vec::new(),
+        })
+    }
+
+    fn read(&self, printed: &Printed<'_>) -> Option<Heard> {
+        let all: Vec<Value> = events(printed.out).collect();
+        let session = all
+            .iter()
+            .find(|event| text_at(event, "/type") == "init")
+            .and_then(|event| session_named(text_at(event, "/session_id")));
+        let result = all
+            .iter()
+            .rev()
+            .find(|event| text_at(event, "/type") == "result");
+        let Some(result) = result else {
+            let fault = last_object(printed.err).and_then(|object| fault(&object))?;
+            return Some(Heard {
+                outcome: Outcome::Model(fault),
+                session,
+                usage: Usage::default(),
+            });
+        };
+        let outcome = if text_at(result, "/status") == "success" {
+            Outcome::Done {
+                text: last_message(&all),
+            }
+        } else {
+            let told = fault(result).or_else(|| fault(&last_object(printed.err)?));
+            told.map_or_else(
+                || Outcome::Garbled {
+                    why: one_line(&result.to_string(), 400),
+                },
+                Outcome::Model,
+            )
+        };
+        Some(Heard {
+            outcome,
+            session,
+            usage: Usage {
+                input_tokens: number_at(result, "/stats/input_tokens"),
+                output_tokens: number_at(result, "/stats/output_tokens"),
+                cost_usd: 0.0,
+            },
+        })
+    }
+
+    fn complaint(&self, err: &str) -> Option<Outcome> {
+        if err.contains("Invalid session identifier") || err.contains("No previous sessions found")
+        {
+            return Some(Outcome::SessionMissing);
+        }
+        let usage = [
+            "not running in a trusted directory",
+            "set an Auth method",
+            "Unknown argument",
+        ];
+        usage
+            .iter()
+            .any(|words| err.contains(words))
+            .then(|| Outcome::Usage {
+                said: last_words(err),
+            })
+    }
+
+    fn session(&self, out: &str) -> Option<SessionId> {
+        let init = events(out).find(|event| text_at(event, "/type") == "init")?;
+        session_named(text_at(&init, "/session_id"))
+    }
+
+    fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login {
+        let folder = variable("GEMINI_CLI_HOME").unwrap_or_else(|| home(variable));
+        Login::look(
+            variable,
+            &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+            &[format!("{folder}/.gemini/oauth_creds.json")],
+        )
+    }
+}
+
+/// Puts together what the agent said after the last tool that it used.
+fn last_message(all: &[Value]) -> String {
+    let from = all
+        .iter()
+        .rposition(|event| matches!(text_at(event, "/type"), "tool_use" | "tool_result"));
+    all.iter()
+        .skip(from.map_or(0, |at| at + 1))
+        .filter(|event| {
+            text_at(event, "/type") == "message" && text_at(event, "/role") == "assistant"
+        })
+        .map(|event| text_at(event, "/content"))
+        .collect()
+}
+
+/// Reads `{error: {type, message, code}}`. A message may hold the service's own words as JSON.
+fn fault(object: &Value) -> Option<ModelFault> {
+    let error = object.pointer("/error")?;
+    let message = text_at(error, "/message");
+    let status = error
+        .pointer("/code")
+        .and_then(Value::as_u64)
+        .and_then(|code| u16::try_from(code).ok())
+        .filter(|code| (400..600).contains(code))
+        .or_else(|| status_in(message));
+    Some(ModelFault::new(status, one_line(message, 400)))
+}
+
+/// Finds the block of JSON at the end of a text that begins and ends on lines of their own.
+fn last_object(err: &str) -> Option<Value> {
+    let end = err.rfind("\n}").map_or(err.len(), |at| at + 2);
+    let mut at = end;
+    while let Some(start) = err[..at].rfind('{') {
+        if start == 0 || err[..start].ends_with('\n') {
+            let found = serde_json::from_str::<Value>(&err[start..end]);
+            return found.ok().filter(|object| object.get("error").is_some());
+        }
+        at = start;
+    }
+    None
+}

@@ -1,0 +1,111 @@
+//! The programs of the coding agents: their names, the versions that are known to work, what they need to reach a model.
+
+use std::fmt;
+
+/// What is to be known about an agent's program before it is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// As it is looked for on the PATH.
+    pub name: &'static str,
+    /// Older ones lack what it is started with.
+    pub least: Version,
+    /// The variables that it gets without being named in the configuration: its key, its address, its own folder.
+    pub env: &'static [&'static str],
+    /// How it is installed.
+    pub install: &'static str,
+}
+
+/// The three numbers of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(pub u32, pub u32, pub u32);
+
+impl Version {
+    /// Finds the first version in a text, such as `codex-cli 0.169.0`.
+    pub fn find(text: &str) -> Option<Self> {
+        text.split_whitespace().find_map(|word| {
+            let word = word.trim_start_matches('v');
+            let word = word.split(['-', '+']).next()?;
+            let mut numbers = word.split('.').map(str::parse);
+            let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
+                return None;
+            };
+            let patch = numbers.next().and_then(Result::ok).unwrap_or(0);
+            Some(Self(major, minor, patch))
+        })
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+/// Whether an agent can reach a model, as far as it can be seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Login {
+    /// This shows it.
+    Found(String),
+    /// Nothing of this is there. Something that cannot be seen may stand in for it.
+    NotSeen(String),
+    /// There is nothing to look for.
+    Unknown,
+}
+
+impl Login {
+    /// Looks for one of some variables, then for one of some files in the home folder.
+    pub(super) fn look(
+        variable: &dyn Fn(&str) -> Option<String>,
+        keys: &[&str],
+        files: &[String],
+    ) -> Self {
+        if let Some(key) = keys.iter().find(|key| variable(key).is_some()) {
+            return Self::Found(format!("{key} is set"));
+        }
+        if let Some(file) = files
+            .iter()
+            .find(|file| std::path::Path::new(file).is_file())
+        {
+            return Self::Found(format!("{file} is there"));
+        }
+        let mut wanted: Vec<String> = keys
+            .iter()
+            .take(1)
+            .map(|key| format!("{key} is not set"))
+            .collect();
+        wanted.extend(
+            files
+                .iter()
+                .take(1)
+                .map(|file| format!("{file} is not there")),
+        );
+        Self::NotSeen(wanted.join(", "))
+    }
+}
+
+/// Returns the home folder, or nothing that could be one.
+pub(super) fn home(variable: &dyn Fn(&str) -> Option<String>) -> String {
+    variable("HOME").unwrap_or_else(|| "/nowhere".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_and_compared() {
+        for (text, version) in [
+            ("2.1.330 (Claude Code)", Some(Version(2, 1, 330))),
+            ("codex-cli 0.169.0\n", Some(Version(0, 169, 0))),
+            ("0.61.0", Some(Version(0, 61, 0))),
+            ("aider 0.86.2.dev1", Some(Version(0, 86, 2))),
+            ("v1.2", Some(Version(1, 2, 0))),
+            ("1.18.33-beta.1", Some(Version(1, 18, 33))),
+            ("Node 20: no version", None),
+            ("", None),
+        ] {
+            assert_eq!(Version::find(text), version, "{text}");
+        }
+        assert!(Version(2, 1, 9) < Version(2, 1, 10));
+    }
+}
