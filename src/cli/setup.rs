@@ -15,7 +15,7 @@ use super::{detach, logging, signals};
 use crate::clock::Clock;
 use crate::config::{Api, Config, Environment, Isolation, Planner};
 use crate::daemon::{Models, Patience, Settings};
-use crate::exec::{self, Check};
+use crate::exec::{self, Check, project_head};
 use crate::llm::{Anthropic, Llm, Model, OpenAi, Prompts, RetryPolicy};
 use crate::plan::{Head, NewTask, PlanId, Time};
 use crate::store::Store;
@@ -110,6 +110,41 @@ impl Setup {
         let path = std::path::absolute(&path)
             .with_context(|| format!("failed to find the workspace `{}`", path.display()))?;
         Ok(path.display().to_string())
+    }
+
+    /// Refuses a workspace in which tasks cannot have worktrees, if they are to have some.
+    ///
+    /// # Errors
+    /// It is no git project, or git is missing or too old.
+    pub(super) async fn check_project(&self, workspace: &str) -> Result<(), Failure> {
+        match self.config.run.isolation {
+            Isolation::Shared => Ok(()),
+            Isolation::Worktree => usable_project(workspace).await,
+        }
+    }
+
+    /// As [`Self::check_project`], for a plan that is there: what it began with counts.
+    ///
+    /// # Errors
+    /// As [`Self::check_project`].
+    pub(super) async fn check_project_of(
+        &self,
+        plan: &PlanId,
+        store: &Store,
+    ) -> Result<(), Failure> {
+        let isolate = self.config.run.isolation == Isolation::Worktree;
+        let (needed, workspace) = store
+            .read(plan, move |plan, _| {
+                let head = plan.head();
+                let begins = isolate && plan.attempts().next().is_none();
+                let needed = !head.status.settled() && (begins || head.line.is_some());
+                (needed, head.workspace.clone())
+            })
+            .await?;
+        match needed {
+            true => usable_project(&workspace).await,
+            false => Ok(()),
+        }
     }
 
     /// Makes everything that can fail for reasons of the configuration.
@@ -254,6 +289,14 @@ impl Prepared<'_> {
             notice: Arc::new(|text| complain(&format!("! {text}\n"))),
         })
     }
+}
+
+async fn usable_project(workspace: &str) -> Result<(), Failure> {
+    let head = project_head(Path::new(workspace)).await;
+    head.map(drop).map_err(|error| {
+        let hint = error.hint();
+        Failure::usage(error).hint(hint)
+    })
 }
 
 /// Tells every problem of a plan file, each with its own hint, as a compiler does.
