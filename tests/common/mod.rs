@@ -2,5 +2,6 @@
 
 pub mod agent;
 pub mod env;
+pub mod git;
 pub mod hostile;
 pub mod llm;
