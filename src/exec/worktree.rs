@@ -401,7 +401,7 @@ impl Project {
             });
             let places: Vec<&str> = lines.collect();
             if !places.is_empty() && shown.len() < SHOWN {
-                shown += &format!("\n{name}:\n{}\n", places.join("\n"));
+                shown = format!("{shown}\n{name}:\n{}\n", places.join("\n"));
             }
         }
         Ok(clip(&shown, SHOWN))

@@ -63,17 +63,14 @@ impl Project {
         let entries = fs::read_dir(&self.folder).unwrap();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
         paths.sort();
-        let mut text = String::new();
-        for path in paths {
-            let content = if path.is_file() {
-                fs::read_to_string(&path).unwrap()
-            } else {
-                String::new()
-            };
-            text += &format!("{}: {content}\n", path.display());
-        }
-        text += &format!("{:?}\n", fs::read(self.folder.join(".git/index")).unwrap());
-        text += &fs::read_to_string(self.folder.join(".git/HEAD")).unwrap();
+        let file = |path: &PathBuf| {
+            let content = path.is_file().then(|| fs::read_to_string(path).unwrap());
+            format!("{}: {content:?}\n", path.display())
+        };
+        let files: String = paths.iter().map(file).collect();
+        let index = fs::read(self.folder.join(".git/index")).unwrap();
+        let head = fs::read_to_string(self.folder.join(".git/HEAD")).unwrap();
+        let text = format!("{files}{index:?}\n{head}");
         text + &self.git(&["for-each-ref", "refs/heads/main", "refs/tags", "refs/stash"])
     }
 
