@@ -4,4 +4,6 @@ pub mod agent;
 pub mod env;
 pub mod git;
 pub mod hostile;
+pub mod http;
 pub mod llm;
+pub mod vendor;
