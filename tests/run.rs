@@ -9,6 +9,7 @@ mod faults;
 mod folders;
 mod hostile;
 mod human;
+mod isolation;
 mod judging;
 mod planning;
 mod reports;

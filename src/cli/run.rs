@@ -74,6 +74,7 @@ pub async fn run(
         head.review = Review::Wanted;
     }
     head.workspace = workspace;
+    unless(&mut ended, NO_PLAN, setup.check_project(&head.workspace)).await?;
     unless(&mut ended, NO_PLAN, setup.introduce(&planner)).await?;
     let prepared = setup.prepare(planner)?;
     let (lock, site) = unless(&mut ended, NO_PLAN, setup.take()).await?;
@@ -110,6 +111,7 @@ pub async fn plan(
     head.workspace = setup.workspace(args.workspace.as_deref())?;
     // Nothing is started, but the call counts against the budget.
     head.policy = setup.config.policy(&planner);
+    unless(&mut ended, NO_PLAN, setup.check_project(&head.workspace)).await?;
     unless(&mut ended, NO_PLAN, setup.introduce(&planner)).await?;
     let prepared = setup.prepare(planner)?;
     let (lock, site) = unless(&mut ended, NO_PLAN, setup.take()).await?;
@@ -485,6 +487,7 @@ impl Ready<'_> {
             lock,
             agent,
         } = self;
+        setup.check_project_of(&plan, &site.store).await?;
         if how.detach {
             return detach::detach(&plan, &site.volumes, lock, how, setup, &mut ended, output)
                 .await;

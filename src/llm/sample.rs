@@ -226,6 +226,7 @@ pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
         rejected: None,
         report: (fill == Fill::Rich).then(|| report(ReportStatus::PartialSuccess, "results")),
         checks: (fill == Fill::Rich).then(|| vec![check()]),
+        merge: None,
         verdict: (number == 1).then(|| Verdict {
             decision: Decision::Retry,
             reason: "a reason".to_owned(),

@@ -6,6 +6,7 @@ mod attempt;
 mod budget;
 mod control;
 mod human;
+mod line;
 mod shape;
 
 use std::collections::BTreeSet;
@@ -89,6 +90,8 @@ pub enum Refusal {
     NoNote,
     #[error("nothing was asked of the model under that id")]
     UnknownAsk,
+    #[error("agents work on the plan in a shared workspace")]
+    Shared,
     #[error("the plan has changed since it was shown")]
     Outdated,
     #[error("the budget allows no more: {0} used")]

@@ -5,6 +5,7 @@ mod attempt;
 mod budget;
 mod head;
 mod ids;
+mod line;
 mod question;
 mod task;
 
@@ -12,5 +13,6 @@ pub use attempt::*;
 pub use budget::*;
 pub use head::*;
 pub use ids::*;
+pub use line::*;
 pub use question::*;
 pub use task::*;

@@ -85,6 +85,8 @@ pub enum About {
     Model,
     /// Nothing can start any more.
     Stuck,
+    /// Somebody else has moved the branch of the results, or holds it.
+    Branch,
     /// A limit of the budget is reached.
     Budget(Limit),
 }
@@ -101,6 +103,7 @@ impl About {
             Self::Agent => "agent",
             Self::Model => "model",
             Self::Stuck => "stuck",
+            Self::Branch => "branch",
             Self::Budget(_) => "budget",
         }
     }
