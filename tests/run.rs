@@ -7,6 +7,7 @@ mod control;
 mod evidence;
 mod faults;
 mod folders;
+mod hooks;
 mod hostile;
 mod human;
 mod isolation;

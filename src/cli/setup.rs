@@ -15,7 +15,7 @@ use super::site::Site;
 use super::{detach, logging, signals};
 use crate::clock::Clock;
 use crate::config::{Config, Environment, Isolation, Planner};
-use crate::daemon::{Models, Patience, Settings};
+use crate::daemon::{Hook, Hooks, Models, Patience, Settings};
 use crate::exec::{self, Check, project_head};
 use crate::llm::Prompts;
 use crate::plan::{Head, NewTask, PlanId, Time};
@@ -256,6 +256,24 @@ pub(super) struct Prepared<'a> {
 }
 
 impl Prepared<'_> {
+    fn hooks(&self) -> Hooks {
+        let hooks = &self.config.hooks;
+        let commands = [
+            (Hook::Question, &hooks.on_question),
+            (Hook::Finish, &hooks.on_finish),
+            (Hook::Change, &hooks.on_change),
+        ];
+        let named = commands
+            .into_iter()
+            .filter_map(|(hook, argv)| Some((hook, argv.clone()?)));
+        Hooks {
+            commands: named.collect(),
+            timeout: hooks.timeout,
+            env: hooks.env.clone(),
+            folder: self.config.folder().to_owned(),
+        }
+    }
+
     pub(super) async fn settings(
         &self,
         plan: &PlanId,
@@ -286,6 +304,7 @@ impl Prepared<'_> {
             models: self.models.clone(),
             checks: self.config.checks.iter().map(check).collect(),
             patience,
+            hooks: self.hooks(),
             program: site.program.to_string(),
             notice: Arc::new(|text| complain(&format!("! {text}\n"))),
         })

@@ -37,6 +37,7 @@ pub struct Config {
     /// Named checks that results have to pass.
     pub checks: BTreeMap<String, Check>,
     pub worker: Worker,
+    pub hooks: Hooks,
     pub prompts: Prompts,
     /// Where the values come from; not a key.
     #[serde(skip)]
@@ -265,6 +266,38 @@ impl Default for Worker {
     }
 }
 
+/// Commands that are told what happens, as JSON on their standard input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
+pub struct Hooks {
+    /// Told of each question to a person.
+    #[serde(deserialize_with = "read::some_argv")]
+    pub on_question: Option<Vec<String>>,
+    /// Told of the end of a plan.
+    #[serde(deserialize_with = "read::some_argv")]
+    pub on_finish: Option<Vec<String>>,
+    /// Told of changes.
+    #[serde(deserialize_with = "read::some_argv")]
+    pub on_change: Option<Vec<String>>,
+    /// How long one call may take.
+    #[serde(with = "read::duration")]
+    pub timeout: Duration,
+    /// Variables that they get besides those that every child gets.
+    pub env: Vec<String>,
+}
+
+impl Default for Hooks {
+    fn default() -> Self {
+        Self {
+            on_question: None,
+            on_finish: None,
+            on_change: None,
+            timeout: Duration::from_secs(30),
+            env: Vec::new(),
+        }
+    }
+}
+
 /// The prompts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
@@ -307,6 +340,11 @@ impl Config {
     /// Returns the file that was read, if any.
     pub fn file(&self) -> Option<&Path> {
         self.origin.file.as_deref()
+    }
+
+    /// Returns the absolute folder that relative paths start from.
+    pub fn folder(&self) -> &Path {
+        &self.origin.folder
     }
 
     /// Returns the absolute exchange folder.

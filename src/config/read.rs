@@ -399,6 +399,13 @@ pub(super) fn is_loopback(url: &reqwest::Url) -> bool {
             .is_ok_and(|address| address.is_loopback())
 }
 
+/// As [`argv`], where it may be left out.
+pub(super) fn some_argv<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<String>>, D::Error> {
+    argv(deserializer).map(Some)
+}
+
 /// A program with its arguments.
 pub(super) fn argv<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let argv = Vec::<String>::deserialize(deserializer)?;
@@ -490,6 +497,8 @@ mod tests {
         ");
         insta::assert_snapshot!(problem("[checks]\nt = { run = [] }"), @"config.toml:2:13: `checks.t.run`: must name a program");
         insta::assert_snapshot!(problem("[checks.t]\ntimeout = \"1m\""), @"config.toml:1:1: `checks.t`: missing field `run`");
+        insta::assert_snapshot!(problem("[hooks]\non_finish = []"), @"config.toml:2:13: `hooks.on_finish`: must name a program");
+        insta::assert_snapshot!(problem("[hooks]\non_finish = \"mail me\""), @r#"config.toml:2:13: `hooks.on_finish`: invalid type: string "mail me", expected a sequence"#);
         insta::assert_snapshot!(problem("[budget]\nllm_calls = 0"), @r#"config.toml:2:13: `budget.llm_calls`: 0 is no limit, which is a whole number from 1, or "none" for no limit"#);
         insta::assert_snapshot!(problem("[budget]\ncost_usd = nan"), @r#"config.toml:2:12: `budget.cost_usd`: NaN is no limit, which is a number above 0, or "none" for no limit"#);
         insta::assert_snapshot!(problem("[budget]\nwall_time = \"soon\""), @r#"config.toml:2:13: `budget.wall_time`: "soon" is no limit, which is a duration such as "90s", "10m" or "1h 30m", or "none" for no limit"#);

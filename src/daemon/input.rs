@@ -7,6 +7,7 @@ use tokio::task::{Id, JoinError};
 
 use super::arrival::{Arrival, Refused, Reply};
 use super::desk::{Desk, Outgoing, new_question};
+use super::hooks::News;
 use super::isolation::BranchNews;
 use super::steps::{Asked, Checked, Said};
 use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON, STORE_PAUSE};
@@ -34,6 +35,8 @@ pub(super) enum Input {
     QuestionFiled(QuestionId),
     Filed(String),
     MissionWritten(i64),
+    /// A hook was told this.
+    Told(News),
 }
 
 /// What a look at the folders found.
@@ -122,7 +125,11 @@ impl Daemon {
         match input {
             Input::Looked(scanner, look) => self.looked(*scanner, look).await,
             Input::Published(id) => drop(self.outgoing.remove(&id)),
-            Input::QuestionShown(id) => drop(self.shown.insert(id)),
+            Input::QuestionShown(id) => {
+                tracing::warn!(question = %id, "a person is asked; `status` shows what");
+                self.shown.insert(id);
+            }
+            Input::Told(news) => self.told.note(news),
             Input::QuestionFiled(id) => drop(self.shown.remove(&id)),
             Input::Filed(name) => drop(self.filings.remove(&name)),
             Input::MissionWritten(seq) => self.mission = (seq, self.clock.now().plus(MISSION_PACE)),
@@ -416,6 +423,7 @@ fn what(key: &Key) -> &'static str {
         Key::ShowQuestion(_) | Key::FileQuestion(_) => "a question's file",
         Key::File(_) => "filing a report",
         Key::Mission => "MISSION.md",
+        Key::Hook(hook) => hook.as_str(),
     }
 }
 

@@ -6,6 +6,7 @@
 mod arrival;
 mod desk;
 mod facts;
+mod hooks;
 mod input;
 mod isolation;
 mod mend;
@@ -37,6 +38,8 @@ use crate::volumes::{
 use crate::wire::command::Language;
 use crate::wire::{mission, question};
 use desk::{Desk, Outgoing};
+use hooks::Told;
+pub use hooks::{Hook, Hooks};
 use input::Input;
 use pace::Pace;
 
@@ -80,6 +83,8 @@ pub struct Settings {
     /// The checks that are configured, by name.
     pub checks: BTreeMap<String, Check>,
     pub patience: Patience,
+    /// Commands of the person that are told what happens.
+    pub hooks: Hooks,
     /// What a person types to call this program, as in `plan-agent --config my.toml`.
     pub program: String,
     /// Tells a person of trouble that the plan does not know, such as a full disk.
@@ -132,6 +137,7 @@ enum Key {
     FileQuestion(QuestionId),
     File(String),
     Mission,
+    Hook(Hook),
 }
 
 /// The plan as the loop needs it: small, whatever the size of the plan.
@@ -202,6 +208,9 @@ pub async fn run(
         settings.policy.clone(),
         settings.workspace.display().to_string(),
     );
+    // Of a plan that has just been made, everything is told.
+    let before = store.read(&settings.plan, |_, seq| seq).await?;
+    let before = if before == 1 { 0 } else { before };
     let change = move |draft: &mut crate::plan::Draft<'_>| match draft.plan().status().settled() {
         true => Ok(false),
         false => draft.start(policy, &workspace),
@@ -211,6 +220,7 @@ pub async fn run(
         .await?;
     tracing::info!(plan = %settings.plan, workspace = %settings.workspace.display(), "the daemon starts");
     let mut daemon = Daemon::new(settings, store, clock);
+    daemon.told = Told::since(before);
     daemon.take_up().await?;
     // To take up a large plan takes its time; nothing stood still.
     daemon.wake_at = clock.now();
@@ -282,6 +292,7 @@ struct Daemon {
     filings: BTreeMap<String, (Time, Filed)>,
     /// Questions whose file is in `questions/pending`.
     shown: BTreeSet<QuestionId>,
+    told: Told,
     scanner: Option<Scanner>,
     /// When the look began that last listed the folder of reports; `None` if something of that listing was left out.
     listed_at: Option<Time>,
@@ -355,6 +366,7 @@ impl Daemon {
             outgoing: BTreeMap::new(),
             filings: BTreeMap::new(),
             shown: BTreeSet::new(),
+            told: Told::since(0),
             scanner: Some(scanner),
             listed_at: None,
             waiting: false,
@@ -382,7 +394,9 @@ impl Daemon {
         match self.decided_view().await {
             Ok(view) => {
                 self.start(&view);
-                Ok(self.end(&view))
+                let end = self.end(&view);
+                let settled = matches!(end, Some(End::Settled(_)));
+                Ok(end.filter(|_| !(settled && self.tell_finish())))
             }
             Err(StoreError::Database(error)) => {
                 self.trouble("the store", &error);
@@ -494,6 +508,7 @@ impl Daemon {
         self.show_questions(view);
         self.file_reports(view.status.settled());
         self.write_mission(view);
+        self.call_hooks(view);
         let newly_settled = view.status.settled() && self.settled_at.is_none();
         if newly_settled {
             self.settled_at = Some(self.world.now);

@@ -2,6 +2,7 @@
 //! Whatever is read was written by a stranger: it is bounded, never guessed at, and never makes a reader panic.
 
 pub mod command;
+pub mod event;
 pub mod front;
 mod markdown;
 pub mod mission;

@@ -6,6 +6,7 @@ use super::{moment, name, numbers};
 use crate::cli::output::{Paint, Style};
 use crate::plan::{Decision, Event, Kind, PlanId, ReportStatus, Subject, TaskId, Time, counted};
 use crate::store::Change;
+use crate::wire;
 use crate::wire::text::{one_line, time_text};
 
 /// The longest reason that stands on a line.
@@ -27,15 +28,7 @@ pub fn line(change: &Change, event: &Event, zone: &TimeZone, paint: Paint) -> St
 
 /// Returns what happened for programs: `{"seq","at","plan","by","event",…}` with the fields of the event.
 pub fn json(change: &Change, plan: &PlanId, event: &Event) -> serde_json::Value {
-    let mut value = serde_json::json!(event);
-    value["seq"] = change.seq.into();
-    value["at"] = time_text(change.at).into();
-    value["plan"] = plan.as_str().into();
-    // An answer says by itself whose it is: what a person wrote into a file is taken in by the daemon.
-    if value.get("by").is_none() {
-        value["by"] = change.by.clone().into();
-    }
-    value
+    wire::event::json(event, change.seq, change.at, plan, &change.by)
 }
 
 /// Returns what happened in one line, and how to show it.

@@ -1,0 +1,281 @@
+//! Commands of the person that are told what happens. Each runs beside the loop, at most one of a kind at a time, and whatever
+//! becomes of it changes nothing. What has been told is remembered in memory: a question that is still open, and the end of a
+//! plan, may be told again after a restart.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::input::Input;
+use super::{Daemon, Key, Settings, View};
+use crate::exec::{self, Outcome, Output, Spec, Stdin, environment};
+use crate::plan::{QuestionId, Time};
+use crate::store::Store;
+use crate::volumes::Folder;
+use crate::wire::event::{self, Call, ChangePart, MOST_EVENTS};
+use crate::wire::text::{printable, time_text};
+
+/// Changes that one call covers; what is left is told by the next.
+const MOST_CHANGES: usize = 200;
+
+/// What is kept of the output of one call.
+const TAIL: usize = 4 * 1024;
+
+/// A hook that prints more is ended.
+const FLOOD: u64 = 1024 * 1024;
+
+/// How often it is looked how much a hook has printed.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Between asking a hook that prints without end to stop and ending it.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The log of the hooks begins anew at this size; the one before it is kept.
+const LOG_SIZE: u64 = 256 * 1024;
+
+/// What a hook is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Hook {
+    /// A person is asked something.
+    Question,
+    /// The plan has ended.
+    Finish,
+    /// The plan has changed.
+    Change,
+}
+
+impl Hook {
+    /// Returns the key of the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Question => "on_question",
+            Self::Finish => "on_finish",
+            Self::Change => "on_change",
+        }
+    }
+}
+
+/// The hooks that are configured.
+#[derive(Clone, Debug, Default)]
+pub struct Hooks {
+    /// Program and arguments of each; nothing in them is interpreted.
+    pub commands: BTreeMap<Hook, Vec<String>>,
+    /// How long one call may take.
+    pub timeout: Duration,
+    /// Names of variables that they get besides those that every child gets.
+    pub env: Vec<String>,
+    /// The folder that they run in.
+    pub folder: PathBuf,
+}
+
+/// What the hooks have been told.
+#[derive(Debug)]
+pub(super) struct Told {
+    questions: BTreeSet<QuestionId>,
+    /// The last change.
+    change: i64,
+    finish: bool,
+}
+
+/// What one call tells.
+#[derive(Clone, Debug)]
+pub(super) enum News {
+    Question(QuestionId),
+    Change(i64),
+    Finish,
+}
+
+impl Told {
+    /// Begins with the changes after one.
+    pub fn since(change: i64) -> Self {
+        Self {
+            questions: BTreeSet::new(),
+            change,
+            finish: false,
+        }
+    }
+
+    /// Remembers what a call told.
+    pub fn note(&mut self, news: News) {
+        match news {
+            News::Question(id) => drop(self.questions.insert(id)),
+            News::Change(to) => self.change = to,
+            News::Finish => self.finish = true,
+        }
+    }
+}
+
+impl Daemon {
+    /// Tells the hooks what they have not been told: of questions once their files are there, of changes as many as there are.
+    pub(super) fn call_hooks(&mut self, view: &View) {
+        let shown = |id: &&QuestionId| self.shown.contains(id) && !self.told.questions.contains(id);
+        if let Some(id) = view.questions.iter().find(shown).cloned() {
+            self.call_hook(Hook::Question, News::Question(id));
+        }
+        if view.seq > self.told.change {
+            self.call_hook(Hook::Change, News::Change(view.seq));
+        }
+    }
+
+    /// Tells that the plan has ended. Returns whether there was anybody to be told.
+    pub(super) fn tell_finish(&mut self) -> bool {
+        let wanted = !self.told.finish && self.wants(Hook::Finish);
+        if wanted {
+            self.call_hook(Hook::Finish, News::Finish);
+        }
+        wanted
+    }
+
+    fn wants(&self, hook: Hook) -> bool {
+        self.settings.hooks.commands.contains_key(&hook)
+    }
+
+    fn call_hook(&mut self, hook: Hook, what: News) {
+        if !self.wants(hook) {
+            return;
+        }
+        let (settings, store) = (Arc::clone(&self.settings), self.store.clone());
+        let (now, since) = (self.world.now, self.told.change);
+        self.spawn(Key::Hook(hook), async move {
+            let (told, call) = call(&settings, &store, what, since, now).await?;
+            if let Some(call) = call {
+                run(&settings, hook, call, now).await;
+            }
+            Ok(Input::Told(told))
+        });
+    }
+}
+
+/// Returns what is told by now, and the line that tells it; none where nothing is left to tell.
+async fn call(
+    settings: &Settings,
+    store: &Store,
+    what: News,
+    since: i64,
+    now: Time,
+) -> anyhow::Result<(News, Option<String>)> {
+    let plan = &settings.plan;
+    Ok(match what {
+        News::Question(id) => {
+            let file = settings.volumes.question(&id).display().to_string();
+            let wanted = id.clone();
+            let call = store
+                .read(plan, move |plan, _| {
+                    let question = plan.question(&wanted).filter(|question| question.open())?;
+                    Some(Call::question(plan, question, file, now).render())
+                })
+                .await?;
+            (News::Question(id), call)
+        }
+        News::Finish => {
+            let call = store
+                .read(plan, move |plan, _| Call::finish(plan, now).render())
+                .await?;
+            (News::Finish, Some(call))
+        }
+        News::Change(to) => {
+            let changes = store.since(plan, since, MOST_CHANGES).await?;
+            let to = changes.last().map_or(to, |last| last.seq);
+            let mut events: Vec<_> = changes
+                .iter()
+                .flat_map(|change| change.delta.events.iter().map(move |event| (change, event)))
+                .map(|(change, event)| event::json(event, change.seq, change.at, plan, &change.by))
+                .collect();
+            if events.is_empty() {
+                return Ok((News::Change(to), None));
+            }
+            let left_out = events.len().saturating_sub(MOST_EVENTS);
+            events.truncate(MOST_EVENTS);
+            let change = ChangePart {
+                from: since + 1,
+                to,
+                events,
+                left_out,
+            };
+            let call = store
+                .read(plan, move |plan, _| {
+                    Call::change(plan, change, now).render()
+                })
+                .await?;
+            (News::Change(to), Some(call))
+        }
+    })
+}
+
+/// Runs a hook to its end; how it ended goes into the log, and to the person if it was not well.
+async fn run(settings: &Settings, hook: Hook, call: String, now: Time) {
+    let hooks = &settings.hooks;
+    let Some(argv) = hooks.commands.get(&hook) else {
+        return;
+    };
+    let spec = Spec {
+        argv: argv.clone(),
+        cwd: hooks.folder.clone(),
+        env: environment(&hooks.env),
+        stdin: Stdin::Text(call),
+        deadline: hooks.timeout,
+    };
+    let (ended, said) = match run_capped(&spec).await {
+        Ok((outcome, said)) => (ended(outcome, hooks.timeout), said),
+        Err(error) => (Err(format!("{error:#}")), String::new()),
+    };
+    let name = hook.as_str();
+    if let Err(failed) = &ended {
+        tracing::warn!(hook = name, failed, "a hook failed");
+        (settings.notice)(&format!("the hook `{name}` failed: {failed}"));
+    }
+    let how = ended.unwrap_or_else(|failed| failed);
+    let log = settings.volumes.path(Folder::Logs).join("hooks.log");
+    let text = format!("{} {name}: {how}\n{}", time_text(now), indented(&said));
+    if let Err(error) = append(&log, &text) {
+        tracing::warn!(%error, path = %log.display(), "the log of the hooks cannot be written");
+    }
+}
+
+async fn run_capped(spec: &Spec) -> anyhow::Result<(Outcome, String)> {
+    let output = Output::nameless()?;
+    let flood = async {
+        while output.lengths()[0] <= FLOOD {
+            sleep(LOOK).await;
+        }
+        GRACE
+    };
+    let outcome = exec::run(spec, &output, |_| {}, flood).await?;
+    Ok((outcome, output.out_since(0, TAIL)))
+}
+
+/// Says how a hook ended: well, or why not.
+fn ended(outcome: Outcome, timeout: Duration) -> Result<String, String> {
+    match (outcome.exit, outcome.signal) {
+        _ if outcome.timed_out => Err(format!("ended after {timeout:?}")),
+        _ if outcome.cancelled => Err("ended because it printed without end".to_owned()),
+        (Some(0), _) => Ok("exit 0".to_owned()),
+        (Some(code), _) => Err(format!("exit {code}")),
+        (None, signal) => Err(format!("ended by signal {}", signal.unwrap_or_default())),
+    }
+}
+
+fn indented(text: &str) -> String {
+    printable(text)
+        .lines()
+        .map(|line| format!("  {line}\n"))
+        .collect()
+}
+
+fn append(log: &Path, text: &str) -> std::io::Result<()> {
+    if fs::metadata(log).is_ok_and(|metadata| metadata.len() > LOG_SIZE) {
+        fs::rename(log, log.with_extension("log.old"))?;
+    }
+    let mut file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(log)?;
+    file.write_all(text.as_bytes())
+}

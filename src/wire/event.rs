@@ -1,0 +1,199 @@
+//! What happened to a plan, as programs are told: a line of `log --json`, and what a hook reads.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::text::time_text;
+use crate::plan::{Counts, Event, Head, Plan, PlanId, PlanStatus, Question, Time};
+
+/// Events that one call of a hook tells; the rest is counted.
+pub const MOST_EVENTS: usize = 200;
+
+/// Returns an event with where it stands in the plan's history: `{"seq","at","plan","by","event",…}` with its own fields.
+pub fn json(event: &Event, seq: i64, at: Time, plan: &PlanId, by: &str) -> Value {
+    let mut value = serde_json::json!(event);
+    value["seq"] = seq.into();
+    value["at"] = time_text(at).into();
+    value["plan"] = plan.as_str().into();
+    // An answer says by itself whose it is: what a person wrote into a file is taken in by the daemon.
+    if value.get("by").is_none() {
+        value["by"] = by.into();
+    }
+    value
+}
+
+/// What a hook reads on its standard input: one JSON object on one line. Fields are added, never renamed or taken away.
+#[derive(Debug, Serialize)]
+pub struct Call {
+    /// `question`, `finish` or `change`.
+    pub event: &'static str,
+    pub at: String,
+    pub plan: PlanPart,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question: Option<QuestionPart>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<ChangePart>,
+}
+
+/// The plan that it is about.
+#[derive(Debug, Serialize)]
+pub struct PlanPart {
+    id: String,
+    name: String,
+    goal: String,
+    status: &'static str,
+    /// Why it is paused.
+    reason: Option<String>,
+    workspace: String,
+    tasks: usize,
+    completed: usize,
+    failed: usize,
+    skipped: usize,
+}
+
+/// What a person is asked.
+#[derive(Debug, Serialize)]
+pub struct QuestionPart {
+    id: String,
+    /// `failures`, `agent`, `budget` …
+    about: &'static str,
+    task: Option<u32>,
+    task_name: Option<String>,
+    reason: String,
+    choices: Vec<&'static str>,
+    /// Where the answer may be written in.
+    file: String,
+}
+
+/// Changes of the plan, one or more.
+#[derive(Debug, Serialize)]
+pub struct ChangePart {
+    /// The first of them.
+    pub from: i64,
+    /// The last of them.
+    pub to: i64,
+    /// As `log --json` prints them.
+    pub events: Vec<Value>,
+    /// Events that are not told for their number.
+    pub left_out: usize,
+}
+
+impl Call {
+    /// Tells of a question; `file` is where it lies.
+    pub fn question(plan: &Plan, question: &Question, file: String, now: Time) -> Self {
+        let task = question.task.and_then(|id| plan.task(id));
+        let part = QuestionPart {
+            id: question.id.to_string(),
+            about: question.about.as_str(),
+            task: task.map(|task| task.number.0),
+            task_name: task.map(|task| task.name.clone()),
+            reason: question.reason.clone(),
+            choices: question
+                .choices
+                .iter()
+                .map(|choice| choice.as_str())
+                .collect(),
+            file,
+        };
+        Self {
+            question: Some(part),
+            ..Self::new("question", plan, now)
+        }
+    }
+
+    /// Tells of the end of a plan.
+    pub fn finish(plan: &Plan, now: Time) -> Self {
+        Self {
+            outcome: plan.head().outcome.clone(),
+            ..Self::new("finish", plan, now)
+        }
+    }
+
+    /// Tells of changes.
+    pub fn change(plan: &Plan, change: ChangePart, now: Time) -> Self {
+        Self {
+            change: Some(change),
+            ..Self::new("change", plan, now)
+        }
+    }
+
+    fn new(event: &'static str, plan: &Plan, now: Time) -> Self {
+        Self {
+            event,
+            at: time_text(now),
+            plan: PlanPart::of(plan.head(), plan.counts()),
+            question: None,
+            outcome: None,
+            change: None,
+        }
+    }
+
+    /// Returns the line that the hook reads.
+    pub fn render(&self) -> String {
+        serde_json::json!(self).to_string() + "\n"
+    }
+}
+
+impl PlanPart {
+    fn of(head: &Head, counts: Counts) -> Self {
+        Self {
+            id: head.id.to_string(),
+            name: head.name.clone(),
+            goal: head.goal.clone(),
+            status: head.status.as_str(),
+            reason: match &head.status {
+                PlanStatus::Paused(why) => Some(why.clone()),
+                _ => None,
+            },
+            workspace: head.workspace.clone(),
+            tasks: counts.total(),
+            completed: counts.completed,
+            failed: counts.failed,
+            skipped: counts.skipped,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+    use crate::plan::{About, Choice, QuestionId, Row, TaskId, TaskStatus};
+
+    #[test]
+    fn a_hook_reads_one_line_of_json() {
+        let mut plan = Plan::new(sample::head());
+        plan.put(Row::Task(Box::new(sample::task(
+            1,
+            "Write\nit",
+            TaskStatus::InProgress,
+        ))));
+        let question = Question {
+            id: QuestionId::new("q0af31c"),
+            about: About::Failures,
+            task: Some(TaskId(1)),
+            ask: None,
+            reason: "the task failed 3 times in a row".to_owned(),
+            choices: vec![Choice::Retry, Choice::Abort],
+            asked: sample::NOW,
+            answer: None,
+            closed: None,
+        };
+        let file = "/v/questions/pending/question-q0af31c.md".to_owned();
+        let line = Call::question(&plan, &question, file, sample::NOW).render();
+        assert_eq!(line.matches('\n').count(), 1, "{line}");
+        insta::assert_snapshot!(line.trim_end(), @r#"{"at":"2026-11-21T10:00:00Z","event":"question","plan":{"completed":0,"failed":0,"goal":"Count the words of a file","id":"abcdefgh","name":"Word counter","reason":null,"skipped":0,"status":"running","tasks":1,"workspace":"/w"},"question":{"about":"failures","choices":["retry","abort"],"file":"/v/questions/pending/question-q0af31c.md","id":"q0af31c","reason":"the task failed 3 times in a row","task":1,"task_name":"Write\nit"}}"#);
+        let event = Event::Planned { tasks: 1 };
+        let change = ChangePart {
+            from: 2,
+            to: 3,
+            events: vec![json(&event, 2, sample::NOW, plan.id(), "daemon")],
+            left_out: 0,
+        };
+        let value = serde_json::json!(Call::change(&plan, change, sample::NOW));
+        insta::assert_snapshot!(value["change"], @r#"{"events":[{"at":"2026-11-21T10:00:00Z","by":"daemon","event":"planned","plan":"abcdefgh","seq":2,"tasks":1}],"from":2,"left_out":0,"to":3}"#);
+        assert_eq!(value["question"], Value::Null);
+    }
+}

@@ -1,0 +1,180 @@
+//! Commands of the person that are told what happens: heard in full, never in the way.
+
+use super::*;
+
+/// Writes what it is told into a file of that name, a line each.
+fn heard(name: &str) -> String {
+    format!("hooks.on_{name} = ['sh', '-c', 'cat >> {name}.jsonl']\n")
+}
+
+/// Returns what a hook was told.
+fn told(scene: &Scene, name: &str) -> Vec<Value> {
+    lines(&fs::read_to_string(scene.env.path(format!("{name}.jsonl"))).unwrap_or_default())
+}
+
+fn log(scene: &Scene) -> String {
+    scene.env.read("volumes/logs/hooks.log")
+}
+
+#[test]
+fn every_change_is_told_once_and_the_question_and_the_end() {
+    let config = ["question", "finish", "change"].map(heard).concat();
+    let scene = Scene::by_rules(&format!("run.max_attempts = 1\n{config}"));
+    let _agent = scene.agent(|command| match command.task() {
+        2 => Act::failed("the port is taken"),
+        _ => Act::success("done"),
+    });
+    let ran = scene.run(&["run", "--plan", "chain.md"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    let asked = told(&scene, "question");
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    let question = &asked[0]["question"];
+    assert_eq!(
+        (
+            &asked[0]["event"],
+            &asked[0]["plan"]["name"],
+            &asked[0]["plan"]["status"]
+        ),
+        (&json!("question"), &json!("A chain"), &json!("running"))
+    );
+    assert_eq!(
+        (
+            &question["about"],
+            &question["task"],
+            &question["task_name"],
+            &question["choices"]
+        ),
+        (
+            &json!("failures"),
+            &json!(2),
+            &json!("Second"),
+            &json!(["retry", "skip", "abort"])
+        )
+    );
+    let text = fs::read_to_string(question["file"].as_str().unwrap()).unwrap();
+    assert!(text.contains(question["id"].as_str().unwrap()), "{text}");
+    assert_eq!(told(&scene, "finish"), [] as [Value; 0]);
+
+    scene.works(&["answer", "skip"]);
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(told(&scene, "question").len(), 1);
+    let finish = told(&scene, "finish");
+    assert_eq!(finish.len(), 1);
+    assert_eq!(
+        (&finish[0]["plan"]["status"], &finish[0]["plan"]["skipped"]),
+        (&json!("completed"), &json!(1))
+    );
+    assert!(
+        finish[0]["outcome"]
+            .as_str()
+            .unwrap()
+            .contains("2 of 3 tasks")
+    );
+
+    let changes = told(&scene, "change");
+    let mut next = 1;
+    for call in &changes {
+        let change = &call["change"];
+        // The answer came while no daemon worked here.
+        assert!(change["from"].as_i64().unwrap() >= next, "{changes:?}");
+        next = change["to"].as_i64().unwrap() + 1;
+        assert_eq!(change["left_out"], 0);
+    }
+    let events = |call: &Value| call["change"]["events"].as_array().unwrap().clone();
+    let heard: Vec<Value> = changes.iter().flat_map(events).collect();
+    let mut all = scene.events();
+    all.retain(|event| event["event"] != "answered" && event["event"] != "skipped");
+    assert_eq!(heard, all);
+}
+
+#[test]
+fn a_slow_hook_holds_nothing_up_and_hears_of_many_changes_at_once() {
+    let slow = "hooks.on_change = ['sh', '-c', 'cat >> change.jsonl; while ! test -e go; do sleep 0.01; done']";
+    let scene = Scene::by_rules(slow);
+    let _agent = scene.agent(|_| Act::success("done"));
+    let foreground = scene.start(&["run", "--plan", "chain.md"]);
+    wait_until("the hook runs", DEADLINE, || {
+        told(&scene, "change").len() == 1
+    });
+    scene.await_status("completed");
+    assert_eq!(
+        told(&scene, "change").len(),
+        1,
+        "it still hears of the first"
+    );
+    scene.env.write("go", "");
+    let ran = foreground.end();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let told = told(&scene, "change");
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(
+        told[0]["change"]["to"].as_i64().unwrap() + 1,
+        told[1]["change"]["from"]
+    );
+    assert_eq!(told[1]["change"]["to"], scene.status()["plan"]["seq"]);
+}
+
+#[test]
+fn a_hook_that_hangs_fails_or_floods_is_ended_and_told_of() {
+    for (argv, why) in [
+        (
+            "['sh', '-c', 'trap \"\" TERM; sleep 1000 & sleep 1000; sleep 1000']",
+            "ended after 100ms",
+        ),
+        ("['sh', '-c', 'echo no mail today; exit 3']", "exit 3"),
+        ("['no-such-program']", "cannot start `no-such-program`"),
+        ("['yes']", "ended because it printed without end"),
+    ] {
+        // What floods is seen after a moment.
+        let timeout = if argv.contains("yes") { "60s" } else { "100ms" };
+        let scene = Scene::by_rules(&format!(
+            "hooks.on_finish = {argv}\nhooks.timeout = '{timeout}'"
+        ));
+        let _agent = scene.agent(|_| Act::success("done"));
+        let ran = scene.run(&["run", "--plan", "one.md"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let notice = format!("! the hook `on_finish` failed: {why}");
+        assert!(ran.stderr.contains(&notice), "{notice}: {}", ran.stderr);
+        let log = log(&scene);
+        assert!(log.contains(&format!("on_finish: {why}")), "{log}");
+        assert!(log.len() < 10_000, "{}", log.len());
+        assert_eq!(log.contains("  no mail today"), why == "exit 3", "{log}");
+    }
+}
+
+#[test]
+fn a_hook_gets_only_the_variables_that_are_named() {
+    let mut scene = Scene::by_rules(
+        "hooks.on_finish = ['sh', '-c', 'env > env.txt; pwd >> env.txt']\nhooks.env = ['MAIL_TOKEN']",
+    );
+    scene.env.set("MAIL_TOKEN", "for-the-hook");
+    scene.env.set("OTHER_KEY", "canary");
+    let _agent = scene.agent(|_| Act::success("done"));
+    assert_eq!(scene.run(&["run", "--plan", "one.md"]).code, Some(0));
+    let env = scene.env.read("env.txt");
+    assert!(
+        env.contains("MAIL_TOKEN=for-the-hook") && !env.contains("canary"),
+        "{env}"
+    );
+    let folder = scene.env.path("").canonicalize().unwrap();
+    assert!(env.trim_end().ends_with(folder.to_str().unwrap()), "{env}");
+}
+
+#[test]
+fn a_question_that_is_open_is_told_again_after_a_kill() {
+    let config = format!("run.max_attempts = 1\n{}", heard("question"));
+    let scene = Scene::by_rules(&config);
+    let _agent = scene.agent(|_| Act::failed("the port is taken"));
+    let daemon = scene.leave(&["run", "--plan", "one.md"]);
+    wait_until("the person is told", DEADLINE, || {
+        told(&scene, "question").len() == 1
+    });
+    assert!(scene.daemon_log().contains("a person is asked"));
+    kill_process(daemon.pid, Signal::KILL).unwrap();
+    scene.await_end();
+    assert_eq!(scene.run(&["resume"]).code, Some(4));
+    let told = told(&scene, "question");
+    assert_eq!(told.len(), 2);
+    assert_eq!(told[0]["question"], told[1]["question"]);
+}
