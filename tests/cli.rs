@@ -417,6 +417,7 @@ fn head(goal: &str, clock: Clock) -> Head {
         usage: Usage::default(),
         replans: 0,
         extra_replans: 0,
+        tree: None,
         replan: None,
         audited: None,
         outcome: None,

@@ -97,7 +97,7 @@ impl Desk {
                 let outcome = super::summary::by_rules(draft.plan());
                 draft.settle(&outcome).map(|()| None)
             }
-            Step::Withdraw(_) | Step::Check(_) | Step::Ask(_) => Ok(None),
+            Step::Withdraw(_) | Step::Inspect(_) | Step::Check(_) | Step::Ask(_) => Ok(None),
         }
     }
 

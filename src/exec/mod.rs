@@ -2,12 +2,14 @@
 //! group, their output in files that outlive whoever started them. And the checks of results: commands, and files that
 //! are to be there.
 
+mod changes;
 mod checks;
 mod git;
 mod group;
 mod output;
 mod produced;
 
+pub use changes::{Listing, Trees};
 pub use checks::{Check, check, check_marked, end_left_behind};
 pub use git::{Git, GitError, LEAST as LEAST_GIT, Said, git_version};
 pub use group::{ExecError, GRACE, Outcome, Spec, Stdin, environment, run, stop_group};

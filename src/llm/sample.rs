@@ -8,9 +8,9 @@ use super::command::{CommandContext, CommandKind, CommandView};
 use super::context::{JudgeFacts, JudgeView, PlanContext, PlanView, ReplanView, WholeView};
 use super::prompts::Template;
 use crate::plan::{
-    Attempt, AttemptState, CheckResult, CommandId, Decision, Evidence, Head, Kind, Order, Origin,
-    Plan, PlanId, PlanStatus, Policy, Report, ReportStatus, Review, Row, Task, TaskId, TaskStatus,
-    Time, Usage, Verdict,
+    Attempt, AttemptState, Changes, CheckResult, CommandId, Decision, Evidence, Head, Kind, Order,
+    Origin, Plan, PlanId, PlanStatus, Policy, Report, ReportStatus, Review, Row, Seen, Task,
+    TaskId, TaskStatus, Time, Usage, Verdict,
 };
 use crate::wire::command::Language;
 
@@ -77,7 +77,6 @@ fn json(view: &impl Serialize) -> Value {
 
 fn facts() -> JudgeFacts {
     JudgeFacts {
-        changed_files: Some(vec!["src/main.py".to_owned()]),
         stale_reports: vec!["an older report".to_owned()],
     }
 }
@@ -169,6 +168,7 @@ pub(super) fn head(fill: Fill) -> Head {
         usage: Usage::default(),
         replans: 0,
         extra_replans: 0,
+        tree: None,
         replan: None,
         audited: (fill == Fill::Rich).then(|| "audited".to_owned()),
         outcome: None,
@@ -240,6 +240,14 @@ pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
         rejections: 0,
         rejected: None,
         report: (fill == Fill::Rich).then(|| report(ReportStatus::PartialSuccess, "results")),
+        tree: None,
+        beside: if fill == Fill::Rich {
+            vec![TaskId(3)]
+        } else {
+            Vec::new()
+        },
+        changes: (fill == Fill::Rich)
+            .then(|| Changes::new(Seen::Times, vec!["src/main.py".to_owned()])),
         checks: (fill == Fill::Rich).then(|| vec![check()]),
         verdict: (number == 1).then(|| Verdict {
             decision: Decision::Retry,

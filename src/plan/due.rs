@@ -58,6 +58,8 @@ impl World {
 pub enum Step {
     /// Tell the agent to stop, or take the command back.
     Withdraw(CommandId),
+    /// Look what a reported attempt changed.
+    Inspect(CommandId),
     /// Run the checks of a reported attempt.
     Check(CommandId),
     /// Ask the language model.
@@ -86,7 +88,10 @@ impl Step {
     /// Tells whether the step is a decision that the plan's own data settles: it is carried out within a change and needs
     /// nothing from outside.
     pub fn is_decision(&self) -> bool {
-        !matches!(self, Self::Withdraw(_) | Self::Check(_) | Self::Ask(_))
+        !matches!(
+            self,
+            Self::Withdraw(_) | Self::Inspect(_) | Self::Check(_) | Self::Ask(_)
+        )
     }
 }
 
@@ -233,6 +238,8 @@ fn decide(plan: &Plan, attempt: &Attempt, due: &mut Due) {
         due.step(Step::AgentAsks(id));
     } else if report.blocked_until.is_some() {
         due.step(Step::Park(id));
+    } else if attempt.changes.is_none() {
+        due.step(Step::Inspect(id));
     } else if check && attempt.checks.is_none() {
         due.step(Step::Check(id));
     } else if !policy.model {

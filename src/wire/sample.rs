@@ -27,6 +27,7 @@ pub(crate) fn head() -> Head {
         usage: Usage::default(),
         replans: 0,
         extra_replans: 0,
+        tree: None,
         replan: None,
         audited: None,
         outcome: None,

@@ -56,6 +56,7 @@ fn head() -> Head {
         usage: Usage::default(),
         replans: 0,
         extra_replans: 0,
+        tree: None,
         replan: None,
         audited: None,
         outcome: None,

@@ -536,7 +536,6 @@ mod tests {
         let task = plan.task(TaskId(2)).unwrap();
         let attempt = plan.attempt(&CommandId::new("task-2")).unwrap();
         let facts = JudgeFacts {
-            changed_files: Some(words(&["src/a.py"])),
             stale_reports: words(&["late"]),
         };
         let question = judge(&PROMPTS, &plan, task, attempt, &facts).unwrap();
@@ -577,7 +576,8 @@ mod tests {
 
         - Status in the report: PARTIAL_SUCCESS
         - Check `test`: FAILED (exit 1)
-        - Files changed: src/a.py
+        - Files changed: src/main.py
+        - About these changes: removed files are not seen; task 3 was at work in the same folder.
 
         End of the output of `test`:
         <data name="check output">

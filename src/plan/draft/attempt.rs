@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    About, Attempt, AttemptState, By, CheckResult, CommandId, ConfirmAbort, Decision, Evidence,
-    Kind, PlanStatus, QuestionId, Rejection, Report, ReportStatus, Review, Session, SessionId,
-    Task, TaskId, TaskStatus, Verdict,
+    About, Attempt, AttemptState, By, Changes, CheckResult, CommandId, ConfirmAbort, Decision,
+    Evidence, Kind, PlanStatus, QuestionId, Rejection, Report, ReportStatus, Review, Session,
+    SessionId, Task, TaskId, TaskStatus, Verdict,
 };
 use crate::plan::state::Row;
 
@@ -19,6 +19,12 @@ const LONGEST_PARK: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// More money than any plan costs, in US dollars.
 const MAX_COST: f64 = 1e12;
+
+/// Tasks that are noted as working beside an attempt.
+const MAX_BESIDE: usize = 20;
+
+/// Files that changed and are named in the evidence.
+const EVIDENT: usize = 10;
 
 /// What a task's result keeps of a report's text, in characters.
 const RESULT_CHARS: usize = 2000;
@@ -92,8 +98,12 @@ impl Draft<'_> {
         {
             return Err(Refusal::Asking(id));
         }
+        let mut tree = self.plan.head().tree.clone();
+        let mut beside = self.join_others(id);
         if let (Some(mut garbled), Some(_)) = (before, repairs) {
             garbled.state = AttemptState::Garbled;
+            tree.clone_from(&garbled.tree);
+            beside.clone_from(&garbled.beside);
             self.put_attempt(garbled);
         } else {
             task.attempts += 1;
@@ -112,6 +122,9 @@ impl Draft<'_> {
             rejections: repairs.unwrap_or(0),
             rejected: None,
             report: None,
+            tree,
+            beside,
+            changes: None,
             checks: None,
             verdict: None,
             state: AttemptState::Open,
@@ -129,6 +142,55 @@ impl Draft<'_> {
         });
         self.put_attempt(attempt);
         self.put_task(task);
+        Ok(())
+    }
+
+    /// Notes a task beside those that are under way, and returns them: they work in one folder.
+    fn join_others(&mut self, task: TaskId) -> Vec<TaskId> {
+        let others: Vec<Attempt> = self
+            .plan
+            .open_attempts()
+            .filter(|other| other.task != task && other.state == AttemptState::Open)
+            .take(MAX_BESIDE)
+            .cloned()
+            .collect();
+        let numbers = others.iter().map(|other| other.task).collect();
+        for mut other in others {
+            if !other.beside.contains(&task) && other.beside.len() < MAX_BESIDE {
+                other.beside.push(task);
+                self.put_attempt(other);
+            }
+        }
+        numbers
+    }
+
+    /// Records what git knows of the workspace from now on.
+    pub fn kept_tree(&mut self, tree: &str) {
+        if self.plan.head().tree.as_deref() != Some(tree) {
+            let tree = Some(tree.to_owned());
+            self.change_head(|head| head.tree = tree);
+        }
+    }
+
+    /// Records what changed in the workspace during a reported attempt, and what git knows of it now, if anything.
+    ///
+    /// # Errors
+    /// The attempt awaits no such thing.
+    pub fn inspected(
+        &mut self,
+        id: &CommandId,
+        changes: Changes,
+        tree: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let mut attempt = self.attempt(id)?;
+        if attempt.state != AttemptState::Reported || attempt.changes.is_some() {
+            return Err(Refusal::NotAwaited(id.clone()));
+        }
+        attempt.changes = Some(changes);
+        self.put_attempt(attempt);
+        if let Some(tree) = tree {
+            self.kept_tree(tree);
+        }
         Ok(())
     }
 
@@ -640,6 +702,11 @@ fn evidence(attempt: &Attempt) -> Evidence {
     let line = |check: &CheckResult| format!("{}: {}", check.name, check.outcome());
     Evidence {
         verified: !checks.is_empty(),
-        facts: checks.iter().map(line).collect(),
+        facts: checks
+            .iter()
+            .map(line)
+            .chain(attempt.changes.iter().map(|changes| changes.text(EVIDENT)))
+            .chain(attempt.company())
+            .collect(),
     }
 }

@@ -213,6 +213,9 @@ pub struct Head {
     pub replans: u32,
     /// Replans a human allowed beyond the policy.
     pub extra_replans: u32,
+    /// What git last knew of the workspace, if it is a repository.
+    #[serde(default)]
+    pub tree: Option<String>,
     /// The replan that is open; nothing new starts meanwhile.
     pub replan: Option<Replan>,
     /// What the audit of the goal found, once it has passed.
@@ -254,6 +257,7 @@ impl Head {
             usage: Usage::default(),
             replans: 0,
             extra_replans: 0,
+            tree: None,
             replan: None,
             audited: None,
             outcome: None,
