@@ -246,8 +246,9 @@ fn doctor_says_what_is_there_and_no_secret() {
     ok  volumes    [FOLDER]/volumes is made when it is needed
     ok  workspace  [FOLDER]/volumes/workspace is made when it is needed
     ok  prompts    built in
-    --  model      none (neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set): plans come from plan files, rules judge
-                   Hint: set ANTHROPIC_API_KEY or OPENAI_API_KEY to have a goal planned
+    --  model      none (neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set, no coding agent is ready): plans come from plan files, rules judge
+                   Hint: to have a goal planned, set ANTHROPIC_API_KEY or OPENAI_API_KEY, or log in with a coding agent
+    --  agents     not installed: claude, codex, gemini, opencode, aider
     ");
     env.set("OPENAI_API_KEY", "sk-canary");
     env.write(
@@ -261,6 +262,7 @@ fn doctor_says_what_is_there_and_no_secret() {
     ok  workspace  [FOLDER]/volumes/workspace is made when it is needed
     ok  prompts    built in
     ok  model      openai at https://api.openai.com/v1 (provider = "openai"), model gpt-5, small, key OPENAI_API_KEY is set
+    --  agents     not installed: claude, codex, gemini, opencode, aider
     "#);
     let json = env.run(&["doctor", "--json"]).stdout;
     assert!(!json.contains("sk-canary"));
@@ -292,6 +294,7 @@ fn doctor_ends_with_1_when_something_must_be_mended() {
                    Hint: mend the file, or take it away to use the built-in prompt
     !!  model      `llm.provider` is "anthropic", but the environment variable `ANTHROPIC_API_KEY` is not set
                    Hint: set `ANTHROPIC_API_KEY`, name another variable in `llm.api_key_env`, or do without a model: provider = "none"
+    --  agents     not installed: claude, codex, gemini, opencode, aider
     "#);
 }
 
