@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{BY, Daemon, Key, Settings};
 use crate::clock::Clock;
 use crate::exec::{Listing, Trees};
-use crate::plan::{Changes, CommandId, Draft, Plan, Refusal, Time};
+use crate::plan::{Changes, CommandId, Draft, Plan, Refusal, TaskId, Time};
 use crate::store::Store;
 
 /// As long as a folder has no more files than this, a look takes less time than to wake another thread for it.
@@ -85,6 +85,17 @@ impl Lookout {
             clock,
             before: None,
             git_is_slow: false,
+        }
+    }
+
+    /// Looks at the worktree of a task instead.
+    fn within(self, task: TaskId, folder: PathBuf) -> Self {
+        Self {
+            left_out: OWN.map(|name| folder.join(name)).to_vec(),
+            aside: self.aside.join(format!("task-{task}")),
+            folder,
+            before: None,
+            ..self
         }
     }
 
@@ -212,8 +223,9 @@ impl Daemon {
     /// Looks at the workspace before anything is handed out.
     pub(super) async fn look_first(&mut self) -> anyhow::Result<()> {
         let plan = &self.settings.plan;
-        let settled = |plan: &Plan, _| plan.status().settled();
-        if self.store.read(plan, settled).await? {
+        // A worktree of a task is compared with what it began from.
+        let needless = |plan: &Plan, _| plan.status().settled() || plan.head().line.is_some();
+        if self.store.read(plan, needless).await? {
             return Ok(());
         }
         if let Some(tree) = self.lookout.begin().await {
@@ -263,9 +275,21 @@ async fn inspect(
     let known = store
         .read(plan, move |plan, _| {
             let attempt = plan.attempt(&id)?;
-            Some((plan.began(attempt), attempt.tree.clone()))
+            let worktree = plan.head().line.as_ref();
+            let worktree = worktree.map(|line| (attempt.task, line.worktree(attempt.task)));
+            Some((plan.began(attempt), attempt.tree.clone(), worktree))
         })
         .await?;
-    let (since, tree) = known.unwrap_or((Time::default(), None));
-    Ok(lookout.look(since, tree).await)
+    let Some((since, tree, worktree)) = known else {
+        anyhow::bail!("the attempt is not in the plan");
+    };
+    let Some((task, folder)) = worktree else {
+        return Ok(lookout.look(since, tree).await);
+    };
+    let found = lookout.within(task, folder.into()).look(since, tree).await;
+    Ok(Inspected {
+        tree: None,
+        listing: None,
+        ..found
+    })
 }

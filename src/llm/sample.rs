@@ -161,6 +161,7 @@ pub(super) fn head(fill: Fill) -> Head {
         parent: None,
         owner: "daemon".to_owned(),
         workspace: "workspace".to_owned(),
+        line: None,
         order: Order::Dependencies,
         status: PlanStatus::Running,
         policy: Policy::default(),
@@ -249,6 +250,7 @@ pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
         changes: (fill == Fill::Rich)
             .then(|| Changes::new(Seen::Times, vec!["src/main.py".to_owned()])),
         checks: (fill == Fill::Rich).then(|| vec![check()]),
+        merge: None,
         verdict: (number == 1).then(|| Verdict {
             decision: Decision::Retry,
             reason: "a reason".to_owned(),

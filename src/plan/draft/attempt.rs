@@ -98,8 +98,11 @@ impl Draft<'_> {
         {
             return Err(Refusal::Asking(id));
         }
-        let mut tree = self.plan.head().tree.clone();
-        let mut beside = self.join_others(id);
+        let (mut tree, mut beside) = match &self.plan.head().line {
+            // A worktree of its own begins with what is accepted, and nobody else is there.
+            Some(line) => (Some(line.tip.clone()), Vec::new()),
+            None => (self.plan.head().tree.clone(), self.join_others(id)),
+        };
         if let (Some(mut garbled), Some(_)) = (before, repairs) {
             garbled.state = AttemptState::Garbled;
             tree.clone_from(&garbled.tree);
@@ -126,6 +129,7 @@ impl Draft<'_> {
             beside,
             changes: None,
             checks: None,
+            merge: None,
             verdict: None,
             state: AttemptState::Open,
         };
@@ -500,8 +504,14 @@ impl Draft<'_> {
         }
     }
 
-    /// Completes the task of an attempt.
-    fn accept(&mut self, attempt: Attempt, verdict: &Verdict) -> Result<(), Refusal> {
+    /// Completes the task of an attempt. Where results are merged, it is merged again first if others were accepted since.
+    pub(super) fn accept(&mut self, attempt: Attempt, verdict: &Verdict) -> Result<(), Refusal> {
+        if let Some(line) = &self.plan.head().line {
+            match attempt.merge.clone() {
+                Some(merge) if merge.onto == line.tip => self.take_merge(&attempt, merge.commit),
+                _ => return self.merge_again(attempt, verdict),
+            }
+        }
         let mut task = self.task(attempt.task)?;
         let results = attempt
             .report
@@ -556,7 +566,7 @@ impl Draft<'_> {
     }
 
     /// Stores an ended attempt as failed and, after too many in a row, asks a human.
-    fn fail_attempt(
+    pub(super) fn fail_attempt(
         &mut self,
         mut attempt: Attempt,
         reason: &str,

@@ -30,6 +30,7 @@ fn attempt(task: u32, number: u32, verdict: Option<Verdict>) -> Attempt {
         beside: Vec::new(),
         changes: None,
         checks: None,
+        merge: None,
         verdict,
         state: AttemptState::Open,
     }
