@@ -70,6 +70,12 @@ fn report(status: ReportStatus, at: Time) -> Report {
     }
 }
 
+/// Takes in a report, and that nothing is known of what changed.
+fn hear(draft: &mut Draft<'_>, n: u32, report: Report) -> Result<(), Refusal> {
+    draft.report(&command(n), report)?;
+    draft.inspected(&command(n), Changes::default(), None)
+}
+
 fn change<T>(
     plan: &mut Plan,
     run: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal>,
@@ -415,8 +421,7 @@ fn a_result_that_the_model_cannot_judge_takes_no_lane() {
         };
         draft.start(policy, "/work")?;
         draft.issue(TaskId(1), issue(1))?;
-        draft.report(&command(1), report(ReportStatus::Success, Time(1)))?;
-        draft.inspected(&command(1), Changes::default(), None)?;
+        hear(draft, 1, report(ReportStatus::Success, Time(1)))?;
         let ask = draft.begin_ask(&Subject::Judge(command(1)))?;
         draft.failed_ask(&ask, "unreachable", question(1))
     })
