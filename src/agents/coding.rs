@@ -120,6 +120,11 @@ pub(super) trait Adapter: Sync {
         true
     }
 
+    /// Tells whether the agent has no sessions, and remembers what is in a file that it is given.
+    fn needs_history(&self) -> bool {
+        false
+    }
+
     /// Finds out whether the agent can reach a model, as far as that can be seen without asking it.
     fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login;
 }
@@ -242,6 +247,11 @@ impl Coding {
     /// Tells whether a new session gets the name that it is given, a UUID.
     pub fn takes_names(self) -> bool {
         self.adapter().takes_names()
+    }
+
+    /// Tells whether it has no sessions of its own, and remembers what is in a file that it is given.
+    pub fn needs_history(self) -> bool {
+        self.adapter().needs_history()
     }
 
     /// Tells whether what a run used is counted from the beginning of the session.

@@ -1,10 +1,12 @@
-//! MISSION.md in the workspace: never seen half-written, and kept out of the workspace's git history.
+//! MISSION.md in the workspace: never seen half-written, and with all else that is ours there kept out of the workspace's
+//! git history.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::files::{VolumesError, read_capped, replace};
+use super::inbox;
 
 const NAME: &str = "MISSION.md";
 /// The name under which it is written, before it gets its own.
@@ -17,13 +19,19 @@ const GIT_CAP: u64 = 1024 * 1024;
 /// # Errors
 /// When it cannot be written. That git's file cannot be is only logged.
 pub fn write_mission(workspace: &Path, text: &str) -> Result<(), VolumesError> {
+    keep_out_of_git(workspace);
+    let path = workspace.join(NAME);
+    replace(&workspace.join(TEMP), &path, text.as_bytes(), 0o666)
+}
+
+/// In a git work tree, adds the names of what is ours in a workspace to `.git/info/exclude`, once. That it cannot be written
+/// is only logged.
+pub(super) fn keep_out_of_git(workspace: &Path) {
     if let Some(git) = git_folder(workspace)
         && let Err(error) = exclude(&git)
     {
-        tracing::warn!(%error, git = %git.display(), "MISSION.md is not kept out of git");
+        tracing::warn!(%error, git = %git.display(), "what is ours in the workspace is not kept out of git");
     }
-    let path = workspace.join(NAME);
-    replace(&workspace.join(TEMP), &path, text.as_bytes(), 0o666)
 }
 
 /// Returns the folder that all work trees of the workspace's repository share, if it is in one.
@@ -60,7 +68,8 @@ fn exclude(git: &Path) -> io::Result<()> {
         missing.push('\n');
     }
     let known = |name: &str| there.lines().any(|line| line.trim() == name);
-    let names: Vec<_> = [NAME, TEMP]
+    let reports = format!("{}/", inbox::FOLDER);
+    let names: Vec<_> = [NAME, TEMP, &reports]
         .into_iter()
         .filter(|name| !known(name))
         .collect();
@@ -97,7 +106,7 @@ mod tests {
         }
         assert_eq!(
             fs::read_to_string(&exclude).unwrap(),
-            "# a comment\ntarget\nMISSION.md\n.MISSION.md.tmp\n"
+            "# a comment\ntarget\nMISSION.md\n.MISSION.md.tmp\n.plan-agent/\n"
         );
         assert!(!workspace.join(TEMP).exists());
     }
