@@ -51,6 +51,11 @@ impl Clock {
     pub fn of_wall(&self, moment: Time) -> Time {
         shifted(moment, wall(), self.now())
     }
+
+    /// Returns what the wall clock, as it stands now, calls a plan time.
+    pub fn to_wall(&self, moment: Time) -> Time {
+        shifted(moment, self.now(), wall())
+    }
 }
 
 /// Moves a moment by what two clocks differ, if that is more than nothing.

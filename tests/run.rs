@@ -3,6 +3,7 @@
 
 mod clock;
 mod control;
+mod evidence;
 mod faults;
 mod folders;
 mod hostile;

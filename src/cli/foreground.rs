@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use super::args::{CarryOut, Program};
 use super::failure::{Exit, Failure};
 use super::output::{Output, Style, complain};
+use super::setup::Surroundings;
 use super::signals::Ended;
 use super::site::Site;
 use super::view;
@@ -47,6 +48,8 @@ pub struct Foreground {
     plan: PlanId,
     json: bool,
     asks: bool,
+    /// What an edited plan has to fit.
+    surroundings: Surroundings,
     /// The command line that goes on with the plan.
     resume: String,
     program: Program,
@@ -71,6 +74,7 @@ impl Foreground {
         plan: &PlanId,
         how: &CarryOut,
         asks: bool,
+        surroundings: Surroundings,
         mut output: Output,
     ) -> Result<Self, Failure> {
         let json = how.json;
@@ -97,6 +101,7 @@ impl Foreground {
             plan: plan.clone(),
             json,
             asks,
+            surroundings,
             resume: format!("{} resume {plan}{}", site.program, how.agent.again()),
             program: site.program.clone(),
             output,
@@ -304,7 +309,12 @@ impl Foreground {
             Ok(edited) => edited,
             Err(error) => return self.output.line(&format!("  {error:#}")),
         };
-        let file = match plan_file::parse("plan.md", &edited) {
+        let parsed = plan_file::parse("plan.md", &edited);
+        let fitting = parsed.and_then(|file| match self.surroundings.misfits(&file) {
+            problems if problems.is_empty() => Ok(file),
+            problems => Err(problems),
+        });
+        let file = match fitting {
             Ok(file) => file,
             Err(problems) => {
                 let lines: Vec<String> = problems

@@ -44,8 +44,16 @@ pub async fn run(
     let program = &setup.program;
     let planner = setup.config.planner(&setup.environment)?;
     let agent = args.carry_out.agent.parse(&setup.environment)?;
+    let workspace = setup.workspace(args.workspace.as_deref())?;
     let (mut head, tasks) = match (&args.plan, &args.goal) {
-        (Some(path), _) => unless(&mut ended, NO_PLAN, setup.read_plan(path)).await?,
+        (Some(path), _) => {
+            unless(
+                &mut ended,
+                NO_PLAN,
+                setup.read_plan(path, Path::new(&workspace)),
+            )
+            .await?
+        }
         (None, Some(goal)) => (new_head(goal), Vec::new()),
         (None, None) => {
             return Err(
@@ -65,7 +73,7 @@ pub async fn run(
     if args.review {
         head.review = Review::Wanted;
     }
-    head.workspace = setup.workspace(args.workspace.as_deref())?;
+    head.workspace = workspace;
     let prepared = setup.prepare(planner)?;
     let (lock, site) = unless(&mut ended, NO_PLAN, setup.take()).await?;
     let plan = create(&site, head, tasks).await?;
@@ -459,7 +467,8 @@ impl Ready<'_> {
             Patience::Leave
         };
         let settings = prepared.settings(&plan, &site, patience).await?;
-        let foreground = Foreground::new(&site, &plan, how, asks, output).await?;
+        let surroundings = setup.surroundings(&settings.workspace);
+        let foreground = Foreground::new(&site, &plan, how, asks, surroundings, output).await?;
         let (stop, stopped) = watch::channel(false);
         let workers = start_workers(agent.as_ref(), &setup.config, &site.volumes, &stopped);
         let mut ending = stopped.clone();

@@ -15,12 +15,13 @@ use super::{detach, logging, signals};
 use crate::clock::Clock;
 use crate::config::{Api, Config, Environment, Planner};
 use crate::daemon::{Models, Patience, Settings};
-use crate::exec::Check;
+use crate::exec::{self, Check};
 use crate::llm::{Anthropic, Llm, Model, OpenAi, Prompts, RetryPolicy};
 use crate::plan::{Head, NewTask, PlanId, Time};
 use crate::store::Store;
 use crate::volumes::{DaemonLock, LockError, Volumes};
-use crate::wire::{Problem, plan_file};
+use crate::wire::Problem;
+use crate::wire::plan_file::{self, PlanFile, Word};
 
 /// What every command that carries out plans needs.
 pub(super) struct Setup {
@@ -63,7 +64,12 @@ impl Setup {
         Site::open(&self.quiet()?).await
     }
 
-    pub(super) async fn read_plan(&self, path: &Path) -> Result<(Head, Vec<NewTask>), Failure> {
+    /// Reads a plan file that is to be carried out in a workspace.
+    pub(super) async fn read_plan(
+        &self,
+        path: &Path,
+        workspace: &Path,
+    ) -> Result<(Head, Vec<NewTask>), Failure> {
         let shown = path.display();
         let file = path.to_owned();
         let text = signals::beside(move || {
@@ -78,19 +84,9 @@ impl Setup {
             .unwrap_or_default();
         let file = plan_file::parse(&name, &text)
             .map_err(|problems| unusable(&shown.to_string(), &problems))?;
-        let known = &self.config.checks;
-        let unknown = file
-            .tasks
-            .iter()
-            .flat_map(|task| &task.checks)
-            .find(|name| !known.contains_key(*name));
-        if let Some(name) = unknown {
-            return Err(Failure::usage(anyhow!(
-                "the plan file `{shown}` names a check `{name}` that is not configured"
-            ))
-            .hint(format!(
-                "define it in config.toml: [checks] {name} = {{ run = [\"…\"] }}"
-            )));
+        match self.surroundings(workspace).misfits(&file) {
+            problems if problems.is_empty() => {}
+            problems => return Err(unusable(&shown.to_string(), &problems)),
         }
         let mut head = new_head(&file.goal);
         head.name = file.name;
@@ -99,6 +95,14 @@ impl Setup {
         head.constraints = file.constraints;
         head.order = file.order.unwrap_or_default();
         Ok((head, file.tasks))
+    }
+
+    /// Returns what plan files have to fit that are carried out in a workspace.
+    pub(super) fn surroundings(&self, workspace: &Path) -> Surroundings {
+        Surroundings {
+            checks: self.config.checks.keys().cloned().collect(),
+            workspace: workspace.to_owned(),
+        }
     }
 
     pub(super) fn workspace(&self, named: Option<&Path>) -> Result<String, Failure> {
@@ -184,6 +188,26 @@ impl Setup {
                 program: self.program.clone(),
             },
         ))
+    }
+}
+
+/// What a plan file has to fit besides itself.
+pub(super) struct Surroundings {
+    checks: Vec<String>,
+    workspace: PathBuf,
+}
+
+impl Surroundings {
+    /// Returns what is wrong with a plan file here.
+    pub(super) fn misfits(&self, file: &PlanFile) -> Vec<Problem> {
+        let mut problems = file.unknown_checks(&self.checks.iter().map(String::as_str));
+        let out = |file: &&Word| exec::leads_out(&self.workspace, &file.word);
+        problems.extend(file.produced.iter().filter(out).map(|file| {
+            let message = format!("`{}` leads out of the workspace through a link", file.word);
+            file.problem(message)
+                .with_hint("name a file that is in the workspace itself")
+        }));
+        problems
     }
 }
 

@@ -504,8 +504,9 @@ impl Daemon {
 
     fn check(&mut self, id: &CommandId) {
         let (settings, store, id) = (Arc::clone(&self.settings), self.store.clone(), id.clone());
+        let clock = self.clock;
         self.spawn(Key::Check(id.clone()), async move {
-            let results = steps::check(&settings, &store, &id).await?;
+            let results = steps::check(&settings, &store, clock, &id).await?;
             Ok(Input::Checked(id, results))
         });
     }

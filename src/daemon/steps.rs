@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 
 use super::{Models, Settings};
+use crate::clock::Clock;
 use crate::exec;
 use crate::llm::questions::{self, Audit, Judgement, PlannedPlan};
 use crate::llm::{AskError, Model, Prompts, Question};
@@ -169,29 +170,36 @@ fn build(
     })
 }
 
-/// Runs the checks of a reported attempt, one after the other.
+/// Runs the checks of a reported attempt, one after the other: the files that its task is to produce, then the commands.
 pub(super) async fn check(
     settings: &Settings,
     store: &Store,
+    clock: Clock,
     command: &CommandId,
 ) -> anyhow::Result<Vec<CheckResult>> {
     let id = command.clone();
-    let names = store
+    let (began, files, names) = store
         .read(&settings.plan, move |plan, _| {
             let task = plan
                 .attempt(&id)
                 .and_then(|attempt| plan.task(attempt.task));
             let own = task.map(|task| task.checks.clone()).unwrap_or_default();
+            let files = task.map(|task| task.produces.clone());
             let mut names = plan.head().policy.checks.clone();
             names.extend(
                 own.into_iter()
                     .filter(|name| !plan.head().policy.checks.contains(name)),
             );
-            names
+            (plan.head().created_at, files.unwrap_or_default(), names)
         })
         .await?;
+    let (workspace, since) = (settings.workspace.clone(), clock.to_wall(began));
+    let look = move || {
+        let look = |path: &String| exec::produced(&workspace, path, since);
+        files.iter().map(look).collect::<Vec<_>>()
+    };
+    let mut results = tokio::task::spawn_blocking(look).await?;
     let marks = marks(settings);
-    let mut results = Vec::new();
     for name in names {
         results.push(match settings.checks.get(&name) {
             Some(check) => {
@@ -209,7 +217,8 @@ pub(super) async fn check(
                 name: name.clone(),
                 exit: None,
                 passed: false,
-                tail: format!("there is no check `{name}` in the configuration"),
+                tail: String::new(),
+                finding: "not in the configuration any more".to_owned(),
             },
         });
     }

@@ -137,6 +137,7 @@ fn result(check: &Check, exit: Option<i32>, passed: bool, tail: &str) -> CheckRe
         exit,
         passed,
         tail: printable(tail),
+        finding: String::new(),
     }
 }
 

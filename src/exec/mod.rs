@@ -1,13 +1,17 @@
 //! Child processes: started without a shell in a process group of their own, with named variables only, ended as a
-//! group, their output in files that outlive whoever started them.
+//! group, their output in files that outlive whoever started them. And the checks of results: commands, and files that
+//! are to be there.
 
 mod checks;
+mod effort;
 mod git;
 mod group;
 mod output;
+mod produced;
 
 pub use checks::{Check, check, check_marked, end_left_behind};
-pub use git::{Git, GitError, LEAST as LEAST_GIT, Said, git_version};
 pub use effort::effort;
+pub use git::{Git, GitError, LEAST as LEAST_GIT, Said, git_version};
 pub use group::{ExecError, GRACE, Outcome, Spec, Stdin, environment, run, stop_group};
 pub use output::{Output, alive, tail_of};
+pub use produced::{changed_at, leads_out, produced};

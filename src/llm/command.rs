@@ -24,6 +24,8 @@ pub struct CommandContext {
     pub plan_constraints: String,
     pub constraints: String,
     pub expected_outcome: String,
+    /// Files that must be in the workspace afterwards.
+    pub produces: Vec<String>,
     /// What came of the tasks that this one depends on.
     pub dependencies: Vec<DependencyResult>,
     /// Where the report belongs: a path that the agent can write to.
@@ -88,6 +90,7 @@ impl CommandContext {
             plan_constraints: plan.head().constraints.clone(),
             constraints: task.constraints.clone(),
             expected_outcome: task.expected_outcome.clone(),
+            produces: task.produces.clone(),
             dependencies: task
                 .dependencies
                 .iter()
@@ -116,6 +119,7 @@ pub(super) struct CommandView {
     plan_constraints: String,
     constraints: String,
     expected: String,
+    produces: Vec<String>,
     dependencies: Vec<DependencyView>,
     report_path: String,
     feedback: String,
@@ -146,6 +150,11 @@ impl CommandView {
             plan_constraints: context.plan_constraints.trim().to_owned(),
             constraints: context.constraints.trim().to_owned(),
             expected: context.expected_outcome.trim().to_owned(),
+            produces: context
+                .produces
+                .iter()
+                .map(|path| one_line(path, LINE))
+                .collect(),
             dependencies: context
                 .dependencies
                 .iter()
@@ -272,6 +281,10 @@ mod tests {
         ## Expected output
 
         an outcome
+
+        These files are in the workspace then, and are not empty; it is looked whether they are:
+
+        - `task-2.txt`
 
         ## How to report
 

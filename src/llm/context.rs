@@ -222,19 +222,18 @@ pub(super) struct CheckView {
     pub(super) name: String,
     pub(super) passed: bool,
     pub(super) outcome: String,
+    /// It is a command, which has an output.
+    pub(super) ran: bool,
     pub(super) tail: String,
 }
 
 impl CheckView {
     pub(super) fn new(check: &CheckResult) -> Self {
-        let outcome = match check.exit {
-            Some(code) => format!("exit {code}"),
-            None => "killed or not started".to_owned(),
-        };
         Self {
             name: one_line(&check.name, NAME),
             passed: check.passed,
-            outcome,
+            outcome: one_line(&check.outcome(), LINE),
+            ran: check.finding.is_empty(),
             // Only a failure needs to be explained.
             tail: if check.passed {
                 String::new()
@@ -315,8 +314,9 @@ pub(super) fn obstacle(attempt: &Attempt) -> Option<String> {
             Some("the report says FAILED".to_owned())
         }
         (Some(_), Some(check)) => Some(format!(
-            "the check `{}` failed",
-            one_line(&check.name, NAME)
+            "the check `{}` failed ({})",
+            one_line(&check.name, NAME),
+            one_line(&check.outcome(), LINE)
         )),
         (Some(_), None) => None,
     }

@@ -200,6 +200,11 @@ pub(super) fn task(number: u32, status: TaskStatus, fill: Fill) -> Task {
             Vec::new()
         },
         checks: Vec::new(),
+        produces: if rich {
+            vec![format!("task-{number}.txt")]
+        } else {
+            Vec::new()
+        },
         origin: Origin::Model,
         status,
         result: (rich && status.settled()).then(|| "a result".to_owned()),
@@ -278,5 +283,6 @@ pub(super) fn check() -> CheckResult {
         exit: Some(1),
         passed: false,
         tail: "1 failed".to_owned(),
+        finding: String::new(),
     }
 }

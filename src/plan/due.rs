@@ -227,7 +227,7 @@ fn decide(plan: &Plan, attempt: &Attempt, due: &mut Due) {
     let policy = &plan.head().policy;
     let own = plan
         .task(attempt.task)
-        .is_some_and(|task| !task.checks.is_empty());
+        .is_some_and(|task| !task.checks.is_empty() || !task.produces.is_empty());
     let check = report.status != ReportStatus::Failed && (own || !policy.checks.is_empty());
     if report.question.is_some() {
         due.step(Step::AgentAsks(id));

@@ -6,6 +6,7 @@ mod due;
 mod event;
 mod graph;
 pub mod model;
+mod produced;
 pub mod rules;
 mod state;
 #[cfg(test)]
@@ -16,6 +17,7 @@ pub use due::{Due, Step, World, due};
 pub use event::Event;
 pub use graph::find_cycle;
 pub use model::*;
+pub use produced::{MAX_PRODUCED, within_workspace};
 pub use state::{Counts, Plan, Row, RowKey};
 
 /// Returns a number with what it counts: `1 task`, `2 tasks`.

@@ -1,7 +1,7 @@
 //! Decisions by rules, for plans without a language model.
 
 use super::draft::acceptable;
-use super::model::{Attempt, By, Decision, Time, Verdict};
+use super::model::{Attempt, By, CheckResult, Decision, Time, Verdict};
 
 /// Characters of the report that a reason repeats.
 const SAID: usize = 160;
@@ -27,7 +27,7 @@ pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
     } else if let Some(check) = failing.first() {
         (
             Decision::Retry,
-            format!("{status}, but check `{}` fails", check.name),
+            format!("{status}, but check `{}` fails{}", check.name, found(check)),
         )
     } else {
         let said = report.map(|report| first_words(&report.pitfalls, &report.results));
@@ -54,6 +54,14 @@ pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
         result_summary: String::new(),
         by: By::Rules,
         at: now,
+    }
+}
+
+/// Returns what a check found that is no command.
+fn found(check: &CheckResult) -> String {
+    match check.finding.as_str() {
+        "" => String::new(),
+        finding => format!(": {finding}"),
     }
 }
 

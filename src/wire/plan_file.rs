@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use super::Problem;
 use super::problem::Problems;
 use super::text::quote;
-use crate::plan::{NewTask, Order, TaskRef, find_cycle};
+use crate::plan::{MAX_PRODUCED, NewTask, Order, TaskRef, find_cycle, within_workspace};
 
 pub use render::render;
 
@@ -32,6 +32,34 @@ pub struct PlanFile {
     pub order: Option<Order>,
     /// In the order of the file; dependencies are [`TaskRef::New`].
     pub tasks: Vec<NewTask>,
+    /// The checks that its tasks name; which there are is known elsewhere.
+    pub checks: Vec<Word>,
+    /// The files that its tasks produce; where links lead is known elsewhere.
+    pub produced: Vec<Word>,
+}
+
+impl PlanFile {
+    /// Returns what is wrong with the checks that the file names, given those there are.
+    pub fn unknown_checks<'a>(
+        &self,
+        known: &(impl Iterator<Item = &'a str> + Clone),
+    ) -> Vec<Problem> {
+        let unknown = self
+            .checks
+            .iter()
+            .filter(|check| !known.clone().any(|known| known == check.word));
+        let hint = |word: &str| match nearest(word, known.clone()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("define it in config.toml: [checks] {word} = {{ run = [\"…\"] }}"),
+        };
+        unknown
+            .map(|check| {
+                let message = format!("there is no check {}", quote(&check.word));
+                let shown = super::text::one_line(&check.word, 60);
+                check.problem(message).with_hint(hint(&shown))
+            })
+            .collect()
+    }
 }
 
 /// Reads a plan file; `.json`, `.yaml` and `.yml` hold `structure_data`, everything else is Markdown.
@@ -44,7 +72,7 @@ pub fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
         return Err(vec![Problem::new(message)]);
     }
     let mut problems = Problems::default();
-    let (mut plan, drafts) = match Format::of(file_name, text) {
+    let (mut plan, mut drafts) = match Format::of(file_name, text) {
         Format::Json => structure::read_json(text, &mut problems),
         Format::Yaml => structure::read_yaml(text, &mut problems),
         Format::Markdown => markdown_tasks::read(text, &mut problems),
@@ -54,6 +82,11 @@ pub fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
         problems.add(Problem::at(1, 1, "the plan has no tasks").with_hint(
             "write each task under a heading `## Its name`, or as a line `- [ ] Its name`",
         ));
+    }
+    for draft in &mut drafts {
+        keep_paths(draft, &mut problems);
+        plan.checks.append(&mut draft.checks);
+        plan.produced.append(&mut draft.produced);
     }
     plan.tasks = resolve(drafts, &mut problems);
     name_after(&mut plan, file_name);
@@ -92,7 +125,9 @@ impl Format {
 struct Draft {
     task: NewTask,
     line: Option<usize>,
-    after: Vec<Reference>,
+    after: Vec<Word>,
+    checks: Vec<Word>,
+    produced: Vec<Word>,
 }
 
 impl Draft {
@@ -103,16 +138,17 @@ impl Draft {
     }
 }
 
-/// A word that points at another task, and where it stands.
-#[derive(Debug)]
-struct Reference {
-    word: String,
+/// A word that names something else, such as another task, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    pub word: String,
     line: Option<usize>,
     column: Option<usize>,
 }
 
-impl Reference {
-    fn problem(&self, message: String) -> Problem {
+impl Word {
+    /// Returns a problem of this place.
+    pub fn problem(&self, message: impl Into<String>) -> Problem {
         Problem {
             line: self.line,
             column: self.column,
@@ -142,7 +178,7 @@ impl<'a> Names<'a> {
     }
 
     /// Returns the place of the task that a reference means.
-    fn find(&self, reference: &Reference) -> Result<usize, Problem> {
+    fn find(&self, reference: &Word) -> Result<usize, Problem> {
         if self.keyed {
             let places = self.by_word.get(&reference.word);
             return places
@@ -171,7 +207,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    fn unknown(&self, reference: &Reference) -> Problem {
+    fn unknown(&self, reference: &Word) -> Problem {
         let problem = reference.problem(format!("there is no task {}", quote(&reference.word)));
         let words = self.drafts.iter().map(|draft| {
             let key = draft.task.key.as_deref();
@@ -185,6 +221,22 @@ impl<'a> Names<'a> {
             None => problem.with_hint(format!("tasks are numbered from 1 to {count}")),
         }
     }
+}
+
+/// Keeps the files that a task produces as the plan knows them.
+fn keep_paths(draft: &mut Draft, problems: &mut Problems) {
+    if let Some(word) = draft.produced.get(MAX_PRODUCED) {
+        problems.add(word.problem(format!("a task produces at most {MAX_PRODUCED} files")));
+    }
+    for word in &mut draft.produced {
+        match within_workspace(&word.word) {
+            Ok(path) => word.word = path,
+            Err(reason) => problems.add(word.problem(format!("{} {reason}", quote(&word.word)))),
+        }
+    }
+    let words = |words: &[Word]| words.iter().map(|word| word.word.clone()).collect();
+    draft.task.checks = words(&draft.checks);
+    draft.task.produces = words(&draft.produced);
 }
 
 /// Turns the words that point at other tasks into references.

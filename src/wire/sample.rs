@@ -52,6 +52,7 @@ pub(crate) fn task(number: u32, name: &str, status: TaskStatus) -> Task {
         optional: false,
         dependencies: Vec::new(),
         checks: Vec::new(),
+        produces: Vec::new(),
         origin: Origin::Person,
         status,
         result: None,

@@ -511,7 +511,7 @@ fn bad_input_is_one_clear_error_and_nothing_half_made() {
     exit 2
     "#);
     insta::assert_snapshot!(given("", "---\nname: X\n---\n\n## A\n\n- checks: nope\n\nDo.\n", &file), @r#"
-    error: the plan file `plan.md` names a check `nope` that is not configured
+    error: plan.md:7:11: there is no check `nope`
     Hint: define it in config.toml: [checks] nope = { run = ["…"] }
     exit 2
     "#);

@@ -174,14 +174,11 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
         let said = one_line(&report.results, REASON);
         format!("report: {}: {said}", report.status.as_str())
     });
-    let checks = attempt.checks.iter().flatten().map(|check| {
-        let how = check
-            .exit
-            .map_or("did not end by itself".to_owned(), |code| {
-                format!("exit {code}")
-            });
-        format!("check {}: {how}", line(&check.name))
-    });
+    let checks = attempt
+        .checks
+        .iter()
+        .flatten()
+        .map(|check| format!("check {}: {}", line(&check.name), line(&check.outcome())));
     let rejected = attempt
         .rejected
         .as_ref()

@@ -609,7 +609,7 @@ mod tests {
         </data>
 
         The report ends here. Now judge attempt 2 of task 2 by the measured facts and by what the report shows was made and run.
-        "next" is not possible, because the check `test` failed. So the task is done again ("retry", the usual case), or it was wrong and the plan changes ("replan").
+        "next" is not possible, because the check `test` failed (exit 1). So the task is done again ("retry", the usual case), or it was wrong and the plan changes ("replan").
         "#);
     }
 

@@ -8,10 +8,13 @@ use serde_json::Value;
 use super::fields::{MAX_NAME, MAX_REASON, bounded, cut, name, optional, way_round};
 use crate::llm::Schema;
 use crate::llm::quote::one_line;
-use crate::plan::{NewTask, Origin, TaskRef, find_cycle};
+use crate::plan::{NewTask, Origin, TaskRef, find_cycle, within_workspace};
 
 /// Tasks, or edits, that one answer may bring.
 pub(super) const MAX_TASKS: usize = 50;
+
+/// Files that one task of an answer may name.
+const MAX_FILES: usize = 20;
 
 #[derive(Deserialize)]
 pub(super) struct TaskAnswer {
@@ -29,6 +32,8 @@ pub(super) struct TaskAnswer {
     depends_on: Option<Vec<Value>>,
     #[serde(default)]
     checks: Option<Vec<String>>,
+    #[serde(default)]
+    produces: Option<Vec<String>>,
 }
 
 /// How many tasks an answer must have.
@@ -59,6 +64,10 @@ impl Words {
             ("description", Schema::Text("all that the agent must know")),
             ("constraints", Schema::Text("what not to do; may be empty")),
             ("expected_output", Schema::Text("what can be verified then")),
+            (
+                "produces",
+                Schema::list(Schema::Text("path of a file, from the workspace")),
+            ),
             ("depends_on", Schema::list(Schema::Integer)),
         ];
         if !self.checks.is_empty() {
@@ -137,10 +146,27 @@ impl Words {
             reasoning: cut(&answer.reasoning.unwrap_or_default(), MAX_REASON),
             assignee,
             checks,
+            produces: produced(&answer.produces.unwrap_or_default(), place)?,
             origin: Origin::Model,
             ..NewTask::default()
         })
     }
+}
+
+/// Reads the files that a task produces.
+fn produced(paths: &[String], place: &str) -> Result<Vec<String>, String> {
+    if paths.len() > MAX_FILES {
+        return Err(format!(
+            "{place}: `produces` names more than {MAX_FILES} files: give those that matter"
+        ));
+    }
+    let within = |path: &String| {
+        within_workspace(path).map_err(|reason| {
+            let path = one_line(path, MAX_NAME);
+            format!("{place}: `produces`: `{path}` {reason}")
+        })
+    };
+    paths.iter().map(within).collect()
 }
 
 /// Turns numbers counted from 1 into indexes.

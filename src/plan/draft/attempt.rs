@@ -637,10 +637,7 @@ pub fn acceptable(attempt: &Attempt) -> bool {
 
 fn evidence(attempt: &Attempt) -> Evidence {
     let checks = attempt.checks.as_deref().unwrap_or_default();
-    let line = |check: &CheckResult| match check.exit {
-        Some(code) => format!("{}: exit {code}", check.name),
-        None => format!("{}: killed", check.name),
-    };
+    let line = |check: &CheckResult| format!("{}: {}", check.name, check.outcome());
     Evidence {
         verified: !checks.is_empty(),
         facts: checks.iter().map(line).collect(),

@@ -13,6 +13,7 @@ use super::model::{
     Attempt, Choice, CommandId, Head, PlanStatus, Question, QuestionId, Task, TaskId, TaskStatus,
     Time,
 };
+use super::produced::MAX_PRODUCED;
 use super::state::{Plan, Row, RowKey};
 
 pub use attempt::{Issue, Taken, acceptable};
@@ -32,6 +33,10 @@ pub enum Refusal {
     BadKey(String),
     #[error("a task needs a name")]
     NoName,
+    #[error("`{path}` {reason}")]
+    BadPath { path: String, reason: &'static str },
+    #[error("a task produces at most {MAX_PRODUCED} files")]
+    TooManyFiles,
     #[error("a plan needs at least one task")]
     NoTasks,
     #[error("task `{task}` is {}", .status.as_str())]

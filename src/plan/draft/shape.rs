@@ -6,6 +6,7 @@ use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::graph::find_cycle;
 use crate::plan::model::{Edit, NewTask, Task, TaskChanges, TaskId, TaskRef, TaskStatus};
+use crate::plan::produced::{MAX_PRODUCED, within_workspace};
 
 /// Room between neighbours: twenty tasks fit one after the other into the same gap before positions are laid anew.
 const GAP: i64 = 1 << 20;
@@ -14,7 +15,7 @@ impl Draft<'_> {
     /// Adds tasks behind `after`, or at the end, and returns their numbers in the order of the list.
     ///
     /// # Errors
-    /// An unknown dependency, a cycle, a key that is taken or badly formed, no name.
+    /// An unknown dependency, a cycle, a key that is taken or badly formed, no name, a file that cannot be in the workspace.
     pub fn add_tasks(
         &mut self,
         tasks: Vec<NewTask>,
@@ -54,6 +55,7 @@ impl Draft<'_> {
                 optional: task.optional,
                 dependencies,
                 checks: task.checks,
+                produces: produced(&task.produces)?,
                 origin: task.origin,
                 status: if task.done {
                     TaskStatus::Completed
@@ -362,6 +364,24 @@ impl Draft<'_> {
         }
         self.room(after, count)
     }
+}
+
+/// Returns the files that a task produces, each once.
+fn produced(paths: &[String]) -> Result<Vec<String>, Refusal> {
+    if paths.len() > MAX_PRODUCED {
+        return Err(Refusal::TooManyFiles);
+    }
+    let mut kept = Vec::with_capacity(paths.len());
+    for path in paths {
+        let path = within_workspace(path).map_err(|reason| Refusal::BadPath {
+            path: path.clone(),
+            reason,
+        })?;
+        if !kept.contains(&path) {
+            kept.push(path);
+        }
+    }
+    Ok(kept)
 }
 
 fn valid_key(key: &str) -> bool {

@@ -154,6 +154,20 @@ pub struct CheckResult {
     pub passed: bool,
     /// The end of its output, bounded.
     pub tail: String,
+    /// What was found, in a few words, where it is no command that ran, such as `missing`; else empty.
+    #[serde(default)]
+    pub finding: String,
+}
+
+impl CheckResult {
+    /// Returns how it ended, in a few words.
+    pub fn outcome(&self) -> String {
+        match self.exit {
+            _ if !self.finding.is_empty() => self.finding.clone(),
+            Some(code) => format!("exit {code}"),
+            None => "did not end by itself".to_owned(),
+        }
+    }
 }
 
 /// What follows from a result.

@@ -67,6 +67,9 @@ pub struct Task {
     pub dependencies: Vec<TaskId>,
     /// Names of its own checks.
     pub checks: Vec<String>,
+    /// Files that must be in the workspace afterwards, not empty; see [`crate::plan::within_workspace`].
+    #[serde(default)]
+    pub produces: Vec<String>,
     pub origin: Origin,
     pub status: TaskStatus,
     /// What came of it, or why it was skipped or failed.
@@ -126,6 +129,7 @@ pub struct NewTask {
     pub optional: bool,
     pub dependencies: Vec<TaskRef>,
     pub checks: Vec<String>,
+    pub produces: Vec<String>,
     pub origin: Origin,
     /// Already done when the plan begins.
     pub done: bool,

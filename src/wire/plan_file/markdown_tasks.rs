@@ -3,7 +3,7 @@
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::{Draft, PlanFile, Reference, nearest, order};
+use super::{Draft, PlanFile, Word, nearest, order};
 use crate::plan::{NewTask, Order, Origin};
 use crate::wire::markdown::{Fences, heading};
 use crate::wire::problem::Problems;
@@ -45,12 +45,13 @@ const FIELDS: [&str; 6] = [
 ];
 
 /// The attributes of a task, as they are written in a list below its heading.
-pub(super) const ATTRIBUTES: [&str; 8] = [
+pub(super) const ATTRIBUTES: [&str; 9] = [
     "after",
     "assignee",
     "expected",
     "constraints",
     "checks",
+    "produces",
     "optional",
     "step",
     "done",
@@ -340,13 +341,8 @@ fn set(draft: &mut Draft, attribute: &Attribute, problems: &mut Problems) {
         "step" => task.step = stated(),
         "expected" => value.clone_into(&mut task.expected_outcome),
         "constraints" => value.clone_into(&mut task.constraints),
-        "checks" => {
-            let names = value.split([',', '\n']).map(str::trim);
-            task.checks = names
-                .filter(|name| !name.is_empty())
-                .map(str::to_owned)
-                .collect();
-        }
+        "checks" => draft.checks = words(attribute),
+        "produces" => draft.produced = words(attribute),
         key => match flag(value) {
             Some(flag) if key == "done" => task.done = flag,
             Some(flag) => task.optional = flag,
@@ -358,8 +354,20 @@ fn set(draft: &mut Draft, attribute: &Attribute, problems: &mut Problems) {
     }
 }
 
-fn references(attribute: &Attribute) -> Vec<Reference> {
-    let mut references = Vec::new();
+/// Reads the tasks that another one comes after.
+fn references(attribute: &Attribute) -> Vec<Word> {
+    let mut references = words(attribute);
+    references.retain(|reference| !reference.word.eq_ignore_ascii_case("none"));
+    for reference in &mut references {
+        let name = reference.word.trim_start_matches('#');
+        reference.word = name.to_owned();
+    }
+    references
+}
+
+/// Reads a list with commas, over as many lines as it has.
+fn words(attribute: &Attribute) -> Vec<Word> {
+    let mut words = Vec::new();
     for (line, text) in (attribute.line..).zip(attribute.value.split('\n')) {
         // Further lines had their indentation of two taken off.
         let mut column = if line == attribute.line {
@@ -370,9 +378,9 @@ fn references(attribute: &Attribute) -> Vec<Reference> {
         for part in text.split(',') {
             let word = part.trim();
             let indent = part.chars().take_while(|c| c.is_whitespace()).count();
-            if !word.is_empty() && !word.eq_ignore_ascii_case("none") {
-                references.push(Reference {
-                    word: word.trim_start_matches('#').to_owned(),
+            if !word.is_empty() {
+                words.push(Word {
+                    word: word.to_owned(),
                     line: Some(line),
                     column: Some(column + indent),
                 });
@@ -380,7 +388,7 @@ fn references(attribute: &Attribute) -> Vec<Reference> {
             column += part.chars().count() + 1;
         }
     }
-    references
+    words
 }
 
 fn flag(value: &str) -> Option<bool> {

@@ -71,6 +71,7 @@ fn attributes(task: &Task, numbers: &HashMap<TaskId, usize>) -> Vec<(&'static st
         ("expected", continued(&task.expected_outcome)),
         ("constraints", continued(&task.constraints)),
         ("checks", line(&task.checks.join(", "))),
+        ("produces", line(&task.produces.join(", "))),
         ("optional", flag(task.optional)),
         ("done", flag(task.status.satisfies())),
     ];

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde::Deserialize;
 
-use super::{Draft, PlanFile, Reference, order};
+use super::{Draft, PlanFile, Word, order};
 use crate::plan::{NewTask, Order, Origin};
 use crate::wire::problem::Problems;
 use crate::wire::text::quote;
@@ -48,6 +48,8 @@ struct Task {
     constraints: String,
     #[serde(default)]
     checks: Vec<String>,
+    #[serde(default)]
+    produces: Vec<String>,
     #[serde(default)]
     optional: bool,
     #[serde(default)]
@@ -106,7 +108,7 @@ fn convert(structure: Structure, text: &str, problems: &mut Problems) -> (PlanFi
 }
 
 fn draft(step: String, task: Task) -> Draft {
-    let reference = |word| Reference {
+    let word = |word| Word {
         word,
         line: None,
         column: None,
@@ -121,12 +123,13 @@ fn draft(step: String, task: Task) -> Draft {
             expected_outcome: task.expected_outcome,
             assignee: task.assignee.filter(|role| !role.is_empty()),
             optional: task.optional,
-            checks: task.checks,
             origin: Origin::Person,
             ..NewTask::default()
         },
         line: None,
-        after: task.dependencies.into_iter().map(reference).collect(),
+        after: task.dependencies.into_iter().map(word).collect(),
+        checks: task.checks.into_iter().map(word).collect(),
+        produced: task.produces.into_iter().map(word).collect(),
     }
 }
 
@@ -141,8 +144,9 @@ fn with_lines(mut drafts: Vec<Draft>, text: &str) -> Vec<Draft> {
     }
     for (draft, line) in drafts.iter_mut().zip(lines) {
         draft.line = Some(line);
-        for reference in &mut draft.after {
-            reference.line = Some(line);
+        let words = [&mut draft.after, &mut draft.checks, &mut draft.produced];
+        for word in words.into_iter().flatten() {
+            word.line = Some(line);
         }
     }
     drafts

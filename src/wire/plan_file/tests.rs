@@ -173,6 +173,33 @@ fn all_problems_are_told_at_once() {
 }
 
 #[test]
+fn files_and_checks_are_known_by_their_places() {
+    let markdown = "## One\n- produces: ./a.txt, src//b.rs\n  c.md\n- checks: test, lnt\n";
+    let yaml = "name: x\nsteps:\n- step_id: a\n  tasks:\n  - task_id: t\n    name: T\n    checks: [test, lnt]\n    \
+        produces: [./a.txt, src//b.rs, c.md]\n";
+    let json = r#"{"name": "x", "steps": [{"step_id": "a", "tasks": [{"task_id": "t", "name": "T",
+        "checks": ["test", "lnt"], "produces": ["./a.txt", "src//b.rs", "c.md"]}]}]}"#;
+    let misfits = |name: &str, text: &str| {
+        let file = parse(name, text).unwrap();
+        assert_eq!(file.tasks[0].produces, ["a.txt", "src/b.rs", "c.md"]);
+        assert_eq!(file.tasks[0].checks, ["test", "lnt"]);
+        let problem = file.unknown_checks(&["test", "lint"].into_iter()).remove(0);
+        format!("{problem} / {}", problem.hint.clone().unwrap())
+    };
+    insta::assert_snapshot!(misfits("p.md", markdown), @"line 4, column 17: there is no check `lnt` / did you mean `lint`?");
+    insta::assert_snapshot!(misfits("p.yaml", yaml), @"line 5: there is no check `lnt` / did you mean `lint`?");
+    insta::assert_snapshot!(misfits("p.json", json), @"line 1: there is no check `lnt` / did you mean `lint`?");
+    insta::assert_snapshot!(problems("p.md", "## One\n- produces: ../a, /b\n  src/, *.rs\n"), @"
+    line 2, column 13: `../a` leads out of the workspace
+    line 2, column 19: `/b` is not relative to the workspace
+    line 3, column 3: `src/` names a folder, not a file
+    line 3, column 9: `*.rs` is a pattern, not the name of one file
+    ");
+    let many: Vec<String> = (0..=MAX_PRODUCED).map(|n| n.to_string()).collect();
+    insta::assert_snapshot!(problems("p.md", &format!("## One\n- produces: {}\n", many.join(","))), @"line 2, column 153: a task produces at most 50 files");
+}
+
+#[test]
 fn problems_of_other_files() {
     let cases = [
         problems("plan.md", ""),
@@ -263,6 +290,7 @@ fn a_plan_is_written_like_this() {
     let mut second = sample::task(4, "# Learn C #", TaskStatus::Pending);
     second.dependencies = vec![TaskId(1)];
     second.checks = vec!["lint".to_owned(), "test".to_owned()];
+    second.produces = vec!["c sharp.md".to_owned(), "src/b.rs".to_owned()];
     second.optional = true;
     let mut third = sample::task(5, "List", TaskStatus::Pending);
     third.description = "- expect: this\n```\nopen".to_owned();
@@ -294,6 +322,7 @@ fn a_plan_is_written_like_this() {
 
     - after: 1
     - checks: lint, test
+    - produces: c sharp.md, src/b.rs
     - optional: true
 
     ## 3. List

@@ -1,0 +1,178 @@
+//! Looks whether a file that a task was to produce is there. What lies in the workspace was made by strangers: nothing but
+//! a regular file is opened, and none outside the workspace.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::plan::{CheckResult, Time};
+
+/// A file of more bytes is not read to see whether there is anything in it but blanks.
+const MOST_BLANKS: u64 = 4 * 1024;
+
+/// The time of a file may be behind the clock by as much as one tick of a slow timer …
+const TICK: Duration = Duration::from_millis(10);
+
+/// … or, where the file system keeps whole seconds, by as much as two of them.
+const COARSE: Duration = Duration::from_secs(2);
+
+/// Looks at a file as a check. It passes if it is a regular file within the workspace with something in it, written since
+/// a moment of the wall clock.
+pub fn produced(workspace: &Path, path: &str, since: Time) -> CheckResult {
+    let found = look(workspace, path, since);
+    CheckResult {
+        name: format!("file {path}"),
+        exit: None,
+        passed: found.is_ok(),
+        tail: String::new(),
+        finding: found.map_or_else(|wrong| wrong, |bytes| format!("{bytes} bytes")),
+    }
+}
+
+/// Tells whether a path, as far as it exists, leads out of the workspace through a link.
+pub fn leads_out(workspace: &Path, path: &str) -> bool {
+    let Ok(workspace) = workspace.canonicalize() else {
+        return false;
+    };
+    let mut place = workspace.clone();
+    for part in Path::new(path) {
+        place.push(part);
+        match place.canonicalize() {
+            Ok(real) if !real.starts_with(&workspace) => return true,
+            Ok(_) => {}
+            // A link that leads nowhere would be followed by whoever writes there.
+            Err(_) => return place.is_symlink(),
+        }
+    }
+    false
+}
+
+/// Returns the latest moment at which a file may have been changed, by the wall clock.
+pub fn changed_at(metadata: &Metadata) -> Time {
+    let seconds = Time(metadata.ctime().saturating_mul(1_000_000));
+    let within = metadata.ctime_nsec();
+    let slack = if within == 0 { COARSE } else { TICK };
+    let within = Duration::from_nanos(u64::try_from(within).unwrap_or(0));
+    seconds.plus(within).plus(slack)
+}
+
+fn look(workspace: &Path, path: &str, since: Time) -> Result<u64, String> {
+    let real = real_path(workspace, path)?;
+    let unreadable = |error: io::Error| format!("cannot be read: {error}");
+    let metadata = real.metadata().map_err(unreadable)?;
+    if metadata.is_dir() {
+        return Err("a folder, not a file".to_owned());
+    }
+    if !metadata.is_file() {
+        return Err("not a regular file".to_owned());
+    }
+    // It may have been exchanged for something that blocks whoever opens it.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let mut file: File = rustix::fs::open(&real, flags, Mode::empty())
+        .map_err(|error| unreadable(error.into()))?
+        .into();
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err("not a regular file".to_owned());
+    }
+    if blank(&mut file, metadata.len()).map_err(unreadable)? {
+        return Err("empty".to_owned());
+    }
+    if changed_at(&metadata) < since {
+        return Err(
+            "was there before the plan began and has not been written since; if it is right as it is, write it anew"
+                .to_owned(),
+        );
+    }
+    Ok(metadata.len())
+}
+
+fn real_path(workspace: &Path, path: &str) -> Result<PathBuf, String> {
+    let place = workspace.join(path);
+    let real = place.canonicalize().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if place.is_symlink() => {
+            "a link that leads nowhere".to_owned()
+        }
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "missing".to_owned(),
+        _ => format!("cannot be read: {error}"),
+    })?;
+    let inside = workspace
+        .canonicalize()
+        .is_ok_and(|workspace| real.starts_with(workspace));
+    match inside {
+        true => Ok(real),
+        false => Err("a link that leads out of the workspace".to_owned()),
+    }
+}
+
+fn blank(file: &mut File, length: u64) -> io::Result<bool> {
+    if length > MOST_BLANKS {
+        return Ok(false);
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST_BLANKS).read_to_end(&mut bytes)?;
+    Ok(bytes.iter().all(u8::is_ascii_whitespace))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{CWD, FileType, mknodat};
+
+    use super::*;
+
+    const LONG_AGO: Time = Time(0);
+    const NEVER: Time = Time(i64::MAX);
+
+    #[test]
+    fn only_a_regular_file_with_something_in_it_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let (workspace, outside) = (root.path().join("w"), root.path().join("outside"));
+        fs::create_dir_all(workspace.join("folder")).unwrap();
+        fs::write(&outside, "secret").unwrap();
+        fs::write(workspace.join("full"), "x").unwrap();
+        fs::write(workspace.join("empty"), "").unwrap();
+        fs::write(workspace.join("blank"), " \n\t\n").unwrap();
+        symlink("full", workspace.join("inner")).unwrap();
+        symlink(&outside, workspace.join("outer")).unwrap();
+        symlink("..", workspace.join("up")).unwrap();
+        symlink("nowhere", workspace.join("dangling")).unwrap();
+        let pipe = workspace.join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        for (path, found) in [
+            ("full", "1 bytes"),
+            ("inner", "1 bytes"),
+            ("none", "missing"),
+            ("full/under", "missing"),
+            ("empty", "empty"),
+            ("blank", "empty"),
+            ("folder", "a folder, not a file"),
+            ("pipe", "not a regular file"),
+            ("dangling", "a link that leads nowhere"),
+            ("outer", "a link that leads out of the workspace"),
+            ("up/outside", "a link that leads out of the workspace"),
+        ] {
+            let result = produced(&workspace, path, LONG_AGO);
+            assert_eq!(result.finding, found, "{path}");
+            assert_eq!(result.passed, found.ends_with("bytes"), "{path}");
+            assert_eq!(result.name, format!("file {path}"));
+        }
+        assert!(!produced(&workspace, "full", NEVER).passed);
+        for (path, out) in [
+            ("full", false),
+            ("new/file", false),
+            ("inner", false),
+            ("outer", true),
+            ("up/new", true),
+            ("dangling", true),
+        ] {
+            assert_eq!(leads_out(&workspace, path), out, "{path}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Names of files that a task is to leave in its workspace.
+
+/// Files that one task may name.
+pub const MAX_PRODUCED: usize = 50;
+
+/// Characters of a path.
+const MAX_PATH: usize = 300;
+
+/// What the daemon writes there by itself.
+const MISSION: &str = "MISSION.md";
+
+/// Returns a path within the workspace as it is kept: relative to it, with nothing in it that leads elsewhere. Links are
+/// not known here; whoever opens the file looks where they lead.
+///
+/// # Errors
+/// Why it is none, as a fragment that follows the path.
+pub fn within_workspace(path: &str) -> Result<String, &'static str> {
+    let path = path.trim();
+    if path.is_empty() {
+        return Err("names no file");
+    }
+    if path.chars().count() > MAX_PATH {
+        return Err("is longer than any path should be");
+    }
+    if path.chars().any(char::is_control) {
+        return Err("has characters that cannot be seen");
+    }
+    if path.contains(',') {
+        return Err("has a comma, which stands between two files");
+    }
+    if path.contains('*') {
+        return Err("is a pattern, not the name of one file");
+    }
+    if path.starts_with(['/', '~']) {
+        return Err("is not relative to the workspace");
+    }
+    if path.ends_with('/') {
+        return Err("names a folder, not a file");
+    }
+    let parts: Vec<&str> = path
+        .split('/')
+        .filter(|part| !matches!(*part, "" | "."))
+        .collect();
+    match parts.as_slice() {
+        parts if parts.contains(&"..") => Err("leads out of the workspace"),
+        [] => Err("names a folder, not a file"),
+        [MISSION] => Err("is written by plan-agent itself"),
+        parts => Ok(parts.join("/")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_stays_within_the_workspace() {
+        for (path, kept) in [
+            ("a.txt", "a.txt"),
+            (" ./src//b c.rs ", "src/b c.rs"),
+            ("app/[id].tsx", "app/[id].tsx"),
+            ("..a/b..", "..a/b.."),
+        ] {
+            assert_eq!(within_workspace(path).as_deref(), Ok(kept));
+        }
+        let long = "a".repeat(MAX_PATH + 1);
+        for path in [
+            "",
+            ".",
+            "./",
+            "..",
+            "../a",
+            "a/../../b",
+            "/etc/passwd",
+            "~/a",
+            "src/",
+            "*.rs",
+            "a,b",
+            "a\nb",
+            "./MISSION.md",
+            &long,
+        ] {
+            assert!(within_workspace(path).is_err(), "{path}");
+        }
+    }
+}
