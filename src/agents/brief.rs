@@ -58,29 +58,30 @@ fn lost(volumes: &Volumes, command: &Command) -> String {
     let earlier: Vec<Command> = earlier::commands(volumes, command)
         .map(|found| found.filter(|earlier| earlier.id != command.id).collect())
         .unwrap_or_default();
-    let mut text = "This is a new session: the earlier one is lost, its files are not. Look at the workspace first, keep what \
-                    is right, mend what is wrong.\n"
-        .to_owned();
     let first = earlier.iter().find(|earlier| begins_task(earlier));
-    if let Some(first) = first.or(earlier.last()) {
-        text += &format!(
-            "\nThe task as it was given:\n\n{}\n",
-            indented(&first.body)
-        );
-    }
+    let task = first
+        .or(earlier.last())
+        .map(|first| format!("The task as it was given:\n\n{}\n\n", indented(&first.body)));
     let report = earlier
         .iter()
-        .find_map(|earlier| volumes.read_report(&earlier.id));
-    if let Some(report) = report {
-        text += &format!("\nThe last report on it:\n\n{}\n", indented(&report));
-    }
-    text + "\n"
+        .find_map(|earlier| volumes.read_report(&earlier.id))
+        .map(|report| format!("The last report on it:\n\n{}\n\n", indented(&report)));
+    format!(
+        "This is a new session: the earlier one is lost, its files are not. Look at the workspace first, keep what is right, \
+         mend what is wrong.\n\n{}{}",
+        task.unwrap_or_default(),
+        report.unwrap_or_default()
+    )
 }
 
 /// Makes a text a block in which no heading and no fence counts.
 fn indented(text: &str) -> String {
     let text = clip(&printable(text), EARLIER);
-    let lines: Vec<String> = text.trim().lines().map(|line| format!("    {line}")).collect();
+    let lines: Vec<String> = text
+        .trim()
+        .lines()
+        .map(|line| format!("    {line}"))
+        .collect();
     lines.join("\n")
 }
 
@@ -103,15 +104,22 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let volumes = Volumes::open(root.path()).unwrap();
         for how in ["How to report", "报告方式"] {
-            let body = format!("# 1 · x\n\nDo it.\n\n## {how}\n\nto `/elsewhere/r.md`, then rename");
+            let body =
+                format!("# 1 · x\n\nDo it.\n\n## {how}\n\nto `/elsewhere/r.md`, then rename");
             let text = brief(
                 &volumes,
                 &command("task-1", "new", &body),
                 Path::new("/w/.plan-agent/r.md"),
                 Told::Interrupted,
             );
-            assert!(text.contains("You were interrupted") && text.contains("Do it."), "{text}");
-            assert!(!text.contains("/elsewhere") && !text.contains("rename"), "{text}");
+            assert!(
+                text.contains("You were interrupted") && text.contains("Do it."),
+                "{text}"
+            );
+            assert!(
+                !text.contains("/elsewhere") && !text.contains("rename"),
+                "{text}"
+            );
             assert_eq!(text.matches("/w/.plan-agent/r.md").count(), 2);
         }
     }
@@ -130,7 +138,11 @@ mod tests {
             fs::write(path, command.render()).unwrap();
         }
         let report = volumes.path(Folder::ReportsProcessed).join("report-2.md");
-        fs::write(report, "---\nstatus: FAILED\n---\n\n## Core results\n\nhalf of it").unwrap();
+        fs::write(
+            report,
+            "---\nstatus: FAILED\n---\n\n## Core results\n\nhalf of it",
+        )
+        .unwrap();
         let text = brief(
             &volumes,
             &command("task-3", "continue", "mend it again"),
@@ -138,7 +150,10 @@ mod tests {
             Told::Lost,
         );
         assert!(text.contains("    # The whole task"), "{text}");
-        assert!(text.contains("    half of it") && text.contains("\nmend it again"), "{text}");
+        assert!(
+            text.contains("    half of it") && text.contains("\nmend it again"),
+            "{text}"
+        );
         assert!(!text.contains("\n## Core results"), "{text}");
     }
 }

@@ -125,6 +125,19 @@ pub(super) trait Adapter: Sync {
         false
     }
 
+    /// Tells whether the agent would start with what it is allowed, as this user and with these variables.
+    ///
+    /// # Errors
+    /// It would refuse.
+    fn fits(
+        &self,
+        _allow: &Allow,
+        _root: bool,
+        _variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<(), Unfit> {
+        Ok(())
+    }
+
     /// Finds out whether the agent can reach a model, as far as that can be seen without asking it.
     fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login;
 }
@@ -167,6 +180,19 @@ impl Coding {
     /// Returns the version in what its program prints for `--version`.
     pub fn version(self, printed: &str) -> Option<Version> {
         Version::find(printed)
+    }
+
+    /// Tells whether it would start with what it is allowed, as this user and with these variables.
+    ///
+    /// # Errors
+    /// It would refuse.
+    pub fn fits(
+        self,
+        allow: &Allow,
+        root: bool,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<(), Unfit> {
+        self.adapter().fits(allow, root, variable)
     }
 
     /// Finds out whether it can reach a model, as far as that can be seen without asking it; `variable` returns the

@@ -28,7 +28,7 @@ pub use allow::{Allow, Commands, UnknownWord};
 pub use brief::Told;
 pub use coding::{Call, Coding, Printed, Talk, Turn, Unfit};
 pub use command::Template;
-pub use outcome::{Heard, ModelFault, Next, Outcome, Patience, Usage};
+pub use outcome::{Heard, ModelFault, Next, Outcome, Retries, Usage};
 pub use program::{Login, Program, Version};
 pub use report::Course;
 pub use shell::Shell;
@@ -59,8 +59,8 @@ pub const MOST_PRINTED: u64 = 64 * 1024 * 1024;
 /// Why there is no such agent.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
-    #[error("unknown agent `{0}`: the agents are {}", names().join(", "))]
-    Unknown(String),
+    #[error("unknown agent `{name}`: the agents are {}", names().join(", "))]
+    Unknown { name: String },
     #[error("the agent `command` needs a command line after `--`")]
     NoCommandLine,
     #[error("the agent `shell` takes no command line")]
@@ -134,7 +134,9 @@ impl Agent {
                     allow: Allow::default(),
                     more: argv,
                 })),
-                None => Err(AgentError::Unknown(name.to_owned())),
+                None => Err(AgentError::Unknown {
+                    name: name.to_owned(),
+                }),
             },
         }
     }
@@ -293,7 +295,10 @@ mod tests {
         assert_eq!(agent("shell", &[]), Ok("shell"));
         assert_eq!(agent("command", &["cat"]), Ok("command"));
         for name in names() {
-            assert_eq!(agent(name, if name == "command" { &["cat"] } else { &[] }), Ok(name));
+            assert_eq!(
+                agent(name, if name == "command" { &["cat"] } else { &[] }),
+                Ok(name)
+            );
         }
         for (name, argv, says) in [
             ("command", [].as_slice(), "needs a command line"),

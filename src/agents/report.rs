@@ -75,13 +75,16 @@ pub(super) fn of_coding(
     };
     let read = |bytes: &[u8]| parse(&format!("report-{}.md", job.id()), bytes);
     let own = left.map(read);
-    let unread = own.as_ref().and_then(|own| own.as_ref().err()).map(|problems| {
-        let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        format!(
-            "The report that {name} wrote cannot be read: {}.",
-            one_line(&problems.join("; "), 300)
-        )
-    });
+    let unread = own
+        .as_ref()
+        .and_then(|own| own.as_ref().err())
+        .map(|problems| {
+            let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            format!(
+                "The report that {name} wrote cannot be read: {}.",
+                one_line(&problems.join("; "), 300)
+            )
+        });
     let own = own
         .and_then(Result::ok)
         .or_else(|| last_message(text).and_then(|text| read(text.as_bytes()).ok()));
@@ -90,7 +93,10 @@ pub(super) fn of_coding(
     report.session.clone_from(&course.session);
     report.request_id.clone_from(&job.command.request_id);
     if made && !text.is_empty() {
-        report.results = format!("{name} wrote no report. It said:\n\n{}", block(&clip(&printable(text), SAID)));
+        report.results = format!(
+            "{name} wrote no report. It said:\n\n{}",
+            block(&clip(&printable(text), SAID))
+        );
     }
     let mut pitfalls = course.notes.clone();
     pitfalls.extend(unread.clone());
@@ -118,8 +124,15 @@ pub(super) fn of_coding(
         }
         Outcome::Refused { what, .. } => {
             lower(&mut report);
-            let list: Vec<String> = what.iter().take(MOST_REFUSED).map(|what| format!("- `{}`", what.replace('`', "'"))).collect();
-            pitfalls.push(format!("{name} was not allowed to do this:\n\n{}", list.join("\n")));
+            let list: Vec<String> = what
+                .iter()
+                .take(MOST_REFUSED)
+                .map(|what| format!("- `{}`", what.replace('`', "'")))
+                .collect();
+            pitfalls.push(format!(
+                "{name} was not allowed to do this:\n\n{}",
+                list.join("\n")
+            ));
             report.question.get_or_insert_with(|| {
                 let first = what.first().map(String::as_str).unwrap_or_default();
                 let more = match what.len() {
@@ -133,29 +146,46 @@ pub(super) fn of_coding(
             });
         }
         Outcome::Model(fault) => {
-            let status = fault.status.map(|status| format!(" ({status})")).unwrap_or_default();
-            let said = if fault.said.is_empty() { "nothing more" } else { &fault.said };
+            let status = fault
+                .status
+                .map(|status| format!(" ({status})"))
+                .unwrap_or_default();
+            let said = if fault.said.is_empty() {
+                "nothing more"
+            } else {
+                &fault.said
+            };
             if let Some(until) = fault.until {
                 // Nothing else is decided until then.
                 report.question = None;
                 report.blocked_until = Some(until);
-                pitfalls.push(format!("The usage limit of {name} is reached until {}: {said}", time_text(until)));
+                pitfalls.push(format!(
+                    "The usage limit of {name} is reached until {}: {said}",
+                    time_text(until)
+                ));
                 failed(&mut report);
             } else if fault.retryable {
                 failed(&mut report);
                 pitfalls.push(format!("Model unavailable{status}: {said}"));
             } else {
                 failed(&mut report);
-                pitfalls.push(format!("The model refuses{status}, check key and model: {said}"));
+                pitfalls.push(format!(
+                    "The model refuses{status}, check key and model: {said}"
+                ));
             }
         }
         Outcome::SessionMissing | Outcome::SessionInUse => {
             failed(&mut report);
-            pitfalls.push(format!("{name} neither begins nor goes on with its session."));
+            pitfalls.push(format!(
+                "{name} neither begins nor goes on with its session."
+            ));
         }
         Outcome::Usage { said } => {
             failed(&mut report);
-            pitfalls.push(format!("{name} cannot work as it is set up:\n\n{}", block(&printable(said))));
+            pitfalls.push(format!(
+                "{name} cannot work as it is set up:\n\n{}",
+                block(&printable(said))
+            ));
             report.question = Some(format!(
                 "{name} cannot work as it is set up: {}. Mend that, then start it again: `plan-agent resume --agent {name}`.",
                 one_line(said, 200).trim_end_matches('.')
@@ -167,15 +197,23 @@ pub(super) fn of_coding(
         }
         Outcome::Garbled { why } => {
             failed(&mut report);
-            pitfalls.push(format!("{name} came to no end that can be read: {}.", one_line(why, 1200).trim_end_matches('.')));
+            pitfalls.push(format!(
+                "{name} came to no end that can be read: {}.",
+                one_line(why, 1200).trim_end_matches('.')
+            ));
         }
     }
     if report.results.trim().is_empty() && report.other.trim().is_empty() {
-        report.results = pitfalls.pop().unwrap_or_else(|| format!("{name} did nothing."));
+        report.results = pitfalls
+            .pop()
+            .unwrap_or_else(|| format!("{name} did nothing."));
     }
     if !pitfalls.is_empty() {
         let said = std::mem::take(&mut report.pitfalls);
-        report.pitfalls = [said.trim(), &pitfalls.join("\n\n")].join("\n\n").trim().to_owned();
+        report.pitfalls = [said.trim(), &pitfalls.join("\n\n")]
+            .join("\n\n")
+            .trim()
+            .to_owned();
     }
     report.input_tokens = course.usage.input_tokens;
     report.output_tokens = course.usage.output_tokens;
@@ -223,7 +261,10 @@ fn how(step: &Ended) -> String {
     match &step.outcome {
         Err(reason) => format!("{name} did not start: {reason}."),
         Ok(_) if step.flooded => {
-            format!("{name} was stopped because it printed more than {} MiB.", MOST_PRINTED >> 20)
+            format!(
+                "{name} was stopped because it printed more than {} MiB.",
+                MOST_PRINTED >> 20
+            )
         }
         Ok(outcome) if outcome.timed_out => {
             format!("{name} was stopped because its time was over.")

@@ -66,10 +66,7 @@ mod tests {
     fn a_line_is_read_whatever_the_program_is_called() {
         let stat = "42 (a) b) S 7 40 40 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 1 0 5 6 7";
         let process = process(stat).unwrap();
-        assert_eq!(
-            (process.parent, process.group, process.ticks),
-            (7, 40, 100)
-        );
+        assert_eq!((process.parent, process.group, process.ticks), (7, 40, 100));
         assert!(super::process("42 (a").is_none());
     }
 
@@ -85,7 +82,7 @@ mod tests {
         };
         // A process of its own group, too, as a tool that an agent starts.
         let mut busy = start("setsid sh -c 'while :; do :; done' & wait");
-        let mut idle = start("sleep 1000");
+        let mut idle = start("exec sleep 1000");
         let end = std::time::Instant::now() + Duration::from_secs(60);
         while effort(busy.id()) < Duration::from_millis(50) {
             assert!(std::time::Instant::now() < end, "nothing is seen");

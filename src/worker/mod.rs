@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
-use crate::agents::{Agent, Patience};
+use crate::agents::{Agent, Retries};
 use crate::volumes::{Volumes, VolumesError, Watch};
 use claim::Claim;
 use work::Worker;
@@ -36,7 +36,7 @@ pub struct Options {
     /// The daemon ends an agent that is silent for so long.
     pub silence: Duration,
     /// With a model that fails behind a coding agent.
-    pub patience: Patience,
+    pub again: Retries,
 }
 
 /// Why a worker ends by itself.
@@ -63,7 +63,7 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()>) -> Result
         env: options.env,
         deadline: options.deadline,
         silence: options.silence,
-        patience: options.patience,
+        again: options.again,
         stopping,
     };
     let mut working = std::pin::pin!(work(worker));
@@ -126,8 +126,8 @@ mod tests {
     use crate::wire::report::{Report, parse};
 
     const LONG: Duration = Duration::from_secs(30);
-    const PATIENCE: Patience = Patience {
-        retries: 1,
+    const ONCE: Retries = Retries {
+        most: 1,
         delay: Duration::ZERO,
     };
 
@@ -190,7 +190,7 @@ mod tests {
                 env: vec![],
                 deadline,
                 silence: LONG,
-                patience: PATIENCE,
+                again: ONCE,
             };
             let (stop, stopped) = oneshot::channel();
             let task = tokio::spawn(run(options, async move {
@@ -340,7 +340,7 @@ mod tests {
             env: vec![],
             deadline: LONG,
             silence: LONG,
-            patience: PATIENCE,
+            again: ONCE,
             stopping: watch::channel(true).1,
         })
         .await

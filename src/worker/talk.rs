@@ -92,7 +92,9 @@ impl Talking<'_> {
         let vital = Vital::new(&self.job.command.id, life.started_at.unwrap_or_else(now));
         let mut heard = life.run.map(|mark| self.collect(mark, life));
         let mut plan = self.begin();
-        if let Some(collected) = heard.take_if(|heard| matches!(heard.outcome, Outcome::Killed { .. })) {
+        if let Some(collected) =
+            heard.take_if(|heard| matches!(heard.outcome, Outcome::Killed { .. }))
+        {
             self.session = collected.session.or(self.session.take());
             plan = self.again(Told::Interrupted);
         }
@@ -109,7 +111,7 @@ impl Talking<'_> {
                 self.inbox.close();
                 return Ok(Finished::default());
             }
-            let next = now.outcome.next(faults, changes, self.worker.patience);
+            let next = now.outcome.next(faults, changes, self.worker.again);
             match next {
                 Next::Again(wait) if wait < self.left => {
                     faults += 1;
@@ -326,7 +328,9 @@ impl Talking<'_> {
 
     fn note_fault(&mut self, outcome: &Outcome) {
         if let Outcome::Model(ModelFault { said, status, .. }) = outcome {
-            let status = status.map(|status| format!(" ({status})")).unwrap_or_default();
+            let status = status
+                .map(|status| format!(" ({status})"))
+                .unwrap_or_default();
             tracing::info!(command = %self.job.command.id, said, status, "the model behind the agent failed, it is tried again");
         }
     }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::WorkerError;
 use super::claim::Claim;
-use crate::agents::{Agent, Coding, Ended, Job, MOST_PRINTED, Patience, Step};
+use crate::agents::{Agent, Coding, Ended, Job, MOST_PRINTED, Retries, Step};
 use crate::clock::Allowance;
 use crate::exec::{self, GRACE, Output, Spec, stop_group};
 use crate::plan::{CommandId, ReportStatus, SessionId, Time};
@@ -43,7 +43,7 @@ pub(super) struct Worker {
     pub(super) deadline: Duration,
     /// The daemon ends an agent that is silent for so long.
     pub(super) silence: Duration,
-    pub(super) patience: Patience,
+    pub(super) again: Retries,
     pub(super) stopping: watch::Receiver<bool>,
 }
 
@@ -222,7 +222,9 @@ impl Worker {
                 template.report(&job, &self.run_all(&job, &output, steps).await?)
             }
         };
-        Ok(Some(report).filter(|_| !self.volumes.reported(id).unwrap_or(false)).into())
+        Ok(Some(report)
+            .filter(|_| !self.volumes.reported(id).unwrap_or(false))
+            .into())
     }
 
     /// Takes the commands that only end a session: they come when a plan ends, and so perhaps the worker.
@@ -338,7 +340,10 @@ impl Worker {
         Ok(all)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one run, from its command line to its end")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one run, from its command line to its end"
+    )]
     pub(super) async fn run(
         &self,
         job: &Job<'_>,
@@ -353,7 +358,11 @@ impl Worker {
         let own = self.agent.env().iter().map(ToString::to_string);
         let named: Vec<String> = self.env.iter().cloned().chain(own).collect();
         let mut env = exec::environment(&named);
-        env.extend(step.set.into_iter().map(|(name, value)| (name.into(), value.into())));
+        env.extend(
+            step.set
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into())),
+        );
         let spec = Spec {
             argv: step.argv,
             cwd: job.workspace.clone(),
