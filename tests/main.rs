@@ -6,6 +6,7 @@
 )]
 
 mod cli;
+mod coding;
 mod common;
 mod crash;
 mod layers;

@@ -14,6 +14,8 @@ mod opencode;
 mod outcome;
 mod program;
 mod report;
+#[cfg(test)]
+mod samples;
 mod shell;
 
 use std::path::{Path, PathBuf};
