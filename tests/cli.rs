@@ -47,7 +47,7 @@ fn help_is_short_and_has_the_exit_codes() {
 
     Examples:
       plan-agent run --plan examples/quickstart.md --agent shell
-      plan-agent run "Add a health endpoint" --agent command -- my-agent {prompt_file}
+      plan-agent run "Add a health endpoint" --agent claude
       plan-agent status --watch
       plan-agent answer retry --note "the port is 8081"
 
@@ -77,15 +77,19 @@ fn help_is_short_and_has_the_exit_codes() {
       -h, --help             Print help
 
     Agent:
-          --agent <shell|command>  Run this agent for every command: `shell` runs the `sh` blocks of the
-                                   task, `command` the program after `--`
-          --allow-shell            Let `--agent shell` run tasks that a model wrote
-      [PROGRAM]...                 The program of `--agent command`, with its arguments; {prompt_file},
-                                   {session}, {workspace} and {report} are filled in
+          --agent <claude|codex|gemini|opencode|aider|command|shell>
+              Run this agent for every command: a coding agent by its name, `command` the program after
+              `--`, `shell` the `sh` blocks of the task
+          --allow-shell
+              Let `--agent shell` run tasks that a model wrote
+      [PROGRAM]...
+              The program of `--agent command`, with its arguments; {prompt_file}, {session},
+              {workspace} and {report} are filled in. For a coding agent: more flags for it, such as `-m
+              MODEL`
 
     Examples:
       plan-agent run --plan examples/quickstart.md --agent shell
-      plan-agent run "Add a health endpoint" --review --agent command -- my-agent {prompt_file}
+      plan-agent run "Add a health endpoint" --review --agent claude
       plan-agent run "Translate the docs" --detach
 
     Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another
@@ -107,11 +111,15 @@ fn help_is_short_and_has_the_exit_codes() {
       -h, --help           Print help
 
     Agent:
-          --agent <shell|command>  Run this agent for every command: `shell` runs the `sh` blocks of the
-                                   task, `command` the program after `--`
-          --allow-shell            Let `--agent shell` run tasks that a model wrote
-      [PROGRAM]...                 The program of `--agent command`, with its arguments; {prompt_file},
-                                   {session}, {workspace} and {report} are filled in
+          --agent <claude|codex|gemini|opencode|aider|command|shell>
+              Run this agent for every command: a coding agent by its name, `command` the program after
+              `--`, `shell` the `sh` blocks of the task
+          --allow-shell
+              Let `--agent shell` run tasks that a model wrote
+      [PROGRAM]...
+              The program of `--agent command`, with its arguments; {prompt_file}, {session},
+              {workspace} and {report} are filled in. For a coding agent: more flags for it, such as `-m
+              MODEL`
 
     The agent is not remembered: name it again.
     ");
@@ -246,8 +254,9 @@ fn doctor_says_what_is_there_and_no_secret() {
     ok  volumes    [FOLDER]/volumes is made when it is needed
     ok  workspace  [FOLDER]/volumes/workspace is made when it is needed
     ok  prompts    built in
-    --  model      none (neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set): plans come from plan files, rules judge
-                   Hint: set ANTHROPIC_API_KEY or OPENAI_API_KEY to have a goal planned
+    --  model      none (neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set, no coding agent is ready): plans come from plan files, rules judge
+                   Hint: to have a goal planned, set ANTHROPIC_API_KEY or OPENAI_API_KEY, or log in with a coding agent
+    --  agents     not installed: claude, codex, gemini, opencode, aider
     ");
     env.set("OPENAI_API_KEY", "sk-canary");
     env.write(
@@ -261,6 +270,7 @@ fn doctor_says_what_is_there_and_no_secret() {
     ok  workspace  [FOLDER]/volumes/workspace is made when it is needed
     ok  prompts    built in
     ok  model      openai at https://api.openai.com/v1 (provider = "openai"), model gpt-5, small, key OPENAI_API_KEY is set
+    --  agents     not installed: claude, codex, gemini, opencode, aider
     "#);
     let json = env.run(&["doctor", "--json"]).stdout;
     assert!(!json.contains("sk-canary"));
@@ -292,6 +302,7 @@ fn doctor_ends_with_1_when_something_must_be_mended() {
                    Hint: mend the file, or take it away to use the built-in prompt
     !!  model      `llm.provider` is "anthropic", but the environment variable `ANTHROPIC_API_KEY` is not set
                    Hint: set `ANTHROPIC_API_KEY`, name another variable in `llm.api_key_env`, or do without a model: provider = "none"
+    --  agents     not installed: claude, codex, gemini, opencode, aider
     "#);
 }
 

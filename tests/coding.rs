@@ -408,17 +408,17 @@ fn what_is_wrong_with_an_agent_is_said_once_and_at_the_start() {
     let codex = scene.env.path("bin/codex");
     fs::write(&codex, "#!/bin/sh\necho codex-cli 0.2.0\n").unwrap();
     fs::set_permissions(&codex, fs::Permissions::from_mode(0o755)).unwrap();
-    insta::assert_snapshot!(seen(&["codex"]), @r#"
-    error: the agent `codex` 0.2.0 is too old: 0.44.0 is needed
+    insta::assert_snapshot!(seen(&["codex"]), @r"
+    error: the coding agent `codex` is too old: it is 0.2.0, and 0.44.0 is needed
     Hint: `npm install -g @openai/codex`
     exit 2
-    "#);
+    ");
     fs::write(&codex, "#!/bin/sh\necho no node >&2; exit 127\n").unwrap();
-    insta::assert_snapshot!(seen(&["codex"]), @r#"
-    error: `codex --version` fails: no node
-    Hint: mend its installation: `npm install -g @openai/codex`
+    insta::assert_snapshot!(seen(&["codex"]), @r"
+    error: `[FOLDER]/bin/codex --version` tells no version: no node
+    Hint: does `codex` run by hand? `npm install -g @openai/codex` installs it anew
     exit 2
-    "#);
+    ");
     scene
         .env
         .write("config.toml", "[worker]\nallow = [\"edits\"]\n");
@@ -443,10 +443,10 @@ fn what_is_wrong_with_an_agent_is_said_once_and_at_the_start() {
     let missing = bare
         .env
         .run(&["run", "--plan", "plan.md", "--agent", "gemini"]);
-    insta::assert_snapshot!(missing.seen(&bare.env), @r#"
-    error: the agent `gemini` is not installed
-    Hint: `npm install -g @google/gemini-cli`; installed: claude
+    insta::assert_snapshot!(missing.seen(&bare.env), @r"
+    error: the coding agent `gemini` is not installed
+    Hint: `npm install -g @google/gemini-cli`, or choose another one: `plan-agent doctor` shows which there are
     exit 2
-    "#);
+    ");
     assert_eq!(scene.runs(), 0);
 }

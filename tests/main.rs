@@ -5,6 +5,7 @@
     reason = "what cannot be unwrapped fails the test that needs it"
 )]
 
+mod agents;
 mod cli;
 mod coding;
 mod common;

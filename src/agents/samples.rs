@@ -7,7 +7,7 @@ use crate::plan::Time;
 
 /// Reads `tests/samples/agents/NAME.txt`: how it ended, then what it printed.
 fn heard(name: &str) -> Heard {
-    heard_when(name, |exit| Some(exit))
+    heard_when(name, Some)
 }
 
 fn heard_when(name: &str, exit: impl FnOnce(exec::Outcome) -> Option<exec::Outcome>) -> Heard {

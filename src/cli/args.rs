@@ -112,7 +112,7 @@ pub enum Command {
 #[command(after_help = "\
 Examples:
   plan-agent run --plan examples/quickstart.md --agent shell
-  plan-agent run \"Add a health endpoint\" --review --agent command -- my-agent {prompt_file}
+  plan-agent run \"Add a health endpoint\" --review --agent claude
   plan-agent run \"Translate the docs\" --detach
 
 Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another program, a person.")]

@@ -1,12 +1,15 @@
 //! `doctor`: looks at everything that a run needs, and says what is there, what is missing, and the way out.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 
 use super::args::Doctor;
 use super::failure::{Exit, Failure};
 use super::output::{Output, Style};
+use super::planner::{login, on_path, planner};
+use super::probe::{Probe, probe};
+use crate::agents::{Coding, Login};
 use crate::config::{Config, ConfigError, Environment, Planner};
 use crate::llm::Prompts;
 use crate::wire::text::printable;
@@ -31,14 +34,14 @@ enum State {
 }
 
 /// Prints what is there and what is not. Ends with 1 if something has to be mended.
-pub fn examine(
+pub async fn examine(
     args: &Doctor,
     config: Result<Config, ConfigError>,
     environment: &Environment,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let findings = match config {
-        Ok(config) => findings(&config, environment),
+        Ok(config) => findings(&config, environment).await,
         Err(error) => vec![Finding {
             about: "config",
             state: State::Bad,
@@ -75,8 +78,8 @@ fn print(finding: &Finding, output: &mut Output) -> Result<(), Failure> {
     }
 }
 
-fn findings(config: &Config, environment: &Environment) -> Vec<Finding> {
-    vec![
+async fn findings(config: &Config, environment: &Environment) -> Vec<Finding> {
+    let mut findings = vec![
         config_file(config),
         folder("volumes", &config.root()),
         folder("workspace", &config.workspace()),
@@ -89,7 +92,68 @@ fn findings(config: &Config, environment: &Environment) -> Vec<Finding> {
             "a model that plans is told nothing of the workspace's history",
             environment,
         ),
-    ]
+    ];
+    findings.extend(agents(environment).await);
+    findings
+}
+
+/// Looks at each coding agent; those that are not there share a line.
+async fn agents(environment: &Environment) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut missing = Vec::new();
+    for agent in Coding::ALL {
+        match probe(agent, environment).await {
+            Probe::Missing => missing.push(agent.name()),
+            found => findings.push(installed(agent, found, environment)),
+        }
+    }
+    if !missing.is_empty() {
+        findings.push(Finding {
+            about: "agents",
+            state: State::Missing,
+            text: format!("not installed: {}", missing.join(", ")),
+            hint: None,
+        });
+    }
+    findings
+}
+
+/// Tells whether an agent that is there could work, and what is missing.
+fn installed(agent: Coding, found: Probe, environment: &Environment) -> Finding {
+    let about = agent.name();
+    let lacks = |text: String, hint: String| Finding {
+        about,
+        state: State::Missing,
+        text,
+        hint: Some(hint),
+    };
+    let install = agent.program().install;
+    match found {
+        Probe::Missing => lacks("not installed".into(), format!("`{install}`")),
+        Probe::Silent { path, said } => lacks(
+            format!("{} tells no version: {said}", path.display()),
+            format!("does it run by hand? `{install}` installs it anew"),
+        ),
+        Probe::TooOld { path, version } => lacks(
+            format!(
+                "{} is {version}: {} or newer is needed",
+                path.display(),
+                agent.program().least
+            ),
+            format!("`{install}`"),
+        ),
+        Probe::Works { path, version } => {
+            let text = format!("{version} at {}", path.display());
+            match login(agent, environment) {
+                Login::Found(what) => good(about, format!("{text}; {what}")),
+                Login::Unknown => good(about, text),
+                Login::NotSeen(what) => lacks(
+                    format!("{text}; no login seen: {what}"),
+                    format!("run `{about}` once and log in, or set its key"),
+                ),
+            }
+        }
+    }
 }
 
 fn config_file(config: &Config) -> Finding {
@@ -140,7 +204,7 @@ fn prompts(dir: &Path) -> Finding {
 }
 
 fn model(config: &Config, environment: &Environment) -> Finding {
-    match config.planner(environment) {
+    match planner(config, environment, None) {
         Ok(Planner::Model { endpoint, why }) => {
             let key = match endpoint.key {
                 Some(_) => "is set",
@@ -160,11 +224,15 @@ fn model(config: &Config, environment: &Environment) -> Finding {
                 ),
             )
         }
+        Ok(Planner::Agent { asked, why }) => good(
+            "model",
+            format!("the coding agent {} is asked ({why})", asked.name),
+        ),
         Ok(Planner::Rules { why }) => Finding {
             about: "model",
             state: State::Missing,
             text: format!("none ({why}): plans come from plan files, rules judge"),
-            hint: Some("set ANTHROPIC_API_KEY or OPENAI_API_KEY to have a goal planned".into()),
+            hint: Some("to have a goal planned, set ANTHROPIC_API_KEY or OPENAI_API_KEY, or log in with a coding agent".into()),
         },
         Err(error) => Finding {
             about: "model",
@@ -186,13 +254,6 @@ fn program(about: &'static str, name: &str, without: &str, environment: &Environ
             hint: None,
         },
     }
-}
-
-/// Looks for a program as a shell does.
-pub(super) fn on_path(program: &str, environment: &Environment) -> Option<PathBuf> {
-    std::env::split_paths(environment.get("PATH")?)
-        .map(|folder| folder.join(program))
-        .find(|path| path.is_file())
 }
 
 fn good(about: &'static str, text: String) -> Finding {

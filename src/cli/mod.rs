@@ -15,7 +15,9 @@ mod doctor;
 mod foreground;
 mod init;
 mod log;
+mod planner;
 mod plans;
+mod probe;
 mod run;
 mod setup;
 mod signals;
@@ -86,7 +88,7 @@ async fn carry_out(
     match line.command {
         Command::Completions { shell } => completions::print(shell, out),
         Command::Init => init::init(file, &program, &environment, out),
-        Command::Doctor(args) => doctor::examine(&args, config(), &environment, out),
+        Command::Doctor(args) => doctor::examine(&args, config(), &environment, out).await,
         Command::Run(args) => run::run(args, setup(), ended(), output).await,
         Command::Plan(args) => run::plan(args, setup(), ended(), output).await,
         Command::Resume(args) => run::resume(args, &program, setup(), ended(), output).await,

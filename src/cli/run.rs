@@ -41,8 +41,8 @@ pub async fn run(
 ) -> Result<Exit, Failure> {
     let setup = &unless(&mut ended, NO_PLAN, setup).await?;
     let program = &setup.program;
-    let planner = setup.config.planner(&setup.environment)?;
     let agent = unless(&mut ended, NO_PLAN, args.carry_out.agent.choose(setup)).await?;
+    let planner = setup.planner(agent.as_ref())?;
     let workspace = setup.workspace(args.workspace.as_deref())?;
     let (mut head, tasks) = match (&args.plan, &args.goal) {
         (Some(path), _) => {
@@ -64,7 +64,7 @@ pub async fn run(
     };
     if let (Planner::Rules { why }, true) = (&planner, tasks.is_empty()) {
         return Err(Failure::usage(anyhow!("no language model can plan the goal: {why}"))
-            .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, choose `[llm] provider`, or give a plan file: `run --plan FILE`"));
+            .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, log in with a coding agent, or give a plan file: `run --plan FILE`"));
     }
     if let Some(name) = &args.name {
         head.name.clone_from(name);
@@ -73,6 +73,7 @@ pub async fn run(
         head.review = Review::Wanted;
     }
     head.workspace = workspace;
+    unless(&mut ended, NO_PLAN, setup.introduce(&planner)).await?;
     let prepared = setup.prepare(planner)?;
     let (lock, site) = unless(&mut ended, NO_PLAN, setup.take()).await?;
     let plan = create(&site, head, tasks).await?;
@@ -94,11 +95,11 @@ pub async fn plan(
     mut output: Output,
 ) -> Result<Exit, Failure> {
     let setup = unless(&mut ended, NO_PLAN, setup).await?;
-    let planner = setup.config.planner(&setup.environment)?;
+    let planner = setup.planner(None)?;
     if let Planner::Rules { why } = &planner {
         return Err(
             Failure::usage(anyhow!("no language model can plan the goal: {why}"))
-                .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, or choose `[llm] provider`"),
+                .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, or log in with a coding agent"),
         );
     }
     let mut head = new_head(&args.goal);
@@ -106,6 +107,7 @@ pub async fn plan(
         head.name = name;
     }
     head.workspace = setup.workspace(args.workspace.as_deref())?;
+    unless(&mut ended, NO_PLAN, setup.introduce(&planner)).await?;
     let prepared = setup.prepare(planner)?;
     let (lock, site) = unless(&mut ended, NO_PLAN, setup.take()).await?;
     let plan = create(&site, head, Vec::new()).await?;
@@ -155,7 +157,9 @@ pub async fn resume(
     };
     let setup = &unless(&mut ended, &goes_on, setup).await?;
     let agent = unless(&mut ended, &goes_on, args.carry_out.agent.choose(setup)).await?;
-    let prepared = setup.prepare(setup.config.planner(&setup.environment)?)?;
+    let planner = setup.planner(agent.as_ref())?;
+    unless(&mut ended, &goes_on, setup.introduce(&planner)).await?;
+    let prepared = setup.prepare(planner)?;
     // Nothing is made in a folder without plans.
     let find = async {
         let site = Site::open(setup).await?;
@@ -255,7 +259,7 @@ pub async fn daemon(
     let (setup, lock, site, plan) =
         unless(&mut ended, "the plan goes on with the next daemon", begin).await?;
     let agent = args.agent.choose(&setup).await?;
-    let prepared = setup.prepare(setup.config.planner(&setup.environment)?)?;
+    let prepared = setup.prepare(setup.planner(agent.as_ref())?)?;
     setup.log(&site.volumes)?;
     announce(&lock, &site.volumes, &plan, &site.clock)?;
     let settings = prepared.settings(&plan, &site, Patience::Wait).await?;

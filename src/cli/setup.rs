@@ -10,13 +10,14 @@ use uuid::Uuid;
 use super::args::Program;
 use super::failure::{Exit, Failure};
 use super::output::complain;
+use super::planner::models;
 use super::site::Site;
 use super::{detach, logging, signals};
 use crate::clock::Clock;
-use crate::config::{Api, Config, Environment, Planner};
+use crate::config::{Config, Environment, Planner};
 use crate::daemon::{Models, Patience, Settings};
 use crate::exec::{self, Check};
-use crate::llm::{Anthropic, Llm, Model, OpenAi, Prompts, RetryPolicy};
+use crate::llm::Prompts;
 use crate::plan::{Head, NewTask, PlanId, Time};
 use crate::store::Store;
 use crate::volumes::{DaemonLock, LockError, Volumes};
@@ -118,7 +119,7 @@ impl Setup {
             let hint = error.hint();
             Failure::usage(error).hint(hint)
         })?;
-        let models = models(&planner)?;
+        let models = models(&planner, &self.config)?;
         Ok(Prepared {
             config: &self.config,
             planner,
@@ -262,40 +263,6 @@ fn unusable(file: &str, problems: &[Problem]) -> Failure {
         problem.in_file(file) + &hint.collect::<String>()
     });
     Failure::usage(anyhow!(told.collect::<Vec<_>>().join("\nerror: ")))
-}
-
-fn models(planner: &Planner) -> Result<Option<Models>, Failure> {
-    let Planner::Model { endpoint, .. } = planner else {
-        return Ok(None);
-    };
-    let usual = RetryPolicy::default();
-    let policy = RetryPolicy {
-        tries: endpoint.tries,
-        first_delay: endpoint.retry_delay,
-        max_delay: usual.max_delay.max(endpoint.retry_delay),
-        ..usual
-    };
-    let model = |name: &str| -> Result<Model, Failure> {
-        let settings = crate::llm::Settings {
-            base_url: endpoint.base_url.clone(),
-            model: name.to_owned(),
-            key: endpoint.key.clone(),
-            timeout: endpoint.timeout,
-        };
-        let llm: Result<Arc<dyn Llm>, _> = match endpoint.api {
-            Api::Anthropic => Anthropic::new(settings).map(|llm| Arc::new(llm) as Arc<dyn Llm>),
-            Api::OpenAi => OpenAi::new(settings).map(|llm| Arc::new(llm) as Arc<dyn Llm>),
-        };
-        let llm = llm.map_err(|error| {
-            let hint = error.hint();
-            Failure::usage(error).hint(hint)
-        })?;
-        Ok(Model::new(llm, policy))
-    };
-    Ok(Some(Models {
-        plan: model(&endpoint.plan_model)?,
-        judge: model(&endpoint.judge_model)?,
-    }))
 }
 
 /// Makes the head of a new plan, with an id of eight letters.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::plan::{ConfirmAbort, Policy, SessionScope};
 use crate::wire::command::Language;
 
-pub use planner::{Api, Endpoint, Planner};
+pub use planner::{Api, AskedAgent, Candidate, Candidates, Endpoint, Found, Planner};
 pub use read::ConfigError;
 
 /// The name of the configuration file in the folder that the program is started in.
@@ -58,6 +58,8 @@ pub struct Llm {
     pub base_url: Option<String>,
     /// The model for every question; the provider's default if left out.
     pub model: Option<String>,
+    /// The coding agent to ask, where one is asked.
+    pub agent: Option<String>,
     /// The environment variable that holds the key; the provider's usual one if left out.
     #[serde(deserialize_with = "read::variable_name")]
     pub api_key_env: Option<String>,
@@ -82,6 +84,7 @@ impl Default for Llm {
             provider: Provider::Auto,
             base_url: None,
             model: None,
+            agent: None,
             api_key_env: None,
             timeout: Duration::from_secs(180),
             tries: 5,
@@ -96,13 +99,15 @@ impl Default for Llm {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
-    /// The first whose key is in the environment, else none.
+    /// The first whose key is in the environment, else a coding agent, else none.
     #[default]
     Auto,
     /// The Anthropic Messages API.
     Anthropic,
     /// Any server that speaks Chat Completions.
     OpenAi,
+    /// A coding agent of this machine.
+    Agent,
     /// No model: a plan file and rules.
     None,
 }
@@ -297,7 +302,7 @@ impl Config {
             task_deadline: run.task_deadline,
             confirm_abort: run.confirm_abort,
             session: run.session,
-            model: matches!(planner, Planner::Model { .. }),
+            model: !matches!(planner, Planner::Rules { .. }),
             audit: run.audit,
             checks: run.checks.clone(),
         }
@@ -403,7 +408,9 @@ mod tests {
     fn the_policy_has_what_the_file_says() {
         let config =
             load("[run]\nmax_attempts = 7\ntask_deadline = '3h'\nsession = 'plan'").unwrap();
-        let rules = config.planner(&Environment::default()).unwrap();
+        let rules = config
+            .planner(&Environment::default(), &Candidates::default())
+            .unwrap();
         assert_eq!(
             config.policy(&rules),
             Policy {

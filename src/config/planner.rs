@@ -14,6 +14,49 @@ pub enum Planner {
     Rules { why: String },
     /// A language model.
     Model { endpoint: Endpoint, why: String },
+    /// A coding agent of this machine, with whatever model it uses.
+    Agent { asked: AskedAgent, why: String },
+}
+
+/// A coding agent that is asked as a model is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedAgent {
+    pub name: &'static str,
+    /// The model for planning and replanning; the agent's own choice if `None`.
+    pub plan_model: Option<String>,
+    /// The model for judging results.
+    pub judge_model: Option<String>,
+    /// How long one call may take.
+    pub timeout: Duration,
+    /// Calls for one question while they fail in a way that may pass.
+    pub tries: u32,
+    /// The wait after the first of them that failed.
+    pub retry_delay: Duration,
+}
+
+/// A coding agent that could be asked, as it was found on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    pub name: &'static str,
+    pub found: Found,
+}
+
+/// What is known of a coding agent before it has been run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    Missing,
+    /// Nothing shows that it could reach its model.
+    Installed,
+    /// Its key is set, or somebody has logged in.
+    Ready,
+}
+
+/// The coding agents that could be asked, in the order of preference.
+#[derive(Clone, Debug, Default)]
+pub struct Candidates<'a> {
+    pub known: &'a [Candidate],
+    /// The agent that does the work, if it is known yet.
+    pub at_work: Option<&'a str>,
 }
 
 /// Which language an API speaks.
@@ -86,15 +129,67 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// The chosen provider's key is not in the environment, or an address is given without a provider.
-    pub fn planner(&self, environment: &Environment) -> Result<Planner, ConfigError> {
+    /// The chosen provider's key is not in the environment, an address is given without a provider, or the coding agent
+    /// that is to be asked is not there.
+    pub fn planner(
+        &self,
+        environment: &Environment,
+        candidates: &Candidates<'_>,
+    ) -> Result<Planner, ConfigError> {
         match self.llm.provider {
             Provider::None => Ok(Planner::Rules {
                 why: "provider = \"none\"".into(),
             }),
             Provider::Anthropic => self.chosen(Api::Anthropic, environment),
             Provider::OpenAi => self.chosen(Api::OpenAi, environment),
-            Provider::Auto => self.first_configured(environment),
+            Provider::Agent => {
+                let name = self.agent(candidates, Found::Installed)?;
+                let name = name.ok_or_else(|| ConfigError::NoAgent {
+                    known: candidates.names(),
+                })?;
+                Ok(self.asked(name, "provider = \"agent\"".into()))
+            }
+            Provider::Auto => self.first_configured(environment, candidates),
+        }
+    }
+
+    /// Finds the coding agent to ask: the configured one, else the one that does the work, else the first that is ready,
+    /// else the first that is at least this.
+    fn agent(
+        &self,
+        candidates: &Candidates<'_>,
+        least: Found,
+    ) -> Result<Option<&'static str>, ConfigError> {
+        if let Some(name) = &self.llm.agent {
+            return candidates.named(name).map(Some);
+        }
+        let there = |name| candidates.named(name).ok();
+        let first = |found| {
+            let mut known = candidates.known.iter();
+            known.find(|candidate| candidate.found == found)
+        };
+        let ready = || {
+            let least = (least == Found::Installed).then_some(Found::Installed);
+            first(Found::Ready).or_else(|| first(least?))
+        };
+        Ok(candidates
+            .at_work
+            .and_then(there)
+            .or_else(|| ready().map(|candidate| candidate.name)))
+    }
+
+    fn asked(&self, name: &'static str, why: String) -> Planner {
+        let llm = &self.llm;
+        Planner::Agent {
+            asked: AskedAgent {
+                name,
+                plan_model: llm.plan.model.clone().or(llm.model.clone()),
+                judge_model: llm.judge.model.clone().or(llm.model.clone()),
+                timeout: llm.timeout,
+                tries: llm.tries,
+                retry_delay: llm.retry_delay,
+            },
+            why,
         }
     }
 
@@ -113,7 +208,11 @@ impl Config {
         })
     }
 
-    fn first_configured(&self, environment: &Environment) -> Result<Planner, ConfigError> {
+    fn first_configured(
+        &self,
+        environment: &Environment,
+        candidates: &Candidates<'_>,
+    ) -> Result<Planner, ConfigError> {
         let llm = &self.llm;
         if llm.base_url.is_some() {
             return Err(ConfigError::NoProvider { key: "base_url" });
@@ -125,16 +224,17 @@ impl Config {
             .into_iter()
             .map(|api| self.endpoint(api, environment))
             .find(|endpoint| endpoint.key.is_some());
-        Ok(match configured {
-            Some(endpoint) => Planner::Model {
+        if let Some(endpoint) = configured {
+            return Ok(Planner::Model {
                 why: format!("{} is set", endpoint.key_variable),
                 endpoint,
-            },
+            });
+        }
+        let keys = Api::ALL.map(Api::usual_key_variable).join(" nor ");
+        Ok(match self.agent(candidates, Found::Ready)? {
+            Some(name) => self.asked(name, format!("neither {keys} is set")),
             None => Planner::Rules {
-                why: format!(
-                    "neither {} is set",
-                    Api::ALL.map(Api::usual_key_variable).join(" nor ")
-                ),
+                why: format!("neither {keys} is set, no coding agent is ready"),
             },
         })
     }
@@ -173,6 +273,29 @@ impl Endpoint {
     }
 }
 
+impl Candidates<'_> {
+    /// Finds an agent that is there.
+    fn named(&self, name: &str) -> Result<&'static str, ConfigError> {
+        let known = self.known.iter().find(|candidate| candidate.name == name);
+        match known {
+            Some(candidate) if candidate.found == Found::Missing => {
+                Err(ConfigError::AgentMissing {
+                    agent: candidate.name,
+                })
+            }
+            Some(candidate) => Ok(candidate.name),
+            None => Err(ConfigError::UnknownAgent {
+                agent: name.to_owned(),
+                known: self.names(),
+            }),
+        }
+    }
+
+    fn names(&self) -> Vec<&'static str> {
+        self.known.iter().map(|candidate| candidate.name).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -186,12 +309,30 @@ mod tests {
     /// Chooses under `[llm]` keys and set variables, and says what came out.
     fn chosen(llm: &str, variables: &[&str]) -> String {
         let config = read::parse(&format!("[llm]\n{llm}"), Path::new("c")).unwrap();
+        chosen_of(&config, variables, &Candidates::default())
+    }
+
+    /// Chooses among coding agents, too: `claude` is missing, `codex` installed, `gemini` ready.
+    fn chosen_beside(llm: &str, variables: &[&str], at_work: Option<&str>) -> String {
+        let config = read::parse(&format!("[llm]\n{llm}"), Path::new("c")).unwrap();
+        let candidate = |name, found| Candidate { name, found };
+        let known = [
+            candidate("claude", Found::Missing),
+            candidate("codex", Found::Installed),
+            candidate("gemini", Found::Ready),
+        ];
+        let known = &known;
+        chosen_of(&config, variables, &Candidates { known, at_work })
+    }
+
+    fn chosen_of(config: &Config, variables: &[&str], candidates: &Candidates<'_>) -> String {
         let environment = variables
             .iter()
             .map(|name| ((*name).to_owned(), CANARY.to_owned()))
             .collect();
-        match config.planner(&environment) {
+        match config.planner(&environment, candidates) {
             Ok(Planner::Rules { why }) => format!("rules: {why}"),
+            Ok(Planner::Agent { asked, why }) => format!("agent {}: {why}", asked.name),
             Ok(Planner::Model { endpoint, why }) => {
                 let shown = format!("{endpoint:?}");
                 assert!(!shown.contains(CANARY), "{shown}");
@@ -213,7 +354,7 @@ mod tests {
 
     #[test]
     fn auto_takes_the_first_key_in_the_environment() {
-        insta::assert_snapshot!(chosen("", &[]), @"rules: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set");
+        insta::assert_snapshot!(chosen("", &[]), @"rules: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set, no coding agent is ready");
         insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY"]), @"openai at https://api.openai.com/v1, plan gpt-5, judge gpt-5, key Some(true): OPENAI_API_KEY is set");
         insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]), @"anthropic at https://api.anthropic.com, plan claude-sonnet-4-5, judge claude-sonnet-4-5, key Some(true): ANTHROPIC_API_KEY is set");
     }
@@ -251,6 +392,45 @@ mod tests {
         insta::assert_snapshot!(chosen(&format!("{local}\napi_key_env = 'MY_KEY'"), &[]), @r#"
         `llm.provider` is "openai", but the environment variable `MY_KEY` is not set
         Hint: set `MY_KEY`, name another variable in `llm.api_key_env`, or do without a model: provider = "none"
+        "#);
+    }
+
+    #[test]
+    fn auto_asks_an_agent_only_where_no_key_is_set_and_something_shows_that_it_can_answer() {
+        insta::assert_snapshot!(chosen_beside("", &["OPENAI_API_KEY"], Some("codex")), @"openai at https://api.openai.com/v1, plan gpt-5, judge gpt-5, key Some(true): OPENAI_API_KEY is set");
+        insta::assert_snapshot!(chosen_beside("", &[], None), @"agent gemini: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set");
+        insta::assert_snapshot!(chosen_beside("", &[], Some("codex")), @"agent codex: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set");
+        insta::assert_snapshot!(chosen_beside("", &[], Some("shell")), @"agent gemini: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set");
+        insta::assert_snapshot!(chosen_beside("agent = 'codex'", &[], None), @"agent codex: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set");
+    }
+
+    #[test]
+    fn the_provider_agent_takes_the_configured_one_else_the_one_at_work_else_the_first() {
+        let provider = "provider = 'agent'";
+        insta::assert_snapshot!(chosen_beside(provider, &["OPENAI_API_KEY"], None), @r#"agent gemini: provider = "agent""#);
+        insta::assert_snapshot!(chosen_beside(provider, &[], Some("codex")), @r#"agent codex: provider = "agent""#);
+        insta::assert_snapshot!(chosen_beside(&format!("{provider}\nagent = 'codex'"), &[], Some("gemini")), @r#"agent codex: provider = "agent""#);
+        insta::assert_snapshot!(chosen_beside(&format!("{provider}\nagent = 'claude'"), &[], None), @r#"
+        `llm.agent` is "claude", but no program `claude` is installed
+        Hint: install `claude` where the PATH leads; `plan-agent doctor` shows which agents there are
+        "#);
+        insta::assert_snapshot!(chosen_beside(&format!("{provider}\nagent = 'gemni'"), &[], None), @r#"
+        `llm.agent` is "gemni", which is no agent that can be asked
+        Hint: did you mean `gemini`?
+        "#);
+        let claude = [Candidate {
+            name: "claude",
+            found: Found::Missing,
+        }];
+        let known = &claude;
+        let config = read::parse(&format!("[llm]\n{provider}"), Path::new("c")).unwrap();
+        let alone = Candidates {
+            known,
+            at_work: Some("shell"),
+        };
+        insta::assert_snapshot!(chosen_of(&config, &[], &alone), @r#"
+        `llm.provider` is "agent", but no coding agent is installed
+        Hint: install one (claude), or set ANTHROPIC_API_KEY or OPENAI_API_KEY and leave `provider` out
         "#);
     }
 }

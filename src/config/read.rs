@@ -42,6 +42,18 @@ pub enum ConfigError {
         provider: &'static str,
         variable: String,
     },
+    /// The coding agent that is to be asked is not there.
+    #[error("`llm.agent` is \"{agent}\", but no program `{agent}` is installed")]
+    AgentMissing { agent: &'static str },
+    /// Nobody knows how to ask this agent.
+    #[error("`llm.agent` is \"{agent}\", which is no agent that can be asked")]
+    UnknownAgent {
+        agent: String,
+        known: Vec<&'static str>,
+    },
+    /// A coding agent is to be asked, and there is none.
+    #[error("`llm.provider` is \"agent\", but no coding agent is installed")]
+    NoAgent { known: Vec<&'static str> },
     /// An address or a key is configured, but not who understands it.
     #[error("`llm.{key}` is set, but `llm.provider` is \"auto\"")]
     NoProvider { key: &'static str },
@@ -62,6 +74,19 @@ impl ConfigError {
             Self::UnknownCheck { hint, .. } => Some(hint.clone()),
             Self::NoKey { variable, .. } => Some(format!(
                 "set `{variable}`, name another variable in `llm.api_key_env`, or do without a model: provider = \"none\""
+            )),
+            Self::AgentMissing { agent } => Some(format!(
+                "install `{agent}` where the PATH leads; `plan-agent doctor` shows which agents there are"
+            )),
+            Self::UnknownAgent { agent, known } => {
+                Some(nearest(agent, known.iter().copied()).map_or_else(
+                    || format!("the agents that can be asked are {}", known.join(", ")),
+                    |known| format!("did you mean `{known}`?"),
+                ))
+            }
+            Self::NoAgent { known } => Some(format!(
+                "install one ({}), or set ANTHROPIC_API_KEY or OPENAI_API_KEY and leave `provider` out",
+                known.join(", ")
             )),
             Self::NoProvider { .. } => {
                 Some("say which API it speaks: provider = \"anthropic\" or \"openai\"".into())
@@ -533,6 +558,6 @@ mod tests {
         let problem = |name, value| overridden(name, value).unwrap_err();
         insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATTEMPTS", "0"), @"environment variable `PLAN_AGENT_RUN_MAX_ATTEMPTS`: must be 1 or more");
         insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATTEMPTS", "many"), @r#"environment variable `PLAN_AGENT_RUN_MAX_ATTEMPTS`: invalid type: string "many", expected u32"#);
-        insta::assert_snapshot!(problem("PLAN_AGENT_LLM_PROVIDER", "antropic"), @"environment variable `PLAN_AGENT_LLM_PROVIDER`: unknown variant `antropic`, expected one of `auto`, `anthropic`, `openai`, `none`");
+        insta::assert_snapshot!(problem("PLAN_AGENT_LLM_PROVIDER", "antropic"), @"environment variable `PLAN_AGENT_LLM_PROVIDER`: unknown variant `antropic`, expected one of `auto`, `anthropic`, `openai`, `agent`, `none`");
     }
 }

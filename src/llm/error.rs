@@ -44,12 +44,12 @@ impl EndpointError {
 
 /// An exchange that brought no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("model `{model}` at `{url}` {fault}")]
+#[error("{} {fault}", self.asked())]
 pub struct LlmError {
-    /// The model that was asked.
+    /// The model that was asked, or the coding agent.
     pub model: String,
-    /// Where it was asked, without query.
-    pub url: String,
+    /// Where it was asked, without query; `None` for a coding agent.
+    pub url: Option<String>,
     /// What happened.
     pub fault: Fault,
 }
@@ -94,9 +94,22 @@ pub enum Fault {
         input_tokens: u64,
         output_tokens: u64,
     },
+    /// A coding agent that answers no question as it is set up.
+    #[error("cannot be asked: {said}")]
+    Unfit { said: String },
+    /// A coding agent that came to no end of its own.
+    #[error("gave no answer: {reason}")]
+    Broken { reason: String },
 }
 
 impl LlmError {
+    fn asked(&self) -> String {
+        match &self.url {
+            Some(url) => format!("model `{}` at `{url}`", self.model),
+            None => format!("the coding agent `{}`", self.model),
+        }
+    }
+
     /// Tells whether the same request may succeed a little later.
     pub fn retryable(&self) -> bool {
         match self.fault {
@@ -105,8 +118,10 @@ impl LlmError {
             | Fault::Unavailable { .. }
             | Fault::CutBody { .. }
             | Fault::NotJson { .. }
-            | Fault::Unexpected { .. } => true,
-            Fault::TooLarge { .. }
+            | Fault::Unexpected { .. }
+            | Fault::Broken { .. } => true,
+            Fault::Unfit { .. }
+            | Fault::TooLarge { .. }
             | Fault::Unauthorised { .. }
             | Fault::Rejected { .. }
             | Fault::Redirected { .. }
@@ -153,6 +168,10 @@ impl LlmError {
             Fault::Unavailable { .. } | Fault::CutBody { .. } => {
                 "the server has trouble: try again later"
             }
+            Fault::Unfit { .. } => {
+                "run the agent by hand once: does it answer? `plan-agent doctor` shows what it finds of it"
+            }
+            Fault::Broken { .. } => "run the agent by hand once: does it answer?",
             Fault::NotJson { .. } | Fault::Unexpected { .. } | Fault::TooLarge { .. } => {
                 "does `[llm] base_url` point at the API, and does `[llm] provider` name its kind?"
             }

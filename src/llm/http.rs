@@ -148,7 +148,7 @@ impl Endpoint {
     pub(super) fn error(&self, fault: Fault) -> LlmError {
         LlmError {
             model: self.model.clone(),
-            url: self.shown_url.clone(),
+            url: Some(self.shown_url.clone()),
             fault,
         }
     }

@@ -1,7 +1,8 @@
-//! Language models: one exchange over HTTP, the questions that the plan puts to them, and how their answers are read.
-//! What a model says is data from a stranger: it is bounded, parsed into types and validated before anybody acts on it.
-//! Nothing in here changes a plan.
+//! Language models: one exchange over HTTP or with a coding agent of this machine, the questions that the plan puts to
+//! them, and how their answers are read. What a model says is data from a stranger: it is bounded, parsed into types and
+//! validated before anybody acts on it. Nothing in here changes a plan.
 
+mod agent;
 mod anthropic;
 mod command;
 mod context;
@@ -20,6 +21,7 @@ mod schema;
 use std::future::Future;
 use std::pin::Pin;
 
+pub use agent::{AgentModel, AgentSettings};
 pub use anthropic::Anthropic;
 pub use command::{CommandContext, CommandKind, DependencyResult};
 pub use error::{EndpointError, Fault, LlmError};

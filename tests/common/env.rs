@@ -1,7 +1,8 @@
 //! A folder of its own for a test, in which the real program runs with nothing in its environment but `PATH`.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -15,10 +16,15 @@ use tempfile::TempDir;
 /// Longer than anything here takes on a busy machine; a test that needs it has failed.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
+/// The programs of the coding agents that the product knows.
+pub const AGENTS: [&str; 5] = ["claude", "codex", "gemini", "opencode", "aider"];
+
 /// A folder, and the environment that the program gets in it.
 pub struct TestEnv {
     folder: TempDir,
     variables: Vec<(String, String)>,
+    /// What stands in for folders of the PATH.
+    programs: TempDir,
 }
 
 /// What a run of the program left.
@@ -36,18 +42,56 @@ pub struct Running {
 }
 
 impl TestEnv {
-    /// Makes an empty folder.
+    /// Makes an empty folder. The coding agents of this machine are hidden, so that nothing depends on which there are.
     pub fn new() -> Self {
+        let programs = tempfile::tempdir().unwrap();
         let path = std::env::var("PATH").expect("tests have a PATH");
+        let shown = std::env::split_paths(&path)
+            .enumerate()
+            .map(|(index, folder)| without_agents(folder, &programs.path().join(index.to_string())))
+            .collect::<Vec<_>>();
+        let path = std::env::join_paths(shown).unwrap().into_string().unwrap();
         Self {
             folder: tempfile::tempdir().unwrap(),
             variables: vec![("PATH".to_owned(), path)],
+            programs,
         }
     }
 
     /// Sets a variable for the runs that follow.
     pub fn set(&mut self, name: &str, value: &str) {
+        self.variables.retain(|(other, _)| other != name);
         self.variables.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Shows a program under a name, before all others.
+    pub fn show(&mut self, name: &str, program: &Path) {
+        let folder = self.programs.path().join("shown");
+        if fs::create_dir_all(&folder).is_ok() && !self.path_begins_with(&folder) {
+            let path = self.variable("PATH").to_owned();
+            self.set("PATH", &format!("{}:{path}", folder.display()));
+        }
+        symlink(program, folder.join(name)).unwrap();
+    }
+
+    /// Shows a shell script as a program, before all others.
+    pub fn show_script(&mut self, name: &str, script: &str) {
+        let file = self.programs.path().join(format!("{name}.sh"));
+        fs::write(&file, format!("#!/bin/sh\n{script}")).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o755)).unwrap();
+        self.show(name, &file);
+    }
+
+    fn path_begins_with(&self, folder: &Path) -> bool {
+        self.variable("PATH")
+            .starts_with(&*folder.to_string_lossy())
+    }
+
+    fn variable(&self, name: &str) -> &str {
+        let mut variables = self.variables.iter();
+        variables
+            .find(|(other, _)| other == name)
+            .map_or("", |(_, value)| value)
     }
 
     /// Returns a path in the folder.
@@ -227,6 +271,13 @@ pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() ->
     }
 }
 
+/// Tells whether a process lives that is no zombie.
+pub fn lives(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
+    state.is_some_and(|state| state != b'Z')
+}
+
 /// Says that a test shows nothing here, and why.
 #[expect(clippy::print_stdout, reason = "nobody else is told")]
 pub fn skip(why: &str) {
@@ -238,6 +289,21 @@ pub fn first_line(stream: impl Read) -> String {
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).unwrap();
     line
+}
+
+/// Returns a folder of programs, or one beside it that shows the same but for the coding agents.
+fn without_agents(folder: PathBuf, beside: &Path) -> PathBuf {
+    if !AGENTS.iter().any(|agent| folder.join(agent).exists()) {
+        return folder;
+    }
+    fs::create_dir_all(beside).unwrap();
+    for entry in fs::read_dir(&folder).unwrap().flatten() {
+        let name = entry.file_name();
+        if !AGENTS.iter().any(|agent| *name == **agent) {
+            symlink(entry.path(), beside.join(name)).unwrap();
+        }
+    }
+    beside.to_owned()
 }
 
 fn read_all(mut stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {

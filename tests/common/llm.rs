@@ -1,15 +1,17 @@
 //! A scripted language model behind real HTTP on 127.0.0.1: speaks both API shapes, answers as a closure says, records
-//! what it was asked, and misbehaves on request. One thread a connection, nothing of the product in it.
+//! what it was asked, and misbehaves on request. Nothing of the product in it.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+
+use super::http::{Request, Server, send};
 
 /// How long a condition is waited for before a test fails; passing tests never wait that long.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -120,13 +122,12 @@ struct Shared {
     asked: Mutex<Vec<Asked>>,
     /// Told of each request.
     news: Condvar,
-    stopped: AtomicBool,
     gone: Mutex<Sender<()>>,
 }
 
 /// The server; it ends when dropped.
 pub struct LlmServer {
-    address: SocketAddr,
+    server: Server,
     shared: Arc<Shared>,
     gone: Mutex<Receiver<()>>,
 }
@@ -134,31 +135,17 @@ pub struct LlmServer {
 impl LlmServer {
     /// Starts a server that answers each request as the closure says.
     pub fn start(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
         let (sender, gone) = channel();
         let shared = Arc::new(Shared {
             script: Box::new(script),
             asked: Mutex::new(Vec::new()),
             news: Condvar::new(),
-            stopped: AtomicBool::new(false),
             gone: Mutex::new(sender),
         });
         let inner = Arc::clone(&shared);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                if inner.stopped.load(Ordering::SeqCst) {
-                    return;
-                }
-                let shared = Arc::clone(&inner);
-                thread::spawn(move || {
-                    // A client that goes away in the middle is its own affair.
-                    drop(shared.serve(stream));
-                });
-            }
-        });
+        let server = Server::start(move |request, stream| inner.serve(request, stream));
         Self {
-            address,
+            server,
             shared,
             gone: Mutex::new(gone),
         }
@@ -175,7 +162,7 @@ impl LlmServer {
 
     /// Returns the server's root: the `base_url` of the Messages API.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.server.url()
     }
 
     /// Returns the `base_url` of the Chat Completions API.
@@ -211,51 +198,18 @@ impl LlmServer {
     }
 }
 
-impl Drop for LlmServer {
-    fn drop(&mut self) {
-        self.shared.stopped.store(true, Ordering::SeqCst);
-        // Wakes the listener, which then sees that it is over.
-        drop(TcpStream::connect(self.address));
-    }
-}
-
 impl Shared {
-    fn serve(&self, mut stream: TcpStream) -> std::io::Result<()> {
-        let Some(asked) = self.read(&stream)? else {
-            return Ok(());
-        };
+    fn serve(&self, request: Request, stream: &mut TcpStream) -> std::io::Result<()> {
+        let asked = self.record(request);
         let answer = (self.script)(&asked);
-        self.answer(&mut stream, &asked, answer)
+        self.answer(stream, &asked, answer)
     }
 
-    fn read(&self, stream: &TcpStream) -> std::io::Result<Option<Asked>> {
-        let mut reader = BufReader::new(stream);
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        let Some(path) = line.split(' ').nth(1).map(str::to_owned) else {
-            return Ok(None);
-        };
-        let mut headers = Vec::new();
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line)?;
-            let Some((name, value)) = line.trim_end().split_once(':') else {
-                break;
-            };
-            headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
-        }
-        let length = headers
-            .iter()
-            .find(|(name, _)| name == "content-length")
-            .and_then(|(_, value)| value.parse().ok())
-            .unwrap_or(0);
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body)?;
-        let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    fn record(&self, request: Request) -> Asked {
         let mut asked = Asked {
-            path,
-            headers,
-            body,
+            path: request.path,
+            headers: request.headers,
+            body: request.body,
             kind: String::new(),
             nth: 0,
         };
@@ -264,7 +218,7 @@ impl Shared {
         asked.nth = all.iter().filter(|other| other.kind == asked.kind).count();
         all.push(asked.clone());
         self.news.notify_all();
-        Ok(Some(asked))
+        asked
     }
 
     fn answer(&self, stream: &mut TcpStream, asked: &Asked, answer: Answer) -> std::io::Result<()> {
@@ -300,10 +254,10 @@ impl Shared {
             Answer::Endless => {
                 stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n")?;
                 let chunk = [b' '; 65_536];
-                while !self.stopped.load(Ordering::SeqCst) {
+                // Until the client goes away.
+                loop {
                     stream.write_all(&chunk)?;
                 }
-                Ok(())
             }
             Answer::Hang => self.hang(stream),
             Answer::HangInBody => {
@@ -381,21 +335,6 @@ fn tool_call(asked: &Asked, value: &Value) -> String {
         "usage": {"input_tokens": 11, "output_tokens": 5},
     })
     .to_string()
-}
-
-fn send(
-    stream: &mut TcpStream,
-    status: u16,
-    kind: &str,
-    body: &str,
-    headers: &str,
-) -> std::io::Result<()> {
-    write!(
-        stream,
-        "HTTP/1.1 {status} Scripted\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n{headers}connection: close\r\n\r\n{body}",
-        body.len()
-    )?;
-    stream.flush()
 }
 
 fn half(stream: &mut TcpStream, body: &str) -> std::io::Result<()> {

@@ -3,4 +3,6 @@
 pub mod agent;
 pub mod env;
 pub mod hostile;
+pub mod http;
 pub mod llm;
+pub mod vendor;

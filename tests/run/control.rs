@@ -6,6 +6,7 @@ use std::thread;
 
 use super::*;
 use crate::common::agent::report;
+use crate::common::env::lives;
 
 #[test]
 fn a_paused_plan_takes_back_what_nobody_has_taken_and_goes_on_later() {
@@ -209,13 +210,6 @@ fn a_check_of_a_killed_daemon_ends_before_it_runs_again() {
     scene.await_status("completed");
     assert_eq!(runs().len(), 2);
     assert_eq!(scene.exchange.names("active"), [".tmp"]);
-}
-
-/// Tells whether a process lives that is no zombie.
-fn lives(pid: &str) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
-    state.is_some_and(|state| state != b'Z')
 }
 
 #[test]

@@ -1,0 +1,164 @@
+//! Who plans and judges: looks which coding agents are there, lets the configuration choose, and makes what can be asked.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::failure::Failure;
+use super::output::complain;
+use super::probe::usable;
+use super::setup::Setup;
+use crate::agents::{Agent, Coding, Login};
+use crate::config::{
+    Api, AskedAgent, Candidate, Candidates, Config, ConfigError, Endpoint, Environment, Found,
+    Planner,
+};
+use crate::daemon::Models;
+use crate::llm::{AgentModel, AgentSettings, Anthropic, Llm, Model, OpenAi, RetryPolicy, Settings};
+
+impl Setup {
+    /// Chooses who plans and judges; `at_work` is the agent that does the work, if it is known.
+    ///
+    /// # Errors
+    /// What is chosen cannot be asked.
+    pub(super) fn planner(&self, at_work: Option<&Agent>) -> Result<Planner, ConfigError> {
+        planner(&self.config, &self.environment, at_work)
+    }
+
+    /// Says who plans and judges where that is a coding agent, and makes sure that it can be started: its answers cost
+    /// something, and the person may not have named it.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) async fn introduce(&self, planner: &Planner) -> Result<(), Failure> {
+        let Planner::Agent { asked, why } = planner else {
+            return Ok(());
+        };
+        usable(coding(asked), &self.environment).await?;
+        let name = asked.name;
+        complain(&format!(
+            "the coding agent {name} plans and judges: {why}\n"
+        ));
+        Ok(())
+    }
+}
+
+fn coding(asked: &AskedAgent) -> Coding {
+    Coding::named(asked.name).expect("the configuration chose one of those there are")
+}
+
+/// As [`Setup::planner`].
+///
+/// # Errors
+/// What is chosen cannot be asked.
+pub(super) fn planner(
+    config: &Config,
+    environment: &Environment,
+    at_work: Option<&Agent>,
+) -> Result<Planner, ConfigError> {
+    let known: Vec<Candidate> = Coding::ALL
+        .into_iter()
+        .filter(|agent| agent.answers())
+        .map(|agent| Candidate {
+            name: agent.name(),
+            found: found(agent, environment),
+        })
+        .collect();
+    let candidates = Candidates {
+        known: &known,
+        at_work: at_work.map(Agent::name),
+    };
+    config.planner(environment, &candidates)
+}
+
+/// Looks for an agent without running it.
+fn found(agent: Coding, environment: &Environment) -> Found {
+    if on_path(agent.name(), environment).is_none() {
+        return Found::Missing;
+    }
+    match login(agent, environment) {
+        Login::Found(_) => Found::Ready,
+        Login::NotSeen(_) | Login::Unknown => Found::Installed,
+    }
+}
+
+/// Finds out whether an agent can reach its model, as far as that can be seen.
+pub(super) fn login(agent: Coding, environment: &Environment) -> Login {
+    agent.login(&|name| environment.get(name).map(str::to_owned))
+}
+
+/// Looks for a program as a shell does.
+pub(super) fn on_path(program: &str, environment: &Environment) -> Option<PathBuf> {
+    std::env::split_paths(environment.get("PATH")?)
+        .map(|folder| folder.join(program))
+        .find(|path| path.is_file())
+}
+
+/// Makes what can be asked; `None` if nobody is.
+///
+/// # Errors
+/// The service or the agent cannot be set up.
+pub(super) fn models(planner: &Planner, config: &Config) -> Result<Option<Models>, Failure> {
+    match planner {
+        Planner::Rules { .. } => Ok(None),
+        Planner::Model { endpoint, .. } => of_service(endpoint).map(Some),
+        Planner::Agent { asked, .. } => of_agent(asked, config).map(Some),
+    }
+}
+
+fn of_service(endpoint: &Endpoint) -> Result<Models, Failure> {
+    let policy = policy(endpoint.tries, endpoint.retry_delay);
+    let model = |name: &str| -> Result<Model, Failure> {
+        let settings = Settings {
+            base_url: endpoint.base_url.clone(),
+            model: name.to_owned(),
+            key: endpoint.key.clone(),
+            timeout: endpoint.timeout,
+        };
+        let llm: Result<Arc<dyn Llm>, _> = match endpoint.api {
+            Api::Anthropic => Anthropic::new(settings).map(|llm| Arc::new(llm) as Arc<dyn Llm>),
+            Api::OpenAi => OpenAi::new(settings).map(|llm| Arc::new(llm) as Arc<dyn Llm>),
+        };
+        let llm = llm.map_err(|error| {
+            let hint = error.hint();
+            Failure::usage(error).hint(hint)
+        })?;
+        Ok(Model::new(llm, policy))
+    };
+    Ok(Models {
+        plan: model(&endpoint.plan_model)?,
+        judge: model(&endpoint.judge_model)?,
+    })
+}
+
+fn of_agent(asked: &AskedAgent, config: &Config) -> Result<Models, Failure> {
+    let agent = coding(asked);
+    let model = |model: &Option<String>| -> Result<Model, Failure> {
+        let settings = AgentSettings {
+            agent,
+            model: model.clone(),
+            env: config.worker.env.clone(),
+            timeout: asked.timeout,
+        };
+        let llm = AgentModel::new(settings)
+            .context("failed to make a temporary folder to ask the agent in")?;
+        let llm = Arc::new(llm) as Arc<dyn Llm>;
+        Ok(Model::new(llm, policy(asked.tries, asked.retry_delay)))
+    };
+    Ok(Models {
+        plan: model(&asked.plan_model)?,
+        judge: model(&asked.judge_model)?,
+    })
+}
+
+fn policy(tries: u32, first_delay: Duration) -> RetryPolicy {
+    let usual = RetryPolicy::default();
+    RetryPolicy {
+        tries,
+        first_delay,
+        max_delay: usual.max_delay.max(first_delay),
+        ..usual
+    }
+}

@@ -1,0 +1,211 @@
+//! A coding agent of this machine as a language model: each question is a run of its program in a fresh session, in an
+//! empty folder and without permission to change anything. The form of the answer is asked for in words.
+
+use std::ffi::OsString;
+use std::io;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+use super::error::{Fault, LlmError};
+use super::{BoxFuture, Llm, Reply, Request};
+use crate::agents::{Call, Coding, Heard, ModelFault, Outcome, Printed};
+use crate::clock::Clock;
+use crate::exec::{self, Output, Spec, Stdin, environment};
+use crate::wire::text::one_line;
+
+/// Bytes of output; an agent that prints more is ended. Its events repeat an answer of 64 KiB a few times.
+const MAX_OUTPUT: u64 = 8 << 20;
+/// How often it is looked how much an agent has printed.
+const LOOK: Duration = Duration::from_millis(200);
+/// Between asking an agent that prints without end to stop and ending it.
+const GRACE: Duration = Duration::from_secs(1);
+/// Characters of an agent's own words that are passed on.
+const MAX_MESSAGE: usize = 300;
+
+/// How an agent is asked.
+#[derive(Clone, Debug)]
+pub struct AgentSettings {
+    pub agent: Coding,
+    /// The model that it uses; its own choice if `None`.
+    pub model: Option<String>,
+    /// Names of variables that it gets besides those that it cannot do without.
+    pub env: Vec<String>,
+    /// How long one question may take.
+    pub timeout: Duration,
+}
+
+/// A coding agent that answers questions.
+#[derive(Debug)]
+pub struct AgentModel {
+    settings: AgentSettings,
+    clock: Clock,
+    /// Holds an empty folder to work in, and nothing else.
+    place: TempDir,
+}
+
+impl AgentModel {
+    /// Makes the place where the agent is run. Nothing is started.
+    ///
+    /// # Errors
+    /// No temporary folder can be made.
+    pub fn new(settings: AgentSettings) -> io::Result<Self> {
+        let place = tempfile::Builder::new()
+            .prefix("plan-agent-question-")
+            .tempdir()?;
+        Ok(Self {
+            settings,
+            clock: Clock::start(),
+            place,
+        })
+    }
+
+    async fn ask(&self, request: &Request) -> Result<Reply, LlmError> {
+        let heard = self.run(request).await.map_err(|fault| self.error(fault))?;
+        let (input_tokens, output_tokens) = (heard.usage.input_tokens, heard.usage.output_tokens);
+        let fault = match heard.outcome {
+            // What was refused is a tool that the question did not need; the answer counts.
+            Outcome::Done { text } | Outcome::Refused { text, .. } if !text.trim().is_empty() => {
+                return Ok(Reply {
+                    text,
+                    input_tokens,
+                    output_tokens,
+                });
+            }
+            other => self.fault(other),
+        };
+        Err(self.error(fault))
+    }
+
+    async fn run(&self, request: &Request) -> Result<Heard, Fault> {
+        let AgentSettings {
+            agent,
+            model,
+            env,
+            timeout,
+        } = &self.settings;
+        let failed = |error: io::Error| Fault::Unfit {
+            said: own_words(&error.to_string()),
+        };
+        let Call { argv, set } = agent
+            .question(self.place.path(), model.as_deref(), &[])
+            .map_err(|unfit| Fault::Unfit {
+                said: own_words(&unfit.to_string()),
+            })?;
+        let own = agent.program().env.iter().map(ToString::to_string);
+        let named: Vec<String> = env.iter().cloned().chain(own).collect();
+        let set = set
+            .into_iter()
+            .map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let spec = Spec {
+            argv,
+            cwd: self.place.path().to_owned(),
+            env: environment(&named).into_iter().chain(set).collect(),
+            stdin: Stdin::Text(prompt(request)),
+            deadline: *timeout,
+        };
+        let output = Output::nameless_apart().map_err(failed)?;
+        let flood = async {
+            while output.lengths().iter().sum::<u64>() <= MAX_OUTPUT {
+                sleep(LOOK).await;
+            }
+            GRACE
+        };
+        let exit = exec::run(&spec, &output, |_| {}, flood)
+            .await
+            .map_err(|error| Fault::Unfit {
+                said: own_words(&format!("{:#}", anyhow::Error::new(error))),
+            })?;
+        if exit.cancelled {
+            return Err(Fault::TooLarge {
+                limit: usize::try_from(MAX_OUTPUT).unwrap_or(usize::MAX),
+            });
+        }
+        if exit.timed_out {
+            return Err(Fault::TimedOut { after: *timeout });
+        }
+        let cap = usize::try_from(MAX_OUTPUT).unwrap_or(usize::MAX);
+        Ok(agent.read(&Printed {
+            out: &output.out_since(0, cap),
+            err: &output.err_since(0, cap),
+            exit: Some(exit),
+            begins: true,
+            now: self.clock.now(),
+        }))
+    }
+
+    fn fault(&self, outcome: Outcome) -> Fault {
+        match outcome {
+            Outcome::Done { .. } | Outcome::Refused { .. } => Fault::Unexpected {
+                reason: "it holds no text".into(),
+            },
+            Outcome::Model(fault) => self.model_fault(&fault),
+            Outcome::Usage { said } => Fault::Unfit {
+                said: own_words(&said),
+            },
+            Outcome::Killed { how } => Fault::Broken {
+                reason: own_words(&format!("it {how}")),
+            },
+            Outcome::Garbled { why } => Fault::Broken {
+                reason: own_words(&why),
+            },
+            Outcome::SessionMissing | Outcome::SessionInUse => Fault::Broken {
+                reason: "it took a fresh session for another one".into(),
+            },
+        }
+    }
+
+    fn model_fault(&self, fault: &ModelFault) -> Fault {
+        let message = own_words(&fault.said);
+        match fault.status {
+            Some(status @ (401 | 403)) => Fault::Unfit {
+                said: format!("its model refuses the key (status {status}): {message}"),
+            },
+            Some(status) if fault.retryable => Fault::Unavailable {
+                status,
+                message,
+                retry_after: fault.until.map(|until| until.since(self.clock.now())),
+            },
+            Some(status) => Fault::Rejected { status, message },
+            None => Fault::Broken { reason: message },
+        }
+    }
+
+    fn error(&self, fault: Fault) -> LlmError {
+        LlmError {
+            model: self.name().to_owned(),
+            url: None,
+            fault,
+        }
+    }
+}
+
+impl Llm for AgentModel {
+    fn name(&self) -> &str {
+        self.settings.agent.name()
+    }
+
+    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply, LlmError>> {
+        Box::pin(self.ask(request))
+    }
+}
+
+/// Returns what an agent said as one short line.
+fn own_words(text: &str) -> String {
+    match one_line(text, MAX_MESSAGE) {
+        line if line.is_empty() => "(nothing said)".into(),
+        line => line,
+    }
+}
+
+/// Puts everything into one text: an agent has a system part of its own.
+fn prompt(request: &Request) -> String {
+    let schema = serde_json::to_string(&request.schema).expect("a schema has text keys");
+    format!(
+        "{}\n\n---\n\n{}\n\n---\n\nAnswer this question yourself and now. Use no tools, read and change no files: all that is \
+         known is above. Your whole answer is one JSON object that fits the following schema, without a word or a code fence \
+         around it.\n\n{schema}\n",
+        request.system, request.prompt
+    )
+}

@@ -1,0 +1,345 @@
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use super::super::settle::Phase;
+use super::*;
+
+struct Given {
+    _root: tempfile::TempDir,
+    volumes: Volumes,
+    hints: Hints,
+    scanner: Scanner,
+}
+
+impl Given {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(root.path()).unwrap();
+        let hints = Hints::default();
+        Self {
+            scanner: Scanner::new(&volumes, hints.clone()),
+            volumes,
+            hints,
+            _root: root,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.volumes.path(Folder::ReportsPending).join(name)
+    }
+
+    /// Puts a report there that was written long ago.
+    fn arrive(&self, name: &str, text: &str) {
+        self.write(name, text);
+        self.hints.note(name, Phase::RenamedIn, Instant::now());
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Makes a file look as if it had been written that long ago.
+    fn age(&self, name: &str, ago: Duration) {
+        let file = fs::File::options().append(true).open(self.path(name));
+        file.unwrap().set_modified(SystemTime::now() - ago).unwrap();
+    }
+
+    fn scan(&mut self) -> Scan {
+        self.scanner.scan(&[], &[], MOST_REPORTS).unwrap()
+    }
+
+    fn texts(&mut self) -> Vec<(String, String)> {
+        let text = |report: Arrived| {
+            let content = match report.content {
+                Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+                Err(reason) => reason.to_string(),
+            };
+            (report.name, content)
+        };
+        self.scan().reports.into_iter().map(text).collect()
+    }
+}
+
+fn pair(name: &str, text: &str) -> (String, String) {
+    (name.to_owned(), text.to_owned())
+}
+
+#[test]
+fn what_was_renamed_in_comes_before_the_rest_of_the_folder_and_only_once() {
+    let mut given = Given::new();
+    for name in ["report-task-a.md", "report-task-b.md", "report-task-c.md"] {
+        given.write(name, name);
+        given.age(name, Duration::from_secs(9));
+    }
+    let heard = |given: &Given, name| {
+        given.hints.note(name, Phase::RenamedIn, Instant::now());
+    };
+    heard(&given, "report-task-b.md");
+    let scan = given.scan();
+    assert!(scan.more);
+    assert_eq!(scan.reports[0].name, "report-task-b.md");
+    assert_eq!(scan.reports.len(), 1);
+    // However much is heard, the folder is listed next.
+    heard(&given, "report-task-a.md");
+    let scan = given.scan();
+    let names: Vec<_> = scan.reports.iter().map(|report| &report.name).collect();
+    assert_eq!(names, ["report-task-a.md", "report-task-c.md"]);
+    assert!(!scan.more);
+    assert!(given.scan().reports.is_empty());
+}
+
+#[test]
+fn a_report_is_handed_over_once_per_content() {
+    let mut given = Given::new();
+    given.arrive("report-task-a.md", "one");
+    assert_eq!(given.texts(), [pair("report-task-a.md", "one")]);
+    assert_eq!(given.texts(), []);
+    given.arrive("report-task-a.md", "other");
+    assert_eq!(given.texts(), [pair("report-task-a.md", "other")]);
+    given.scanner.forget("report-task-a.md");
+    assert_eq!(given.texts(), [pair("report-task-a.md", "other")]);
+}
+
+#[test]
+fn the_hash_is_that_of_the_bytes() {
+    let mut given = Given::new();
+    given.arrive("report-task-a.md", "abc");
+    let scan = given.scan();
+    insta::assert_snapshot!(scan.reports[0].hash, @"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+#[test]
+fn what_is_being_written_is_waited_for() {
+    let mut given = Given::new();
+    let name = "report-task-a.md";
+    given.write(name, "ha");
+    given.hints.note(name, Phase::Writing, Instant::now());
+    let scan = given.scan();
+    assert!(scan.reports.is_empty() && scan.waiting);
+    given.write(name, "whole");
+    let earlier = Instant::now() - Duration::from_secs(1);
+    given.hints.note(name, Phase::Closed, earlier);
+    let scan = given.scan();
+    assert!(scan.reports.is_empty() && scan.waiting, "just written");
+    given.age(name, Duration::from_secs(2));
+    assert_eq!(given.texts(), [pair(name, "whole")]);
+    assert!(!given.scan().waiting);
+}
+
+#[test]
+fn without_events_an_old_file_is_finished_and_a_fresh_one_is_not() {
+    let mut given = Given::new();
+    given.write("report-task-new.md", "new");
+    given.write("report-task-old.md", "old");
+    given.age("report-task-old.md", Duration::from_secs(10));
+    let scan = given.scan();
+    assert_eq!(scan.reports.len(), 1);
+    assert_eq!(scan.reports[0].name, "report-task-old.md");
+    assert!(scan.waiting);
+}
+
+#[test]
+fn what_is_no_plain_file_is_named_and_never_opened() {
+    let mut given = Given::new();
+    let secret = given.volumes.root().join("secret");
+    fs::write(&secret, "secret").unwrap();
+    fs::create_dir(given.path("report-directory.md")).unwrap();
+    symlink(&secret, given.path("report-link.md")).unwrap();
+    symlink("/nowhere", given.path("report-dangling.md")).unwrap();
+    let _socket = UnixListener::bind(given.path("report-socket.md")).unwrap();
+    mknodat(
+        CWD,
+        given.path("report-pipe.md"),
+        FileType::Fifo,
+        Mode::RUSR | Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    let mut found = given.texts();
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            pair(
+                "report-dangling.md",
+                "it is a symbolic link, and links are not followed"
+            ),
+            pair("report-directory.md", "it is a directory"),
+            pair(
+                "report-link.md",
+                "it is a symbolic link, and links are not followed"
+            ),
+            pair("report-pipe.md", "it is a named pipe"),
+            pair("report-socket.md", "it is a socket"),
+        ]
+    );
+    assert_eq!(given.texts(), []);
+    for (name, _) in found {
+        given
+            .volumes
+            .file_report(&name, super::super::Filing::Rejected("reason"))
+            .unwrap();
+        let filed = given.volumes.path(Folder::ReportsRejected).join(&name);
+        assert!(fs::symlink_metadata(&filed).is_ok(), "{name}");
+        let reason = filed.with_file_name(format!("{name}.reason.md"));
+        assert_eq!(fs::read_to_string(reason).unwrap(), "reason");
+    }
+    assert_eq!(fs::read_to_string(&secret).unwrap(), "secret");
+}
+
+#[test]
+fn hard_links_and_huge_files_are_refused() {
+    let mut given = Given::new();
+    let old = SystemTime::now() - Duration::from_secs(10);
+    let secret = given.volumes.root().join("secret");
+    fs::write(&secret, "secret").unwrap();
+    fs::File::options()
+        .append(true)
+        .open(&secret)
+        .unwrap()
+        .set_modified(old)
+        .unwrap();
+    fs::hard_link(&secret, given.path("report-hard.md")).unwrap();
+    let huge = fs::File::create(given.path("report-huge.md")).unwrap();
+    huge.set_len(1 << 30).unwrap();
+    huge.set_modified(old).unwrap();
+    assert_eq!(
+        given.texts(),
+        [
+            pair("report-hard.md", "it has other hard links"),
+            pair(
+                "report-huge.md",
+                "it has 1073741824 bytes; at most 1 MiB is read"
+            ),
+        ]
+    );
+}
+
+#[test]
+fn strangers_are_left_alone() {
+    let mut given = Given::new();
+    for name in [
+        ".report-task-a.md.swp",
+        "report-task-a.md~",
+        "report-task-a.tmp",
+        "notes.md",
+        "4913",
+        "report-.md",
+        KEEPER,
+    ] {
+        given.arrive(name, "text");
+    }
+    let scan = given.scan();
+    assert!(scan.reports.is_empty() && !scan.waiting, "{scan:?}");
+    assert_eq!(given.scanner.reports.len(), 6);
+}
+
+#[test]
+fn a_flood_comes_in_bounded_portions() {
+    let mut given = Given::new();
+    for number in 0..1_000 {
+        given.arrive(&format!("report-task-{number:04}.md"), "text");
+    }
+    let mut names = Vec::new();
+    loop {
+        let scan = given.scan();
+        assert!(scan.reports.len() <= MOST_REPORTS);
+        names.extend(scan.reports.into_iter().map(|report| report.name));
+        if !scan.more {
+            break;
+        }
+    }
+    assert_eq!(names.len(), 1_000);
+    assert!(names.is_sorted());
+    assert_eq!(given.texts(), []);
+}
+
+#[test]
+fn large_reports_come_in_portions_too() {
+    let mut given = Given::new();
+    let text = "x".repeat(1 << 20);
+    for number in 0..20 {
+        given.arrive(&format!("report-task-{number:02}.md"), &text);
+    }
+    let scan = given.scan();
+    assert_eq!((scan.reports.len(), scan.more), (8, true));
+}
+
+#[test]
+fn signs_tell_who_works_on_what() {
+    let mut given = Given::new();
+    let [taken, live, idle] = ["task-a", "task-b", "task-c"].map(CommandId::new);
+    fs::write(given.volumes.command(Folder::CommandsProcessed, &taken), "").unwrap();
+    let life = Life {
+        session: Some("s".into()),
+        ..Life::default()
+    };
+    given.volumes.live(&live, &life).unwrap();
+    let open = [taken.clone(), live.clone(), idle];
+    let signs = given.scanner.scan(&open, &[], MOST_REPORTS).unwrap().signs;
+    assert_eq!(signs.keys().collect::<Vec<_>>(), [&taken, &live]);
+    assert!(signs[&taken].claimed && signs[&taken].beat.is_none());
+    assert!(!signs[&live].claimed && signs[&live].life == life);
+    let same = given.scanner.scan(&open, &[], MOST_REPORTS).unwrap().signs;
+    assert_eq!(same, signs);
+    let file = fs::File::options()
+        .append(true)
+        .open(given.volumes.life(&live))
+        .unwrap();
+    file.set_modified(SystemTime::now() + Duration::from_secs(1))
+        .unwrap();
+    let later = given.scanner.scan(&open, &[], MOST_REPORTS).unwrap().signs;
+    assert_ne!(later[&live], signs[&live]);
+}
+
+#[test]
+fn an_answer_is_handed_over_when_its_file_changes() {
+    let mut given = Given::new();
+    let id = QuestionId::new("q1");
+    let open = [id.clone()];
+    let old = SystemTime::now() - Duration::from_secs(10);
+    let age = |given: &Given, seconds| {
+        let path = given.volumes.question(&id);
+        let file = fs::File::options().append(true).open(path).unwrap();
+        file.set_modified(old + Duration::from_secs(seconds))
+            .unwrap();
+    };
+    given.volumes.write_question(&id, "answer:").unwrap();
+    given.volumes.write_question(&id, "never over it").unwrap();
+    age(&given, 0);
+    let scan = given.scanner.scan(&[], &open, MOST_REPORTS).unwrap();
+    assert_eq!(scan.questions, [(id.clone(), "answer:".to_owned())]);
+    assert!(
+        given
+            .scanner
+            .scan(&[], &open, MOST_REPORTS)
+            .unwrap()
+            .questions
+            .is_empty()
+    );
+    fs::write(given.volumes.question(&id), "answer: retry").unwrap();
+    assert!(
+        given
+            .scanner
+            .scan(&[], &open, MOST_REPORTS)
+            .unwrap()
+            .waiting
+    );
+    age(&given, 1);
+    let scan = given.scanner.scan(&[], &open, MOST_REPORTS).unwrap();
+    assert_eq!(scan.questions, [(id.clone(), "answer: retry".to_owned())]);
+    given.volumes.complain(&id, "which one?").unwrap();
+    given.volumes.file_question(&id).unwrap();
+    given.volumes.file_question(&id).unwrap();
+    let filed = given.volumes.path(Folder::QuestionsAnswered);
+    assert_eq!(fs::read_dir(filed).unwrap().count(), 2);
+}
+
+#[test]
+fn a_missing_folder_is_an_empty_one() {
+    let mut given = Given::new();
+    fs::remove_dir(given.volumes.path(Folder::ReportsPending)).unwrap();
+    assert_eq!(given.texts(), []);
+}

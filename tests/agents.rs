@@ -1,0 +1,133 @@
+//! Coding agents from outside: the real program with real agents, whose vendors are played on loopback. Agents that are not
+//! installed are skipped; what must hold without them is shown with a script in their place.
+
+mod asking;
+mod found;
+mod real;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::common::env::{Ran, TestEnv, skip};
+use crate::common::vendor::{Heard, Say, Turn, Vendor};
+
+/// A folder in which coding agents work, with a home of their own.
+struct Scene {
+    env: TestEnv,
+}
+
+impl Scene {
+    fn new(config: &str) -> Self {
+        let mut env = TestEnv::new();
+        let home = env.path("home");
+        std::fs::create_dir(&home).unwrap();
+        env.set("HOME", &home.to_string_lossy());
+        env.write("config.toml", config);
+        Self { env }
+    }
+
+    /// Shows a real agent that talks to this vendor; false, with the reason said, if it is not installed.
+    fn install(&mut self, agent: &str, vendor: &Vendor) -> bool {
+        let path = std::env::var_os("PATH").unwrap();
+        let mut folders = std::env::split_paths(&path);
+        let Some(program) = folders.find(|folder| folder.join(agent).is_file()) else {
+            skip(&format!("`{agent}` is not installed"));
+            return false;
+        };
+        self.env.show(agent, &program.join(agent));
+        let url = vendor.url();
+        match agent {
+            "claude" => {
+                self.env.set("ANTHROPIC_BASE_URL", &url);
+                self.env.set("ANTHROPIC_API_KEY", "sk-canary");
+            }
+            "codex" => {
+                self.env.set("OPENAI_API_KEY", "sk-canary");
+                self.env.write(
+                    "home/.codex/config.toml",
+                    &format!(
+                        "model = 'scripted'\nmodel_provider = 'scripted'\ncheck_for_update_on_startup = false\n\
+                         [analytics]\nenabled = false\n\
+                         [model_providers.scripted]\nname = 'scripted'\nbase_url = '{url}/v1'\nenv_key = 'OPENAI_API_KEY'\n\
+                         wire_api = 'responses'\nrequest_max_retries = 0\nstream_max_retries = 0\n"
+                    ),
+                );
+            }
+            "gemini" => {
+                self.env.set("GEMINI_API_KEY", "sk-canary");
+                self.env.set("GEMINI_MODEL", "gemini-2.5-pro");
+                self.env.set("GOOGLE_GEMINI_BASE_URL", &url);
+                self.env.write(
+                    "home/.gemini/settings.json",
+                    r#"{"security": {"auth": {"selectedType": "gemini-api-key"}}, "telemetry": {"enabled": false},
+                        "privacy": {"usageStatisticsEnabled": false}, "general": {"enableAutoUpdate": false}}"#,
+                );
+            }
+            "opencode" => {
+                let settings = json!({
+                    "model": "scripted/m", "small_model": "scripted/m",
+                    "provider": {"scripted": {
+                        "npm": "@ai-sdk/openai-compatible", "name": "scripted",
+                        "options": {"baseURL": format!("{url}/v1"), "apiKey": "sk-canary"},
+                        "models": {"m": {"name": "m", "tool_call": true}},
+                    }},
+                });
+                self.env
+                    .write("home/.config/opencode/opencode.json", &settings.to_string());
+            }
+            "aider" => {
+                self.env.set("OPENAI_API_KEY", "sk-canary");
+                self.env.set("OPENAI_API_BASE", &format!("{url}/v1"));
+                self.env.set("AIDER_MODEL", "openai/scripted");
+            }
+            unknown => panic!("nobody knows how to install `{unknown}`"),
+        }
+        true
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        self.env.run(args)
+    }
+
+    fn status(&self) -> Value {
+        let ran = self.run(&["status", "--json"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        serde_json::from_str(&ran.stdout).unwrap()
+    }
+
+    fn made(&self) -> PathBuf {
+        self.env.path("volumes/workspace/hello.txt")
+    }
+}
+
+/// Returns which question a text asks, by the form of the answer that it shows.
+fn question(text: &str) -> Option<&'static str> {
+    [
+        ("decision", "judge"),
+        ("edits", "replan"),
+        ("met", "audit"),
+        ("summary", "summarise"),
+        ("tasks", "plan"),
+    ]
+    .into_iter()
+    .find(|(field, _)| text.contains(&format!("\"{field}\":")))
+    .map(|(_, kind)| kind)
+}
+
+/// What a planner answers when all goes well and the plan is one task.
+fn answer(kind: &str) -> Value {
+    match kind {
+        "plan" => json!({"name": "A greeting", "description": "One file.", "tasks": [{
+            "reasoning": "", "name": "Write the greeting", "description": "Make `hello.txt`.", "constraints": "",
+            "expected_output": "`hello.txt` is there.", "depends_on": [],
+        }]}),
+        "judge" => json!({
+            "shown": "hello.txt", "missing": "", "reason": "It is there.", "decision": "next", "feedback": "",
+            "result_summary": "`hello.txt` is written.",
+        }),
+        "audit" => json!({"reason": "hello.txt is there", "unmet": "", "met": true, "missing": []}),
+        "summarise" => json!({"summary": "The greeting is written, says the agent."}),
+        other => panic!("nobody expects the question `{other}`"),
+    }
+}

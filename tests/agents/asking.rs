@@ -1,0 +1,193 @@
+//! A coding agent answers the questions of planning and judging.
+
+use super::*;
+
+use std::fs;
+
+use crate::common::env::lives;
+
+/// Stands for Claude Code: keeps what it was asked and how, and says what lies in a file for this question.
+const FAKE: &str = r#"
+here=$(dirname "$0")
+[ "$1" = --version ] && { echo "2.1.330 (Claude Code)"; exit; }
+prompt=$(cat)
+case $prompt in
+  *'"decision":'*) kind=judge ;;
+  *'"met":'*) kind=audit ;;
+  *'"summary":'*) kind=summarise ;;
+  *) kind=plan ;;
+esac
+printf '%s\n' "$prompt" >> "$here/$kind.asked"
+{ echo "$*"; pwd; ls -A; env; } >> "$here/called"
+if [ -e "$here/$kind.once" ]; then cat "$here/$kind.once"; rm "$here/$kind.once"; exit; fi
+cat "$here/$kind"
+"#;
+
+impl Scene {
+    /// A scene in which a script answers as Claude Code does.
+    fn with_fake(config: &str) -> Self {
+        let mut scene = Self::new(config);
+        scene
+            .env
+            .write("fake/claude.sh", &format!("#!/bin/sh\n{FAKE}"));
+        let program = scene.env.path("fake/claude.sh");
+        fs::set_permissions(
+            &program,
+            std::os::unix::fs::PermissionsExt::from_mode(0o755),
+        )
+        .unwrap();
+        scene
+            .env
+            .show_script("claude", &format!("exec {} \"$@\"", program.display()));
+        for kind in ["plan", "judge", "audit", "summarise"] {
+            scene.says(kind, &answer(kind).to_string());
+        }
+        scene
+    }
+
+    /// Has the script say this to a question.
+    fn says(&self, name: &str, text: &str) {
+        let event = json!({
+            "type": "result", "subtype": "success", "is_error": false, "terminal_reason": "completed",
+            "session_id": "11111111-1111-4111-8111-111111111111", "result": text, "permission_denials": [],
+            "usage": {"input_tokens": 100, "output_tokens": 10},
+        });
+        self.env
+            .write(&format!("fake/{name}"), &format!("{event}\n"));
+    }
+
+    fn asked(&self, kind: &str) -> String {
+        self.env.read(&format!("fake/{kind}.asked"))
+    }
+
+    /// Carries a goal out; whoever works makes the file.
+    fn reach(&self, more: &[&str]) -> Ran {
+        let file = self.made();
+        let script = format!(
+            "printf hello > {}; printf -- '---\\nstatus: SUCCESS\\n---\\nhello.txt\\n' > \"$1\"",
+            file.display()
+        );
+        let mut args = vec!["run", "Make a greeting"];
+        args.extend(more);
+        args.extend([
+            "--agent", "command", "--", "sh", "-c", &script, "sh", "{report}",
+        ]);
+        self.run(&args)
+    }
+}
+
+#[test]
+fn an_agent_plans_judges_and_audits() {
+    let mut scene = Scene::with_fake("llm.provider = 'agent'");
+    scene.env.set("PLANTED", "canary");
+    let ran = scene.reach(&[]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.stdout
+            .contains("The greeting is written, says the agent."),
+        "{ran:?}"
+    );
+
+    assert!(scene.asked("plan").contains("Make a greeting"));
+    assert!(scene.asked("judge").contains("Write the greeting"));
+    let called = scene.env.read("fake/called");
+    assert!(!called.contains("canary"), "{called}");
+    assert!(
+        !called.contains("acceptEdits") && !called.contains("--session-id"),
+        "{called}"
+    );
+    let workspace = scene.env.path("volumes/workspace");
+    assert!(
+        !called.contains(&format!("{}\n", workspace.display())),
+        "{called}"
+    );
+    let usage = &scene.status()["usage"];
+    assert_eq!(usage["llm_input_tokens"], 400, "{usage}");
+    assert_eq!(usage["llm_output_tokens"], 40, "{usage}");
+}
+
+#[test]
+fn an_answer_that_is_no_answer_is_asked_for_once_more() {
+    let scene = Scene::with_fake("llm.provider = 'agent'");
+    scene.says("plan.once", "I would make a file.");
+    let ran = scene.run(&["plan", "Make a greeting"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(scene.asked("plan").contains("I would make a file."));
+}
+
+#[test]
+fn without_a_key_an_agent_with_a_login_is_asked_and_named() {
+    let scene = Scene::with_fake("");
+    let ran = scene.run(&["plan", "Make a greeting"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    scene.env.write("home/.claude/.credentials.json", "{}");
+    let ran = scene.run(&["plan", "Make a greeting"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.stderr
+            .contains("the coding agent claude plans and judges"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn what_goes_wrong_with_the_agent_is_said_in_its_words() {
+    let scene = Scene::with_fake("llm.provider = 'agent'\nllm.tries = 1");
+    let failed = |event: Value| {
+        scene.env.write("fake/plan", &format!("{event}\n"));
+        let ran = scene.run(&["plan", "Make a greeting"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        ran.stderr
+    };
+    let of_model = |status: u16| {
+        json!({
+            "type": "result", "is_error": true, "terminal_reason": "api_error", "api_error_status": status,
+            "result": format!("API Error: {status} scripted"),
+        })
+    };
+    insta::assert_snapshot!(first_lines(&failed(of_model(401))), @r#"
+    the coding agent claude plans and judges: provider = "agent"
+    error: the coding agent `claude` cannot be asked: its model refuses the key (status 401): API Error: 401 scripted. Hint: run the agent by hand once: does it answer? `plan-agent doctor` shows what it finds of it
+    "#);
+    insta::assert_snapshot!(first_lines(&failed(of_model(529))), @r#"
+    the coding agent claude plans and judges: provider = "agent"
+    error: the coding agent `claude` is not available now: status 529: API Error: 529 scripted. Hint: the server has trouble: try again later
+    "#);
+    insta::assert_snapshot!(first_lines(&failed(json!({"type": "system"}))), @r#"
+    the coding agent claude plans and judges: provider = "agent"
+    error: the coding agent `claude` gave no answer: it ended with exit code 0 and without a last word. Hint: run the agent by hand once: does it answer?
+    "#);
+}
+
+#[test]
+fn an_agent_that_hangs_is_ended_with_all_that_it_started() {
+    let mut scene = Scene::new("llm.provider = 'agent'\nllm.timeout = '1s'\nllm.tries = 1");
+    let pid = scene.env.path("pid");
+    scene.env.show_script(
+        "claude",
+        &format!(
+            "[ \"$1\" = --version ] && {{ echo 2.1.330; exit; }}\ntrap '' TERM\nsleep 1000 & echo $! > {}\nwait",
+            pid.display()
+        ),
+    );
+    let ran = scene.run(&["plan", "Make a greeting"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("did not answer within 1s"), "{ran:?}");
+    assert!(!lives(scene.env.read("pid").trim()));
+}
+
+#[test]
+fn an_agent_that_is_not_there_is_said_at_once() {
+    let scene = Scene::new("llm.provider = 'agent'");
+    let ran = scene.run(&["run", "Make a greeting"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    insta::assert_snapshot!(ran.stderr, @r#"
+    error: `llm.provider` is "agent", but no coding agent is installed
+    Hint: install one (claude, codex, gemini, opencode), or set ANTHROPIC_API_KEY or OPENAI_API_KEY and leave `provider` out
+    "#);
+}
+
+/// Returns an error with its hint.
+fn first_lines(text: &str) -> String {
+    text.lines().take(2).collect::<Vec<_>>().join("\n")
+}

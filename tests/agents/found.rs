@@ -1,0 +1,87 @@
+//! What `doctor` tells of the coding agents.
+
+use super::*;
+
+fn told(scene: &Scene) -> String {
+    let doctor = scene.run(&["doctor"]);
+    assert_eq!(doctor.code, Some(0), "{doctor:?}");
+    let about = [
+        "model", "claude", "codex", "gemini", "opencode", "aider", "agents",
+    ];
+    let mut shown = false;
+    let lines = doctor.stdout.lines().filter(|line| {
+        let name = line.split_whitespace().nth(1).unwrap_or_default();
+        shown = about.contains(&name) || (shown && line.starts_with("    "));
+        shown
+    });
+    let text: Vec<&str> = lines.collect();
+    let text = scene.env.normal(&text.join("\n"));
+    // The programs lie in a folder of their own.
+    text.lines()
+        .map(|line| match (line.find(" /"), line.find("/shown/")) {
+            (Some(from), Some(to)) if from < to => {
+                format!("{} [BIN]{}", &line[..from], &line[to + 6..])
+            }
+            _ => line.to_owned(),
+        })
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn doctor_says_which_agents_are_usable_and_what_the_others_lack() {
+    let mut scene = Scene::new("");
+    insta::assert_snapshot!(told(&scene), @r"
+    --  model      none (neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set, no coding agent is ready): plans come from plan files, rules judge
+                   Hint: to have a goal planned, set ANTHROPIC_API_KEY or OPENAI_API_KEY, or log in with a coding agent
+    --  agents     not installed: claude, codex, gemini, opencode, aider
+    ");
+    scene
+        .env
+        .show_script("claude", "echo '2.1.330 (Claude Code)'");
+    scene.env.show_script("codex", "echo 'codex-cli 0.2.0'");
+    scene
+        .env
+        .show_script("gemini", "echo 'cannot find module x' >&2; exit 1");
+    scene.env.show_script("opencode", "echo 1.18.33");
+    scene.env.show_script("aider", "echo aider 0.86.2");
+    insta::assert_snapshot!(told(&scene), @r"
+    --  model      none (neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set, no coding agent is ready): plans come from plan files, rules judge
+                   Hint: to have a goal planned, set ANTHROPIC_API_KEY or OPENAI_API_KEY, or log in with a coding agent
+    --  claude     2.1.330 at [BIN]/claude; no login seen: ANTHROPIC_API_KEY is not set, [FOLDER]/home/.claude/.credentials.json is not there
+                   Hint: run `claude` once and log in, or set its key
+    --  codex      [BIN]/codex is 0.2.0: 0.44.0 or newer is needed
+                   Hint: `npm install -g @openai/codex`
+    --  gemini     [BIN]/gemini tells no version: cannot find module x
+                   Hint: does it run by hand? `npm install -g @google/gemini-cli` installs it anew
+    ok  opencode   1.18.33 at [BIN]/opencode
+    ok  aider      0.86.2 at [BIN]/aider
+    ");
+    scene.env.write("home/.claude/.credentials.json", "{}");
+    insta::assert_snapshot!(told(&scene).lines().take(2).collect::<Vec<_>>().join("\n"), @r"
+    ok  model      the coding agent claude is asked (neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set)
+    ok  claude     2.1.330 at [BIN]/claude; [FOLDER]/home/.claude/.credentials.json is there
+    ");
+}
+
+#[test]
+fn doctor_finds_the_installed_agents_themselves() {
+    for agent in crate::common::env::AGENTS {
+        let mut scene = Scene::new("");
+        let vendor = Vendor::making(&scene.made(), "");
+        if !scene.install(agent, &vendor) {
+            continue;
+        }
+        let doctor = scene.run(&["doctor", "--json"]);
+        assert_eq!(doctor.code, Some(0), "{doctor:?}");
+        let findings: Value = serde_json::from_str(&doctor.stdout).unwrap();
+        let finding = findings
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|finding| finding["about"] == agent)
+            .unwrap_or_else(|| panic!("{agent}: {findings}"));
+        assert_eq!(finding["state"], "good", "{finding}");
+        assert!(!doctor.stdout.contains("sk-canary"), "{findings}");
+    }
+}
