@@ -31,6 +31,7 @@ fn help_is_short_and_has_the_exit_codes() {
       status       Show how far a plan is
       show         Show a plan
       why          Say why a task is as it is, and what it waits for
+      diff         Show what a task changed
       log          Show what happened to a plan
       answer       Answer a question
       pause        Start nothing new in a plan; what is under way goes on
@@ -421,6 +422,7 @@ fn head(goal: &str, clock: Clock) -> Head {
         parent: None,
         owner: "daemon".into(),
         workspace: String::new(),
+        line: None,
         order: Order::Dependencies,
         status: PlanStatus::Idle,
         policy: Policy::default(),

@@ -4,6 +4,7 @@
 
 mod agent;
 mod disk;
+mod isolation;
 mod ledger;
 mod scene;
 mod stage;

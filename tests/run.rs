@@ -8,6 +8,7 @@ mod faults;
 mod folders;
 mod hostile;
 mod human;
+mod isolation;
 mod judging;
 mod planning;
 mod reports;

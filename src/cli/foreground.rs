@@ -18,7 +18,9 @@ use super::site::Site;
 use super::view;
 use crate::clock::Clock;
 use crate::daemon::End;
-use crate::plan::{About, Choice, Event, Plan, PlanId, PlanStatus, Question, QuestionId, TaskId};
+use crate::plan::{
+    About, Choice, Event, Line, Plan, PlanId, PlanStatus, Question, QuestionId, TaskId,
+};
 use crate::store::{Change, Store, StoreError};
 use crate::volumes::Folder;
 use crate::wire::plan_file;
@@ -347,13 +349,14 @@ impl Foreground {
 
     /// Says how it ended and how it goes on.
     async fn close(&mut self, end: &End, signal: Option<Exit>) -> Result<(), Failure> {
-        let (status, workspace, summary, open) = self
+        let (status, workspace, line, summary, open) = self
             .store
             .read(&self.plan, |plan, _| {
                 let open: Vec<Question> = plan.open_questions().cloned().collect();
                 (
                     plan.status().clone(),
                     plan.head().workspace.clone(),
+                    plan.head().line.clone(),
                     plan.head().outcome.clone().unwrap_or_default(),
                     open,
                 )
@@ -376,9 +379,9 @@ impl Foreground {
                     Style::Bad
                 };
                 let head = self.output.paint().text(style, status.as_str());
-                let workspace = shown(Path::new(&workspace));
+                let place = place_of_work(&plan, &workspace, line.as_ref());
                 self.output.prose(&format!(
-                    "\nplan {plan}: {head}\n{}\nThe work is in `{workspace}`, and MISSION.md there tells about it.\n",
+                    "\nplan {plan}: {head}\n{}\n{place}\n",
                     printable(&summary)
                 ))?;
             }
@@ -452,6 +455,27 @@ fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = path.strip_prefix(here).unwrap_or(path);
     printable(&path.display().to_string())
+}
+
+/// Says where the result of a plan is, and how a person gets it.
+fn place_of_work(plan: &PlanId, workspace: &str, line: Option<&Line>) -> String {
+    let workspace = shown(Path::new(workspace));
+    let Some(line) = line else {
+        return format!("The work is in `{workspace}`, and MISSION.md there tells about it.");
+    };
+    let mission = shown(&Path::new(&line.folder).join("MISSION.md"));
+    let branch = Line::branch(plan);
+    let place = if line.elsewhere.is_some() {
+        let tip = &line.tip;
+        format!("The work is at the commit `{tip}`, as somebody else moved `{branch}`")
+    } else if line.tip == line.base {
+        format!("Nothing was accepted that changes `{workspace}`")
+    } else {
+        format!(
+            "The work is on the branch `{branch}`: `git merge {branch}` in `{workspace}` takes it over"
+        )
+    };
+    format!("{place}. `{mission}` tells about it.")
 }
 
 fn indent(text: &str) -> String {

@@ -73,6 +73,7 @@ pub async fn run(
         head.review = Review::Wanted;
     }
     head.workspace = workspace;
+    unless(&mut ended, NO_PLAN, setup.check_project(&head.workspace)).await?;
     unless(&mut ended, NO_PLAN, setup.introduce(&planner)).await?;
     let prepared = setup.prepare(planner)?;
     let (lock, site) = unless(&mut ended, NO_PLAN, setup.take()).await?;
@@ -107,6 +108,7 @@ pub async fn plan(
         head.name = name;
     }
     head.workspace = setup.workspace(args.workspace.as_deref())?;
+    unless(&mut ended, NO_PLAN, setup.check_project(&head.workspace)).await?;
     unless(&mut ended, NO_PLAN, setup.introduce(&planner)).await?;
     let prepared = setup.prepare(planner)?;
     let (lock, site) = unless(&mut ended, NO_PLAN, setup.take()).await?;
@@ -433,6 +435,7 @@ impl Ready<'_> {
             lock,
             agent,
         } = self;
+        setup.check_project_of(&plan, &site.store).await?;
         if how.detach {
             return detach::detach(&plan, &site.volumes, lock, how, setup, &mut ended, output)
                 .await;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{ConfirmAbort, Policy, SessionScope};
+use crate::plan::{ConfirmAbort, MERGE_CHECK, Policy, SessionScope};
 use crate::wire::command::Language;
 
 pub use planner::{Api, AskedAgent, Candidate, Candidates, Endpoint, Found, Planner};
@@ -141,6 +141,7 @@ impl Default for Volumes {
 pub struct Run {
     /// The folder that agents work in; `workspace` in the exchange folder if left out.
     pub workspace: Option<PathBuf>,
+    pub isolation: Isolation,
     pub session: SessionScope,
     /// Silence of an agent that ends an attempt.
     #[serde(with = "read::duration")]
@@ -169,6 +170,7 @@ impl Default for Run {
         let policy = Policy::default();
         Self {
             workspace: None,
+            isolation: Isolation::default(),
             session: policy.session,
             task_timeout: policy.task_timeout,
             task_deadline: policy.task_deadline,
@@ -181,6 +183,17 @@ impl Default for Run {
             language: Language::default(),
         }
     }
+}
+
+/// Where agents work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Isolation {
+    /// All in the workspace.
+    #[default]
+    Shared,
+    /// Each task in a git worktree and on a branch of its own; the workspace is the project.
+    Worktree,
 }
 
 /// A command that must exit with 0 in the workspace.
@@ -261,6 +274,7 @@ impl Config {
         };
         config = read::override_by(config, environment)?;
         config.check_names()?;
+        config.check_isolation()?;
         config.origin = Origin {
             folder: read::folder_of(file.as_deref())?,
             file,
@@ -305,6 +319,20 @@ impl Config {
             model: !matches!(planner, Planner::Rules { .. }),
             audit: run.audit,
             checks: run.checks.clone(),
+        }
+    }
+
+    /// Refuses what does not go with worktrees.
+    fn check_isolation(&self) -> Result<(), ConfigError> {
+        if self.run.isolation == Isolation::Shared {
+            return Ok(());
+        }
+        if self.run.session == SessionScope::Plan {
+            return Err(ConfigError::SessionOverWorktrees);
+        }
+        match self.checks.contains_key(MERGE_CHECK) {
+            true => Err(ConfigError::CheckCalledMerge),
+            false => Ok(()),
         }
     }
 

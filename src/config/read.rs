@@ -57,6 +57,16 @@ pub enum ConfigError {
     /// An address or a key is configured, but not who understands it.
     #[error("`llm.{key}` is set, but `llm.provider` is \"auto\"")]
     NoProvider { key: &'static str },
+    /// One session cannot be in the folders of several tasks.
+    #[error(
+        "`run.session` is \"plan\", but `run.isolation` is \"worktree\": a session stays in one folder"
+    )]
+    SessionOverWorktrees,
+    /// The name stands for something else.
+    #[error(
+        "[checks] defines `merge`, but `run.isolation` is \"worktree\": merging is the check of that name"
+    )]
+    CheckCalledMerge,
 }
 
 impl ConfigError {
@@ -75,6 +85,10 @@ impl ConfigError {
             Self::NoKey { variable, .. } => Some(format!(
                 "set `{variable}`, name another variable in `llm.api_key_env`, or do without a model: provider = \"none\""
             )),
+            Self::SessionOverWorktrees => {
+                Some("set session = \"task\", or isolation = \"shared\"".into())
+            }
+            Self::CheckCalledMerge => Some("give that check another name".into()),
             Self::AgentMissing { agent } => Some(format!(
                 "install `{agent}` where the PATH leads; `plan-agent doctor` shows which agents there are"
             )),

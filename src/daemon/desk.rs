@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::isolation::Layout;
 use crate::llm::{CommandContext, CommandKind, Prompts, questions};
 use crate::plan::{
     Attempt, CommandId, Draft, EndCommand, Issue, Kind, Plan, QuestionId, Refusal, Report,
@@ -31,6 +32,8 @@ pub(super) struct Desk {
 pub(super) struct Outgoing {
     pub id: CommandId,
     pub text: String,
+    /// What has to be there first.
+    pub layout: Option<Layout>,
 }
 
 /// Returns a new id for a question: short enough to be typed.
@@ -97,7 +100,8 @@ impl Desk {
                 let outcome = super::summary::by_rules(draft.plan());
                 draft.settle(&outcome).map(|()| None)
             }
-            Step::Withdraw(_) | Step::Check(_) | Step::Ask(_) => Ok(None),
+            Step::Accept(command) => draft.accept_merged(command, new_question()).map(|()| None),
+            Step::Withdraw(_) | Step::Check(_) | Step::Ask(_) | Step::MoveBranch => Ok(None),
         }
     }
 
@@ -132,7 +136,7 @@ impl Desk {
             }),
             assignee: task.assignee.clone(),
             origin: task.origin,
-            workspace: plan.head().workspace.clone(),
+            workspace: plan.workspace_of(task.number),
             report: self.report_path(&id),
             request_id: None,
             body,
@@ -143,9 +147,10 @@ impl Desk {
             session: story.session,
             text: command.render(),
         };
-        let text = issue.text.clone();
-        draft.issue(task.number, issue)?;
-        Ok(Outgoing { id, text })
+        let (text, layout) = (issue.text.clone(), Layout::of(plan, task.number));
+        let number = task.number;
+        draft.issue(number, issue)?;
+        Ok(Outgoing { id, text, layout })
     }
 
     fn body(&self, plan: &Plan, task: &Task, id: &CommandId, told: CommandKind) -> String {
@@ -180,7 +185,10 @@ impl Desk {
             attempt: None,
             assignee: None,
             origin: crate::plan::Origin::Model,
-            workspace: plan.head().workspace.clone(),
+            workspace: plan.session(session).map_or_else(
+                || plan.head().workspace.clone(),
+                |session| plan.workspace_of(session.task),
+            ),
             report: String::new(),
             request_id: None,
             body: "The session is over. Nothing is to be done or reported.".to_owned(),
@@ -193,7 +201,11 @@ impl Desk {
                 text: text.clone(),
             },
         );
-        Outgoing { id, text }
+        Outgoing {
+            id,
+            text,
+            layout: None,
+        }
     }
 }
 

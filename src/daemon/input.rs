@@ -7,12 +7,13 @@ use tokio::task::{Id, JoinError};
 
 use super::arrival::{Arrival, Refused, Reply};
 use super::desk::{Desk, Outgoing, new_question};
-use super::steps::{Asked, Said};
+use super::isolation::BranchNews;
+use super::steps::{Asked, Checked, Said};
 use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON, STORE_PAUSE};
 use crate::clock::LATE;
 use crate::plan::{
-    By, CheckResult, CommandId, Draft, Head, Question, QuestionId, Refusal, SessionId, Taken, Time,
-    Verdict, World,
+    By, CommandId, Draft, Head, Question, QuestionId, Refusal, SessionId, Taken, Time, Verdict,
+    World,
 };
 use crate::store::StoreError;
 use crate::volumes::{Scanner, Sign, VolumesError, Withdrawal};
@@ -24,7 +25,8 @@ pub(super) enum Input {
     Looked(Box<Scanner>, Result<Box<Look>, VolumesError>),
     Published(CommandId),
     Withdrawn(CommandId, Withdrawal),
-    Checked(CommandId, Vec<CheckResult>),
+    Checked(CommandId, Checked),
+    Branch(BranchNews),
     Asked(Box<Asked>),
     QuestionShown(QuestionId),
     QuestionFiled(QuestionId),
@@ -99,7 +101,8 @@ impl Daemon {
     async fn absorb(&mut self, key: Key, input: Input) {
         let failed = match &input {
             Input::Withdrawn(id, done) => self.withdrawn(id, *done).await.err(),
-            Input::Checked(id, results) => self.checked(id, results.clone()).await.err(),
+            Input::Checked(id, checked) => self.checked(id, checked.clone()).await.err(),
+            Input::Branch(news) => self.branch(news.clone()).await.err(),
             Input::Asked(asked) => self.asked(asked).await.err(),
             _ => None,
         };
@@ -121,7 +124,7 @@ impl Daemon {
             Input::QuestionFiled(id) => drop(self.shown.remove(&id)),
             Input::Filed(name) => drop(self.filings.remove(&name)),
             Input::MissionWritten(seq) => self.mission = (seq, self.clock.now().plus(MISSION_PACE)),
-            Input::Withdrawn(..) | Input::Checked(..) | Input::Asked(..) => {}
+            Input::Withdrawn(..) | Input::Checked(..) | Input::Branch(_) | Input::Asked(..) => {}
         }
     }
 
@@ -183,14 +186,32 @@ impl Daemon {
         .await
     }
 
-    async fn checked(
-        &mut self,
-        id: &CommandId,
-        results: Vec<CheckResult>,
-    ) -> Result<(), StoreError> {
+    async fn checked(&mut self, id: &CommandId, checked: Checked) -> Result<(), StoreError> {
         let command = id.clone();
-        self.commit("checks ran", move |draft| draft.checked(&command, results))
-            .await
+        self.commit("checks ran", move |draft| {
+            if let Some(merge) = checked.merge {
+                draft.merged(&command, merge)?;
+            }
+            draft.checked(&command, checked.results)
+        })
+        .await
+    }
+
+    async fn branch(&mut self, news: BranchNews) -> Result<(), StoreError> {
+        if let BranchNews::Elsewhere { reason, .. } = &news {
+            (self.settings.notice)(reason);
+        }
+        self.commit(
+            "looked at the branch of the results",
+            move |draft| match news {
+                BranchNews::There(commit) => draft.branch_moved(&commit),
+                BranchNews::Joined(merge) => draft.branch_joined(&merge),
+                BranchNews::Elsewhere { found, reason } => {
+                    draft.branch_elsewhere(&found, &reason, new_question())
+                }
+            },
+        )
+        .await
     }
 
     async fn asked(&mut self, asked: &Asked) -> Result<(), StoreError> {
@@ -288,6 +309,9 @@ impl Daemon {
         let prepare = async {
             let outgoing = early.await.unwrap_or_default();
             let prepare = |command: Outgoing| {
+                if command.layout.is_some() {
+                    return None;
+                }
                 let file = volumes.prepare(&command.id, &command.text).ok()?;
                 Some((command.id, file))
             };
@@ -367,6 +391,7 @@ fn what(key: &Key) -> &'static str {
         Key::Publish(_) => "publishing a command",
         Key::Withdraw(_) => "taking a command back",
         Key::Check(_) => "running checks",
+        Key::Branch => "the branch of the results",
         Key::Ask(_) => "asking the model",
         Key::ShowQuestion(_) | Key::FileQuestion(_) => "a question's file",
         Key::File(_) => "filing a report",

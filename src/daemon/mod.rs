@@ -7,6 +7,7 @@ mod arrival;
 mod desk;
 mod facts;
 mod input;
+mod isolation;
 mod mend;
 mod pace;
 mod steps;
@@ -25,8 +26,8 @@ use crate::clock::Clock;
 use crate::exec::Check;
 use crate::llm::{Model, Prompts};
 use crate::plan::{
-    AttemptState, CommandId, Due, Plan, PlanId, PlanStatus, Policy, QuestionId, Step, Subject,
-    Time, World, due,
+    AttemptState, CommandId, Due, Line, Plan, PlanId, PlanStatus, Policy, QuestionId, Step,
+    Subject, Time, World, due,
 };
 use crate::store::{Store, StoreError};
 use crate::volumes::{
@@ -68,6 +69,8 @@ pub struct Settings {
     pub plan: PlanId,
     /// The folder that agents work in; absolute.
     pub workspace: PathBuf,
+    /// Whether each task of a plan that begins gets a worktree of its own; the workspace is a git project then.
+    pub isolate: bool,
     pub policy: Policy,
     pub prompts: Arc<Prompts>,
     pub language: Language,
@@ -120,6 +123,7 @@ enum Key {
     Publish(CommandId),
     Withdraw(CommandId),
     Check(CommandId),
+    Branch,
     Ask(Subject),
     ShowQuestion(QuestionId),
     FileQuestion(QuestionId),
@@ -136,6 +140,7 @@ struct View {
     awaited: Vec<CommandId>,
     recalls: BTreeSet<CommandId>,
     questions: Vec<QuestionId>,
+    line: Option<Line>,
 }
 
 impl View {
@@ -153,6 +158,7 @@ impl View {
                 .open_questions()
                 .map(|question| question.id.clone())
                 .collect(),
+            line: plan.head().line.clone(),
         }
     }
 }
@@ -169,12 +175,17 @@ pub async fn run(
     clock: Clock,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<End> {
-    steps::make_workspace(&settings.workspace)?;
     tokio::pin!(shutdown);
-    tokio::select! {
+    let isolated = tokio::select! {
         biased;
         () = &mut shutdown => return Ok(End::Interrupted),
-        () = steps::end_checks_left_behind(&settings) => {}
+        isolated = async {
+            steps::end_checks_left_behind(&settings).await;
+            isolation::begin(&settings, &store).await
+        } => isolated?,
+    };
+    if !isolated {
+        steps::make_workspace(&settings.workspace)?;
     }
     let (policy, workspace) = (
         settings.policy.clone(),
@@ -205,6 +216,9 @@ pub async fn run(
     daemon.running.shutdown().await;
     if matches!(end, End::Settled(_)) {
         steps::tell_unread(&daemon.settings);
+        if let Err(error) = isolation::tidy(&daemon.settings, &daemon.store).await {
+            tracing::warn!(error = format!("{error:#}"), "worktrees stay behind");
+        }
     }
     tracing::info!(?end, "the daemon ends");
     Ok(end)
@@ -249,7 +263,7 @@ struct Daemon {
     under_way: BTreeSet<Key>,
     pace: Pace,
     /// Commands that are committed and not yet in their folder.
-    outgoing: BTreeMap<CommandId, String>,
+    outgoing: BTreeMap<CommandId, Outgoing>,
     /// Reports that are to leave `reports/pending`, and when.
     filings: BTreeMap<String, (Time, Filed)>,
     /// Questions whose file is in `questions/pending`.
@@ -413,6 +427,10 @@ impl Daemon {
     ) {
         let volumes = &self.settings.volumes.clone();
         for command in outgoing {
+            if command.layout.is_some() {
+                self.outgoing.insert(command.id.clone(), command);
+                continue;
+            }
             let published = match prepared.remove(&command.id) {
                 Some(file) => volumes.publish_prepared(file, &command.text),
                 None => volumes.publish(&command.id, &command.text),
@@ -420,23 +438,27 @@ impl Daemon {
             if let Err(error) = published {
                 let key = Key::Publish(command.id.clone());
                 self.fail(&key, &format!("{:#}", anyhow::Error::from(error)));
-                self.outgoing.insert(command.id, command.text);
+                self.outgoing.insert(command.id.clone(), command);
             }
         }
     }
 
     fn publish(&mut self) {
-        let commands: Vec<(CommandId, String)> = self
-            .outgoing
-            .iter()
-            .map(|(id, text)| (id.clone(), text.clone()))
-            .collect();
-        for (id, text) in commands {
+        let commands: Vec<Outgoing> = self.outgoing.values().cloned().collect();
+        for Outgoing { id, text, layout } in commands {
             let volumes = self.settings.volumes.clone();
-            self.spawn_blocking(Key::Publish(id.clone()), move || {
+            let publish = move |id: CommandId| {
                 volumes.publish(&id, &text)?;
                 Ok(Input::Published(id))
-            });
+            };
+            let key = Key::Publish(id.clone());
+            match layout {
+                None => self.spawn_blocking(key, move || publish(id)),
+                Some(layout) => self.spawn(key, async move {
+                    layout.prepare().await?;
+                    tokio::task::spawn_blocking(move || publish(id)).await?
+                }),
+            }
         }
     }
 
@@ -447,7 +469,8 @@ impl Daemon {
         for step in &view.due.steps {
             match step {
                 Step::Withdraw(id) => self.withdraw(id, view.recalls.contains(id)),
-                Step::Check(id) => self.check(id),
+                Step::Check(id) => self.check(id, view.line.is_some()),
+                Step::MoveBranch => self.move_branch(view),
                 Step::Ask(subject) => self.ask(subject),
                 _ => {}
             }
@@ -502,12 +525,29 @@ impl Daemon {
         });
     }
 
-    fn check(&mut self, id: &CommandId) {
+    /// Runs the checks of a reported attempt; where results are merged, one after the other, as they have one folder for it.
+    fn check(&mut self, id: &CommandId, merged: bool) {
+        let is_check = |key: &Key| matches!(key, Key::Check(_));
+        if merged && self.under_way.iter().any(is_check) {
+            return;
+        }
         let (settings, store, id) = (Arc::clone(&self.settings), self.store.clone(), id.clone());
         let clock = self.clock;
         self.spawn(Key::Check(id.clone()), async move {
-            let results = steps::check(&settings, &store, clock, &id).await?;
-            Ok(Input::Checked(id, results))
+            let checked = steps::check(&settings, &store, clock, &id).await?;
+            Ok(Input::Checked(id, checked))
+        });
+    }
+
+    fn move_branch(&mut self, view: &View) {
+        let (settings, line) = (Arc::clone(&self.settings), view.line.clone());
+        let Some(line) = line else {
+            return;
+        };
+        self.spawn(Key::Branch, async move {
+            isolation::move_branch(&settings, &line)
+                .await
+                .map(Input::Branch)
         });
     }
 
@@ -616,6 +656,11 @@ impl Daemon {
             self.store.clone(),
             self.world.now,
         );
+        // The person's own folder is left alone where agents work in others.
+        let folder = match &view.line {
+            Some(line) => PathBuf::from(&line.folder),
+            None => settings.workspace.clone(),
+        };
         self.spawn(Key::Mission, async move {
             let program = settings.program.clone();
             let (text, seq) = store
@@ -624,7 +669,7 @@ impl Daemon {
                 })
                 .await?;
             steps::blocking(move || {
-                write_mission(&settings.workspace, &text).map(|()| Input::MissionWritten(seq))
+                write_mission(&folder, &text).map(|()| Input::MissionWritten(seq))
             })
             .await
         });

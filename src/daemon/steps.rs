@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
+use super::isolation::{self, Aside};
 use super::{Models, Settings};
 use crate::clock::Clock;
 use crate::exec;
 use crate::llm::questions::{self, Audit, Judgement, PlannedPlan};
 use crate::llm::{AskError, Model, Prompts, Question};
-use crate::plan::{AskId, AttemptState, CheckResult, CommandId, Edit, Plan, Refusal, Subject};
+use crate::plan::{
+    AskId, AttemptState, CheckResult, CommandId, Edit, Merge, Plan, Refusal, Subject,
+};
 use crate::store::{Store, StoreError};
 use crate::volumes::Folder;
 use crate::wire::text::clip;
@@ -170,15 +173,23 @@ fn build(
     })
 }
 
-/// Runs the checks of a reported attempt, one after the other: the files that its task is to produce, then the commands.
+/// How the checks of an attempt ended, and the merge that they ran on, if its result is merged.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Checked {
+    pub results: Vec<CheckResult>,
+    pub merge: Option<Merge>,
+}
+
+/// Runs the checks of a reported attempt, one after the other: the files that its task is to produce, then the commands, where
+/// results are merged on what comes of merging this one.
 pub(super) async fn check(
     settings: &Settings,
     store: &Store,
     clock: Clock,
     command: &CommandId,
-) -> anyhow::Result<Vec<CheckResult>> {
+) -> anyhow::Result<Checked> {
     let id = command.clone();
-    let (began, files, names) = store
+    let (began, workspace, files, names, merging) = store
         .read(&settings.plan, move |plan, _| {
             let task = plan
                 .attempt(&id)
@@ -190,22 +201,50 @@ pub(super) async fn check(
                 own.into_iter()
                     .filter(|name| !plan.head().policy.checks.contains(name)),
             );
-            (plan.head().created_at, files.unwrap_or_default(), names)
+            let attempt = plan.attempt(&id).map_or(0, |attempt| attempt.number);
+            let merging = plan.head().line.clone().zip(task.cloned());
+            let merging = merging.map(|(line, task)| (line, task, attempt));
+            let workspace = task.map(|task| plan.workspace_of(task.number));
+            let began = plan.head().created_at;
+            let files = files.unwrap_or_default();
+            (began, workspace, files, names, merging)
         })
         .await?;
-    let (workspace, since) = (settings.workspace.clone(), clock.to_wall(began));
+    let mut folder = settings.workspace.clone();
+    let (workspace, since) = (
+        workspace.map_or_else(|| folder.clone(), PathBuf::from),
+        clock.to_wall(began),
+    );
     let look = move || {
         let look = |path: &String| exec::produced(&workspace, path, since);
         files.iter().map(look).collect::<Vec<_>>()
     };
-    let mut results = tokio::task::spawn_blocking(look).await?;
+    let mut checked = Checked {
+        results: tokio::task::spawn_blocking(look).await?,
+        merge: None,
+    };
+    if let Some((line, task, attempt)) = merging {
+        if checked.results.iter().any(|result| !result.passed) {
+            return Ok(checked);
+        }
+        match isolation::merge(settings, &line, &task, attempt).await? {
+            Aside::Merged(merge, aside) => {
+                checked.merge = Some(merge);
+                folder = aside;
+            }
+            Aside::Failed(result) => {
+                checked.results.push(result);
+                return Ok(checked);
+            }
+        }
+    }
     let marks = marks(settings);
     for name in names {
-        results.push(match settings.checks.get(&name) {
+        checked.results.push(match settings.checks.get(&name) {
             Some(check) => {
                 let run = exec::check_marked(
                     check,
-                    &settings.workspace,
+                    &folder,
                     &marks,
                     command.as_str(),
                     std::future::pending(),
@@ -222,7 +261,7 @@ pub(super) async fn check(
             },
         });
     }
-    Ok(results)
+    Ok(checked)
 }
 
 /// Ends the checks of a daemon that was killed: beside the next run of theirs they would work in the same files.

@@ -162,6 +162,7 @@ pub(super) fn head(fill: Fill) -> Head {
         parent: None,
         owner: "daemon".to_owned(),
         workspace: "workspace".to_owned(),
+        line: None,
         order: Order::Dependencies,
         status: PlanStatus::Running,
         policy: Policy::default(),
@@ -241,6 +242,7 @@ pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
         rejected: None,
         report: (fill == Fill::Rich).then(|| report(ReportStatus::PartialSuccess, "results")),
         checks: (fill == Fill::Rich).then(|| vec![check()]),
+        merge: None,
         verdict: (number == 1).then(|| Verdict {
             decision: Decision::Retry,
             reason: "a reason".to_owned(),

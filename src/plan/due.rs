@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::counted;
+use super::draft::acceptable;
 use super::model::{
-    About, Attempt, AttemptState, CommandId, PlanStatus, ReportStatus, Review, SessionId,
+    About, Attempt, AttemptState, CommandId, Line, PlanStatus, ReportStatus, Review, SessionId,
     SessionScope, Subject, Task, TaskId, Time,
 };
 use super::state::Plan;
@@ -76,6 +77,10 @@ pub enum Step {
     AgentAsks(CommandId),
     /// Ask the human.
     AskHuman(About, Option<TaskId>, String),
+    /// Complete the task of an attempt that was accepted and has been merged again since.
+    Accept(CommandId),
+    /// Move the branch of the results to where they are.
+    MoveBranch,
     /// End a session that is over.
     EndSession(SessionId),
     /// End the plan, every task of which is settled.
@@ -86,7 +91,10 @@ impl Step {
     /// Tells whether the step is a decision that the plan's own data settles: it is carried out within a change and needs
     /// nothing from outside.
     pub fn is_decision(&self) -> bool {
-        !matches!(self, Self::Withdraw(_) | Self::Check(_) | Self::Ask(_))
+        !matches!(
+            self,
+            Self::Withdraw(_) | Self::Check(_) | Self::Ask(_) | Self::MoveBranch
+        )
     }
 }
 
@@ -129,6 +137,9 @@ pub fn due(plan: &Plan, world: &World) -> Due {
         if head.status.settled() || (head.policy.session == SessionScope::Task && task_over) {
             due.step(Step::EndSession(session.id.clone()));
         }
+    }
+    if head.line.as_ref().is_some_and(Line::behind) {
+        due.step(Step::MoveBranch);
     }
     if head.status.settled() || head.status == PlanStatus::Idle {
         return due;
@@ -228,18 +239,48 @@ fn decide(plan: &Plan, attempt: &Attempt, due: &mut Due) {
     let own = plan
         .task(attempt.task)
         .is_some_and(|task| !task.checks.is_empty() || !task.produces.is_empty());
-    let check = report.status != ReportStatus::Failed && (own || !policy.checks.is_empty());
+    // Where each task has a worktree, merging is a check of every result.
+    let merge = plan.head().line.is_some();
+    let check =
+        report.status != ReportStatus::Failed && (merge || own || !policy.checks.is_empty());
     if report.question.is_some() {
         due.step(Step::AgentAsks(id));
     } else if report.blocked_until.is_some() {
         due.step(Step::Park(id));
     } else if check && attempt.checks.is_none() {
-        due.step(Step::Check(id));
+        if !merge || is_next(plan, attempt) {
+            due.step(Step::Check(id));
+        }
+    } else if attempt.verdict.is_some() {
+        due.step(Step::Accept(id));
     } else if !policy.model {
         due.step(Step::JudgeByRules(id));
     } else {
         ask(plan, Subject::Judge(id), due);
     }
+}
+
+/// Tells whether an attempt is the next to be merged: one at a time, in the order of their reports. One that is merged and
+/// awaits its verdict comes first, or what is made of the others would be void when it is accepted; one that waits for a
+/// human holds nobody up.
+fn is_next(plan: &Plan, attempt: &Attempt) -> bool {
+    let tip = plan.head().line.as_ref().map(|line| &line.tip);
+    let place = |attempt: &Attempt| {
+        let report = attempt.report.as_ref()?;
+        let merges = report.status != ReportStatus::Failed
+            && report.question.is_none()
+            && report.blocked_until.is_none();
+        let merged = attempt.merge.as_ref().map(|merge| &merge.onto);
+        let first = attempt.checks.is_some();
+        let asked = || {
+            plan.open_questions()
+                .any(|question| question.task == Some(attempt.task))
+        };
+        let counts = merges && (!first || (merged == tip && acceptable(attempt))) && !asked();
+        counts.then(|| (!first, report.received, attempt.id.clone()))
+    };
+    let before = plan.open_attempts().filter_map(place).min();
+    before.is_none_or(|(_, _, first)| first == attempt.id)
 }
 
 /// Wants the model asked, unless it has failed at this question and a human is to say how to go on.
@@ -284,7 +325,8 @@ fn go_on(plan: &Plan, world: &World, due: &mut Due) {
         return;
     }
     if counts.settled() == counts.total() {
-        if plan.open_questions().next().is_none() {
+        let behind = head.line.as_ref().is_some_and(Line::behind);
+        if plan.open_questions().next().is_none() && !behind {
             finish(plan, due);
         }
         return;

@@ -170,6 +170,14 @@ impl Plan {
         &self.head.status
     }
 
+    /// Returns the folder in which agents work on a task: its worktree, or the workspace of all.
+    pub fn workspace_of(&self, task: TaskId) -> String {
+        match &self.head.line {
+            Some(line) => line.worktree(task),
+            None => self.head.workspace.clone(),
+        }
+    }
+
     /// Returns a task that is part of the plan.
     pub fn task(&self, id: TaskId) -> Option<&Task> {
         self.tasks.get(&id).filter(|task| !task.removed)

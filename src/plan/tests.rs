@@ -7,6 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod line;
+
 fn head() -> Head {
     Head::new(PlanId::new("testplan"), "reach it", Time(0))
 }
@@ -582,6 +584,8 @@ enum Op {
     Answer(u32, usize),
     Replan(u32),
     FailAsk,
+    Merge(u32),
+    Elsewhere,
     Pause,
     Resume,
     Abandon,
@@ -618,12 +622,27 @@ fn op() -> impl Strategy<Value = Op> {
         6 => (0..4u32, 0..8usize).prop_map(|(question, choice)| Op::Answer(question, choice)),
         2 => id().prop_map(Op::Replan),
         1 => Just(Op::FailAsk),
+        4 => id().prop_map(Op::Merge),
+        1 => Just(Op::Elsewhere),
         1 => Just(Op::Pause),
         2 => Just(Op::Resume),
         1 => prop::bool::weighted(0.1).prop_map(|end| if end { Op::Abandon } else { Op::Resume }),
         1 => prop::bool::weighted(0.2).prop_map(|reset| if reset { Op::Reset } else { Op::Decisions }),
         6 => Just(Op::Decisions),
     ]
+}
+
+/// Merges the result of an attempt aside, if it is one of a plan that merges.
+fn merge(draft: &mut Draft<'_>, id: &CommandId, n: u32) -> Result<(), Refusal> {
+    let Some(line) = &draft.plan().head().line else {
+        return Ok(());
+    };
+    let merge = Merge {
+        onto: line.tip.clone(),
+        head: format!("head {n}"),
+        commit: format!("commit {n}"),
+    };
+    draft.merged(id, merge)
 }
 
 fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
@@ -722,6 +741,12 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
             let id = draft.begin_ask(&subject)?;
             draft.failed_ask(&id, "unreachable", question(n))
         }
+        Op::Merge(task) => {
+            let id = current(draft, *task)?;
+            merge(draft, &id, n)?;
+            draft.checked(&id, vec![])
+        }
+        Op::Elsewhere => draft.branch_elsewhere(&n.to_string(), "it is elsewhere", question(n)),
         Op::Pause => draft.pause("a break"),
         Op::Resume => draft.resume(),
         Op::Abandon => draft.abandon("enough"),
@@ -749,6 +774,15 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                         draft.judge(&id, &verdict, question(n * 100 + 1))?;
                     }
                     Step::Withdraw(id) => draft.recalled(&id)?,
+                    Step::Check(id) => {
+                        merge(draft, &id, n)?;
+                        draft.checked(&id, vec![])?;
+                    }
+                    Step::Accept(id) => draft.accept_merged(&id, question(n * 100 + 2))?,
+                    Step::MoveBranch => {
+                        let tip = draft.plan().head().line.clone().unwrap().tip;
+                        draft.branch_moved(&tip)?;
+                    }
                     Step::Settle => draft.settle("over")?,
                     _ => {}
                 }
@@ -817,8 +851,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_reachable_plan_holds_its_promises(ops in prop::collection::vec(op(), 1..60)) {
+    fn every_reachable_plan_holds_its_promises(ops in prop::collection::vec(op(), 1..60), isolated: bool) {
         let mut plan = running(&[("a", &[]), ("b", &[0]), ("c", &[])]);
+        if isolated {
+            change(&mut plan, |draft| draft.isolate("base", "/trees")).unwrap();
+        }
         for (n, op) in (1..).zip(&ops) {
             let before = plan.clone();
             let done = change_at(&mut plan, Time(i64::from(n)), |draft| apply(draft, op, n));
@@ -834,6 +871,37 @@ proptest! {
                 }
             }
             check_invariants(&plan)?;
+            check_line(&before, &plan)?;
         }
     }
+}
+
+/// The line moves only when a task is completed, to where exactly that task's result was merged onto it.
+fn check_line(before: &Plan, plan: &Plan) -> Result<(), TestCaseError> {
+    let (Some(old), Some(new)) = (&before.head().line, &plan.head().line) else {
+        return Ok(());
+    };
+    let completed = |plan: &Plan| -> Vec<TaskId> {
+        plan.tasks()
+            .filter(|task| task.status == TaskStatus::Completed)
+            .map(|task| task.number)
+            .collect()
+    };
+    let (was, is) = (completed(before), completed(plan));
+    let mut tip = old.tip.clone();
+    let mut steps = is
+        .iter()
+        .filter(|task| !was.contains(task))
+        .map(|task| {
+            let task = plan.task(*task).unwrap();
+            let attempt = plan.current_attempt(task).unwrap();
+            attempt.merge.clone().unwrap()
+        })
+        .collect::<Vec<_>>();
+    while let Some(next) = steps.iter().position(|merge| merge.onto == tip) {
+        tip = steps.remove(next).commit;
+    }
+    prop_assert!(steps.is_empty(), "accepted, but not on the line: {steps:?}");
+    prop_assert_eq!(tip, new.tip.clone());
+    Ok(())
 }

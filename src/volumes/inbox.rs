@@ -12,7 +12,7 @@ use super::scan::REPORT_CAP;
 use crate::plan::CommandId;
 
 /// The folder's name.
-pub(super) const FOLDER: &str = ".plan-agent";
+const FOLDER: &str = ".plan-agent";
 /// The name of a report that does not say in its name which command it is for.
 const COMMON: &str = "report.md";
 /// The clock of a file system is that coarse.
@@ -37,8 +37,10 @@ impl Inbox {
     /// # Errors
     /// What the file system says.
     pub fn open(&self) -> Result<(), VolumesError> {
-        if let Some(workspace) = self.folder.parent() {
-            keep_out_of_git(workspace);
+        if let Some(workspace) = self.folder.parent()
+            && let Err(error) = keep_out_of_git(workspace)
+        {
+            tracing::warn!(%error, "the folder for reports is not kept out of git");
         }
         // Not the workspace: an agent that works in a folder which is not there is an error.
         match fs::create_dir(&self.folder) {

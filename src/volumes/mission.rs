@@ -1,16 +1,17 @@
-//! MISSION.md in the workspace: never seen half-written, and with all else that is ours there kept out of the workspace's
-//! git history.
+//! MISSION.md in the workspace: never seen half-written, and kept out of the workspace's git history with what else is ours
+//! there.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::files::{VolumesError, read_capped, replace};
-use super::inbox;
 
 const NAME: &str = "MISSION.md";
 /// The name under which it is written, before it gets its own.
 const TEMP: &str = ".MISSION.md.tmp";
+/// Where agents that may not write elsewhere leave their reports.
+const AGENT_FOLDER: &str = ".plan-agent/";
 /// The files of git that are read here have some lines.
 const GIT_CAP: u64 = 1024 * 1024;
 
@@ -19,18 +20,23 @@ const GIT_CAP: u64 = 1024 * 1024;
 /// # Errors
 /// When it cannot be written. That git's file cannot be is only logged.
 pub fn write_mission(workspace: &Path, text: &str) -> Result<(), VolumesError> {
-    keep_out_of_git(workspace);
+    if let Some(git) = git_folder(workspace)
+        && let Err(error) = exclude(&git, &[NAME, TEMP])
+    {
+        tracing::warn!(%error, git = %git.display(), "MISSION.md is not kept out of git");
+    }
     let path = workspace.join(NAME);
     replace(&workspace.join(TEMP), &path, text.as_bytes(), 0o666)
 }
 
-/// In a git work tree, adds the names of what is ours in a workspace to `.git/info/exclude`, once. That it cannot be written
-/// is only logged.
-pub(super) fn keep_out_of_git(workspace: &Path) {
-    if let Some(git) = git_folder(workspace)
-        && let Err(error) = exclude(&git)
-    {
-        tracing::warn!(%error, git = %git.display(), "what is ours in the workspace is not kept out of git");
+/// Keeps the folder in which an agent may leave its report out of the git history of a project and of all its worktrees.
+///
+/// # Errors
+/// When git's file of what it ignores cannot be read or written.
+pub fn keep_out_of_git(project: &Path) -> io::Result<()> {
+    match git_folder(project) {
+        Some(git) => exclude(&git, &[AGENT_FOLDER]),
+        None => Ok(()),
     }
 }
 
@@ -56,7 +62,7 @@ fn read_line(path: &Path) -> Option<String> {
     text.lines().next().map(str::to_owned)
 }
 
-fn exclude(git: &Path) -> io::Result<()> {
+fn exclude(git: &Path, names: &[&str]) -> io::Result<()> {
     let path = git.join("info/exclude");
     let there = match read_capped(&path, GIT_CAP) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -68,11 +74,7 @@ fn exclude(git: &Path) -> io::Result<()> {
         missing.push('\n');
     }
     let known = |name: &str| there.lines().any(|line| line.trim() == name);
-    let reports = format!("{}/", inbox::FOLDER);
-    let names: Vec<_> = [NAME, TEMP, &reports]
-        .into_iter()
-        .filter(|name| !known(name))
-        .collect();
+    let names: Vec<_> = names.iter().filter(|name| !known(name)).collect();
     if names.is_empty() {
         return Ok(());
     }
@@ -106,7 +108,7 @@ mod tests {
         }
         assert_eq!(
             fs::read_to_string(&exclude).unwrap(),
-            "# a comment\ntarget\nMISSION.md\n.MISSION.md.tmp\n.plan-agent/\n"
+            "# a comment\ntarget\nMISSION.md\n.MISSION.md.tmp\n"
         );
         assert!(!workspace.join(TEMP).exists());
     }

@@ -20,6 +20,7 @@ pub(crate) fn head() -> Head {
         parent: None,
         owner: "daemon".to_owned(),
         workspace: "/w".to_owned(),
+        line: None,
         order: Order::Dependencies,
         status: PlanStatus::Running,
         policy: Policy::default(),

@@ -49,6 +49,7 @@ fn head() -> Head {
         parent: None,
         owner: "daemon".into(),
         workspace: String::new(),
+        line: None,
         order: Order::Dependencies,
         status: PlanStatus::Idle,
         policy: Policy::default(),

@@ -113,6 +113,7 @@ impl Draft<'_> {
             rejected: None,
             report: None,
             checks: None,
+            merge: None,
             verdict: None,
             state: AttemptState::Open,
         };
@@ -438,8 +439,14 @@ impl Draft<'_> {
         }
     }
 
-    /// Completes the task of an attempt.
-    fn accept(&mut self, attempt: Attempt, verdict: &Verdict) -> Result<(), Refusal> {
+    /// Completes the task of an attempt. Where results are merged, it is merged again first if others were accepted since.
+    pub(super) fn accept(&mut self, attempt: Attempt, verdict: &Verdict) -> Result<(), Refusal> {
+        if let Some(line) = &self.plan.head().line {
+            match attempt.merge.clone() {
+                Some(merge) if merge.onto == line.tip => self.take_merge(&attempt, merge.commit),
+                _ => return self.merge_again(attempt, verdict),
+            }
+        }
         let mut task = self.task(attempt.task)?;
         let results = attempt
             .report
@@ -494,7 +501,7 @@ impl Draft<'_> {
     }
 
     /// Stores an ended attempt as failed and, after too many in a row, asks a human.
-    fn fail_attempt(
+    pub(super) fn fail_attempt(
         &mut self,
         mut attempt: Attempt,
         reason: &str,

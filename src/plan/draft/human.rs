@@ -93,10 +93,11 @@ impl Draft<'_> {
                 Some(Subject::Audit) => &[Choice::Approve, Choice::Retry, Choice::Abort],
                 _ => &[Choice::Retry, Choice::Abort],
             },
+            About::Branch => &[Choice::Retry, Choice::Accept, Choice::Abort],
             About::Stuck => &[Choice::Retry, Choice::Skip, Choice::Replan, Choice::Abort],
         };
         let possible = |choice: &Choice| match choice {
-            Choice::Accept => accept,
+            Choice::Accept => accept || about == About::Branch,
             Choice::Replan => model,
             _ => true,
         };
@@ -165,6 +166,9 @@ impl Draft<'_> {
         note: &str,
     ) -> Result<(), Refusal> {
         match (choice, question.task) {
+            (Choice::Retry | Choice::Accept, _) if question.about == About::Branch => {
+                self.release_branch(choice == Choice::Accept)
+            }
             (Choice::Approve, _) if question.about == About::Review => {
                 self.change_head(|head| head.review = Review::Approved);
                 Ok(())

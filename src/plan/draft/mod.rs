@@ -4,6 +4,7 @@
 mod attempt;
 mod control;
 mod human;
+mod line;
 mod shape;
 
 use std::collections::BTreeSet;
@@ -87,6 +88,8 @@ pub enum Refusal {
     NoNote,
     #[error("nothing was asked of the model under that id")]
     UnknownAsk,
+    #[error("agents work on the plan in a shared workspace")]
+    Shared,
     #[error("the plan has changed since it was shown")]
     Outdated,
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{PlanId, TaskId, Time};
+use super::{Line, PlanId, TaskId, Time};
 
 /// Where a plan or a task came from: decides whether text in it may be executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -204,6 +204,9 @@ pub struct Head {
     pub owner: String,
     /// Folder in which agents work; absolute; empty when nobody carries the plan out.
     pub workspace: String,
+    /// Where the results are gathered when each task has a worktree of its own; `None` when all work in the workspace.
+    #[serde(default)]
+    pub line: Option<Line>,
     pub order: Order,
     pub status: PlanStatus,
     pub policy: Policy,
@@ -247,6 +250,7 @@ impl Head {
             parent: None,
             owner: crate::plan::DAEMON.to_owned(),
             workspace: String::new(),
+            line: None,
             order: Order::default(),
             status: PlanStatus::Idle,
             policy: Policy::default(),

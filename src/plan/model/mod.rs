@@ -4,11 +4,13 @@
 mod attempt;
 mod head;
 mod ids;
+mod line;
 mod question;
 mod task;
 
 pub use attempt::*;
 pub use head::*;
 pub use ids::*;
+pub use line::*;
 pub use question::*;
 pub use task::*;

@@ -81,6 +81,8 @@ pub enum About {
     Model,
     /// Nothing can start any more.
     Stuck,
+    /// Somebody else has moved the branch of the results, or holds it.
+    Branch,
 }
 
 /// A question to a human. It is open until it has an answer or is closed.
