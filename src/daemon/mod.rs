@@ -8,6 +8,7 @@ mod desk;
 mod facts;
 mod hooks;
 mod input;
+mod inspect;
 mod isolation;
 mod mend;
 mod pace;
@@ -41,6 +42,7 @@ use desk::{Desk, Outgoing};
 use hooks::Told;
 pub use hooks::{Hook, Hooks};
 use input::Input;
+use inspect::Lookout;
 use pace::Pace;
 
 /// Who changes the plan, as its log says.
@@ -130,6 +132,7 @@ enum Key {
     Scan,
     Publish(CommandId),
     Withdraw(CommandId),
+    Inspect(CommandId),
     Check(CommandId),
     Branch,
     Ask(Subject),
@@ -221,6 +224,11 @@ pub async fn run(
     tracing::info!(plan = %settings.plan, workspace = %settings.workspace.display(), "the daemon starts");
     let mut daemon = Daemon::new(settings, store, clock);
     daemon.told = Told::since(before);
+    tokio::select! {
+        biased;
+        () = &mut shutdown => return Ok(End::Interrupted),
+        looked = daemon.look_first() => looked?,
+    }
     daemon.take_up().await?;
     // To take up a large plan takes its time; nothing stood still.
     daemon.wake_at = clock.now();
@@ -237,6 +245,7 @@ pub async fn run(
     daemon.running.shutdown().await;
     if matches!(end, End::Settled(_)) {
         steps::tell_unread(&daemon.settings);
+        daemon.lookout.clear();
         if let Err(error) = isolation::tidy(&daemon.settings, &daemon.store).await {
             tracing::warn!(error = format!("{error:#}"), "worktrees stay behind");
         }
@@ -293,6 +302,7 @@ struct Daemon {
     /// Questions whose file is in `questions/pending`.
     shown: BTreeSet<QuestionId>,
     told: Told,
+    lookout: Lookout,
     scanner: Option<Scanner>,
     /// When the look began that last listed the folder of reports; `None` if something of that listing was left out.
     listed_at: Option<Time>,
@@ -337,6 +347,7 @@ impl Daemon {
         let stored = Arc::new(Notify::new());
         let watch = Watch::start(&settings.volumes, Arc::clone(&wake), Arc::clone(&stored));
         let scanner = Scanner::new(&settings.volumes, watch.hints());
+        let lookout = Lookout::new(&settings, clock);
         let desk = Desk {
             prompts: Arc::clone(&settings.prompts),
             language: settings.language,
@@ -367,6 +378,7 @@ impl Daemon {
             filings: BTreeMap::new(),
             shown: BTreeSet::new(),
             told: Told::since(0),
+            lookout,
             scanner: Some(scanner),
             listed_at: None,
             waiting: false,
@@ -499,6 +511,7 @@ impl Daemon {
         for step in &view.due.steps {
             match step {
                 Step::Withdraw(id) => self.withdraw(id, view.recalls.contains(id)),
+                Step::Inspect(id) => self.inspect(id),
                 Step::Check(id) => self.check(id, view.line.is_some()),
                 Step::MoveBranch => self.move_branch(view),
                 Step::Ask(subject) => self.ask(subject),
