@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use super::{BY, Settings};
-use crate::exec::{Kept, Merged, Moved, Place, Project, project_head};
+use crate::exec::{Kept, Merged, Moved, Place, Project, UNTOUCHED, project_head};
 use crate::plan::{Attempt, CheckResult, Line, MERGE_CHECK, Merge, Plan, PlanId, Task, TaskId};
 use crate::store::Store;
 use crate::volumes::keep_out_of_git;
@@ -161,6 +161,26 @@ pub(super) async fn merge(
     }
 }
 
+/// Fails the files that a task was to produce and that are as they were when the plan began: in a worktree every file is new.
+pub(super) async fn fail_untouched(
+    settings: &Settings,
+    line: &Line,
+    task: &Task,
+    results: &mut [CheckResult],
+) -> anyhow::Result<()> {
+    let (project, place) = (
+        project(settings, line),
+        place(line, &settings.plan, task.number),
+    );
+    for (path, result) in task.produces.iter().zip(results) {
+        if result.passed && project.untouched(&place, &line.base, path).await? {
+            result.passed = false;
+            UNTOUCHED.clone_into(&mut result.finding);
+        }
+    }
+    Ok(())
+}
+
 fn failed(reason: &str) -> Aside {
     Aside::Failed(CheckResult {
         name: MERGE_CHECK.to_owned(),
@@ -172,7 +192,26 @@ fn failed(reason: &str) -> Aside {
 }
 
 /// Moves the branch of the results to where they are, unless somebody else has moved it.
-pub(super) async fn move_branch(settings: &Settings, line: &Line) -> anyhow::Result<BranchNews> {
+pub(super) async fn move_branch(
+    settings: &Settings,
+    line: &Line,
+    settled: bool,
+) -> anyhow::Result<BranchNews> {
+    match try_move(settings, line).await {
+        // Of a plan that has ended nobody waits until it can be moved.
+        Err(error) if settled || !settings.workspace.is_dir() => Ok(BranchNews::Elsewhere {
+            found: line.shown.clone().unwrap_or_default(),
+            reason: format!(
+                "the branch `{}` cannot be moved to `{}`: {error:#}. `retry` tries again",
+                Line::branch(&settings.plan),
+                line.tip
+            ),
+        }),
+        moved => moved,
+    }
+}
+
+async fn try_move(settings: &Settings, line: &Line) -> anyhow::Result<BranchNews> {
     let project = project(settings, line);
     let branch = Line::branch(&settings.plan);
     let shown = line.shown.as_deref();
