@@ -351,6 +351,9 @@ fn left(stage: &Stage) -> Left {
     for volatile in ["/plan/id", "/plan/seq", "/usage"] {
         *status.pointer_mut(volatile).unwrap() = serde_json::Value::Null;
     }
+    for task in status["tasks"].as_array_mut().unwrap() {
+        task["usage"].take();
+    }
     Left {
         plan: Ledger::of(&stage.env).unwrap().outline(),
         status: format!("{status:#}"),

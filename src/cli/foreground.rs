@@ -181,7 +181,7 @@ impl Foreground {
             } else if self.asks && matches!(event, Event::Asked { .. }) {
                 // It is put to the person in full.
             } else if is_followed(event, &change.delta.events) {
-                // The verdict says what was reported.
+                // The verdict says what was reported, the question why it is paused.
             } else if let Some((text, style)) = view::progress(event, &self.names) {
                 let time = view::clock_time(change.at);
                 let paint = self.output.paint();
@@ -390,9 +390,12 @@ impl Foreground {
                     "\nplan {plan} is paused\nHint: `{resume}` goes on\n"
                 ));
             }
-            End::Waits => {
-                self.output
-                    .prose(&format!("\nplan {plan} waits for you:\n"))?;
+            End::Waits | End::Budget => {
+                let state = match status {
+                    PlanStatus::Paused(why) => format!("is paused: {}", one_line(&why, 200)),
+                    _ => "waits for you:".to_owned(),
+                };
+                self.output.prose(&format!("\nplan {plan} {state}\n"))?;
                 for question in &open {
                     let words: Vec<&str> = question
                         .choices
@@ -440,14 +443,19 @@ fn names(plan: &Plan) -> BTreeMap<TaskId, String> {
         .collect()
 }
 
-/// Tells whether a report was judged in the same change.
+/// Tells whether something else in the same change says it better.
 fn is_followed(event: &Event, events: &[Event]) -> bool {
-    let Event::Reported { command, .. } = event else {
-        return false;
+    let follows = |other: &Event| match (event, other) {
+        (
+            Event::Reported { command, .. },
+            Event::Judged {
+                command: judged, ..
+            },
+        ) => judged == command,
+        (Event::Paused { reason }, Event::Asked { reason: asked, .. }) => asked.starts_with(reason),
+        _ => false,
     };
-    events
-        .iter()
-        .any(|other| matches!(other, Event::Judged { command: judged, .. } if judged == command))
+    events.iter().any(follows)
 }
 
 /// Returns a path as seen from the folder that the person is in.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -17,6 +18,9 @@ use crate::wire::command::{Command, CommandType, Language};
 
 /// Decisions carried out in one change at most: more than any plan needs, few enough to end.
 const MOST_DECISIONS: usize = 10_000;
+
+/// Time that was lived through is recorded along with other things from so much on: each time, the plan's own row is written.
+const WORTH_RECORDING: Duration = Duration::from_secs(1);
 
 /// Where commands are written from.
 #[derive(Clone, Debug)]
@@ -52,6 +56,9 @@ impl Desk {
     pub fn decide(&self, draft: &mut Draft<'_>, world: &World) -> Vec<Outgoing> {
         let mut outgoing = Vec::new();
         let mut refused = BTreeSet::new();
+        if draft.plan().head().usage.unrecorded(world.lived()) >= WORTH_RECORDING {
+            draft.count_time(world.lived());
+        }
         for _ in 0..MOST_DECISIONS {
             let steps = due(draft.plan(), world).steps;
             let Some(step) = steps
@@ -60,7 +67,7 @@ impl Desk {
             else {
                 break;
             };
-            match draft.part(|draft| self.carry_out(draft, &step)) {
+            match draft.part(|draft| self.carry_out(draft, &step, world)) {
                 Ok(command) => outgoing.extend(command),
                 Err(refusal) => {
                     tracing::error!(?step, %refusal, "a decision that is due was refused");
@@ -71,7 +78,12 @@ impl Desk {
         outgoing
     }
 
-    fn carry_out(&self, draft: &mut Draft<'_>, step: &Step) -> Result<Option<Outgoing>, Refusal> {
+    fn carry_out(
+        &self,
+        draft: &mut Draft<'_>,
+        step: &Step,
+        world: &World,
+    ) -> Result<Option<Outgoing>, Refusal> {
         match step {
             Step::Issue(task) => self.issue(draft, *task, None).map(Some),
             Step::Repair(command) => {
@@ -95,9 +107,17 @@ impl Desk {
             Step::AskHuman(about, task, reason) => draft
                 .ask(new_question(), *about, *task, reason)
                 .map(|()| None),
+            Step::StopAtBudget(limit) => {
+                draft.count_time(world.lived());
+                draft.stop_at_budget(*limit, new_question()).map(|()| None)
+            }
+            Step::CountTime => {
+                draft.count_time(world.lived());
+                Ok(None)
+            }
             Step::EndSession(session) => Ok(Some(self.end(draft, session))),
             Step::Settle => {
-                let outcome = super::summary::by_rules(draft.plan());
+                let outcome = super::summary::by_rules(draft.plan(), world);
                 draft.settle(&outcome).map(|()| None)
             }
             Step::Accept(command) => draft.accept_merged(command, new_question()).map(|()| None),

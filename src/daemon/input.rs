@@ -28,6 +28,8 @@ pub(super) enum Input {
     Checked(CommandId, Checked),
     Branch(BranchNews),
     Asked(Box<Asked>),
+    /// The budget allowed no call after all.
+    NotAsked,
     QuestionShown(QuestionId),
     QuestionFiled(QuestionId),
     Filed(String),
@@ -124,7 +126,11 @@ impl Daemon {
             Input::QuestionFiled(id) => drop(self.shown.remove(&id)),
             Input::Filed(name) => drop(self.filings.remove(&name)),
             Input::MissionWritten(seq) => self.mission = (seq, self.clock.now().plus(MISSION_PACE)),
-            Input::Withdrawn(..) | Input::Checked(..) | Input::Branch(_) | Input::Asked(..) => {}
+            Input::Withdrawn(..)
+            | Input::Checked(..)
+            | Input::Branch(_)
+            | Input::Asked(..)
+            | Input::NotAsked => {}
         }
     }
 
@@ -161,12 +167,26 @@ impl Daemon {
             tracing::warn!(?span, "stood still: this time counts for no time-out");
             self.world.stood_still(span);
             self.look_at = now;
+        } else if self.works {
+            self.world.lived += now.since(before);
         }
     }
 
     fn now_world(&mut self) -> World {
         self.tell_time();
-        self.world.clone()
+        self.world()
+    }
+
+    /// Returns what is known from outside the plan.
+    pub(super) fn world(&self) -> World {
+        let asking = self.under_way.iter().filter_map(|key| match key {
+            Key::Ask(subject) => Some(subject.clone()),
+            _ => None,
+        });
+        World {
+            asking: asking.collect(),
+            ..self.world.clone()
+        }
     }
 
     async fn withdrawn(&mut self, id: &CommandId, done: Withdrawal) -> Result<(), StoreError> {
@@ -502,12 +522,7 @@ fn offered(question: &Question) -> String {
 /// Takes in what came of a question to the model: what it used, and its effect. An answer that the plan refuses counts as
 /// none.
 pub(super) fn take_answer(draft: &mut Draft<'_>, asked: Asked) -> Result<(), Refusal> {
-    draft.count_ask(
-        &asked.ask,
-        asked.calls,
-        asked.input_tokens,
-        asked.output_tokens,
-    )?;
+    draft.count_ask(&asked.ask, asked.spent)?;
     let (said, text) = match asked.said {
         Ok(said) => said,
         Err(error) => return draft.failed_ask(&asked.ask, &error, new_question()),

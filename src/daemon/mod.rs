@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use tokio::sync::Notify;
 use tokio::task::{Id, JoinSet};
 
@@ -110,6 +111,8 @@ pub enum End {
     Settled(PlanStatus),
     /// Nothing can go on without a human, and the daemon does not wait.
     Waits,
+    /// The budget is used up, and the daemon does not wait for a human to allow more.
+    Budget,
     /// The goal has no plan and the model gave none; the goal is kept.
     NoPlan,
     /// It was told to stop; the plan goes on with the next daemon.
@@ -140,6 +143,8 @@ struct View {
     awaited: Vec<CommandId>,
     recalls: BTreeSet<CommandId>,
     questions: Vec<QuestionId>,
+    /// A limit of the budget keeps it from going on.
+    stopped: bool,
     line: Option<Line>,
 }
 
@@ -158,8 +163,14 @@ impl View {
                 .open_questions()
                 .map(|question| question.id.clone())
                 .collect(),
+            stopped: plan.stopped_at().is_some(),
             line: plan.head().line.clone(),
         }
+    }
+
+    /// Tells whether something is under way, or will be by itself: a plan that only waits for a human uses no time.
+    fn works(&self) -> bool {
+        !self.status.settled() && !self.due.nothing()
     }
 }
 
@@ -234,6 +245,7 @@ pub async fn make_plan(settings: &Settings, store: &Store) -> anyhow::Result<()>
     };
     steps::make_workspace(&settings.workspace)?;
     let asked = steps::ask(settings, models, store, Subject::Plan).await?;
+    let asked = asked.context("the budget allows no call")?;
     let failed = asked.said.as_ref().err().cloned();
     store
         .change(&settings.plan, BY, "the model answered", move |draft| {
@@ -256,6 +268,8 @@ struct Daemon {
     clock: Clock,
     desk: Desk,
     world: World,
+    /// Something was under way when the plan was last looked at.
+    works: bool,
     /// Signs of life as they were last seen.
     signs: BTreeMap<CommandId, Sign>,
     running: JoinSet<anyhow::Result<Input>>,
@@ -332,6 +346,7 @@ impl Daemon {
                 started: now,
                 ..World::default()
             },
+            works: false,
             signs: BTreeMap::new(),
             running: JoinSet::new(),
             keys: HashMap::new(),
@@ -389,7 +404,7 @@ impl Daemon {
         if !view.due.steps.iter().any(Step::is_decision) {
             return Ok(view);
         }
-        let (desk, world) = (self.desk.clone(), self.world.clone());
+        let (desk, world) = (self.desk.clone(), self.world());
         let change = move |draft: &mut crate::plan::Draft<'_>| Ok(desk.decide(draft, &world));
         let plan = &self.settings.plan;
         let outgoing = self
@@ -401,7 +416,7 @@ impl Daemon {
     }
 
     async fn view(&mut self) -> Result<View, StoreError> {
-        let world = self.world.clone();
+        let world = self.world();
         let view = self
             .store
             .read(&self.settings.plan, move |plan, seq| {
@@ -410,6 +425,7 @@ impl Daemon {
             .await?;
         self.awaited.clone_from(&view.awaited);
         self.asked.clone_from(&view.questions);
+        self.works = view.works();
         Ok(view)
     }
 
@@ -562,8 +578,12 @@ impl Daemon {
             let Some(models) = &settings.models else {
                 anyhow::bail!("no language model is configured");
             };
-            let asked = steps::ask(&settings, models, &store, subject).await?;
-            Ok(Input::Asked(Box::new(asked)))
+            Ok(
+                match steps::ask(&settings, models, &store, subject).await? {
+                    Some(asked) => Input::Asked(Box::new(asked)),
+                    None => Input::NotAsked,
+                },
+            )
         });
     }
 
@@ -799,8 +819,14 @@ impl Daemon {
             && !view.due.rescan
             && (paused || !view.questions.is_empty());
         let shown = view.questions.iter().all(|id| self.shown.contains(id));
-        (self.settings.patience == Patience::Leave && stuck && shown && looked && told)
-            .then_some(End::Waits)
+        // An answer may have been saved a moment before the start.
+        let heard = !self.waiting || self.world.now >= self.world.started.plus(FILING_GRACE);
+        (self.settings.patience == Patience::Leave && stuck && shown && looked && heard && told)
+            .then_some(if view.stopped {
+                End::Budget
+            } else {
+                End::Waits
+            })
     }
 
     /// Tells whether a report lies there that counted for an earlier daemon and has not been read again, or that came late:

@@ -12,7 +12,7 @@ use crate::exec;
 use crate::llm::questions::{self, Audit, Judgement, PlannedPlan};
 use crate::llm::{AskError, Model, Prompts, Question};
 use crate::plan::{
-    AskId, AttemptState, CheckResult, CommandId, Edit, Merge, Plan, Refusal, Subject,
+    AskId, AttemptState, CheckResult, CommandId, Edit, Merge, Plan, Refusal, Spent, Subject,
 };
 use crate::store::{Store, StoreError};
 use crate::volumes::Folder;
@@ -38,9 +38,7 @@ pub(super) enum Said {
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub ask: AskId,
-    pub calls: u32,
-    pub input_tokens: u64,
-    pub output_tokens: u64,
+    pub spent: Spent,
     /// The answer with its text, or why there is none.
     pub said: Result<(Said, String), String>,
 }
@@ -54,13 +52,14 @@ enum Asking {
     Summary(Question<String>),
 }
 
-/// Asks the model: counts the call, builds the question from the plan as it is then, waits for the answer.
+/// Asks the model: counts the call, builds the question from the plan as it is then, waits for the answer. `None` if the
+/// budget allows no call.
 pub(super) async fn ask(
     settings: &Settings,
     models: &Models,
     store: &Store,
     subject: Subject,
-) -> anyhow::Result<Asked> {
+) -> anyhow::Result<Option<Asked>> {
     let facts = match &subject {
         Subject::Plan => super::facts::of_workspace(&settings.workspace).await,
         _ => String::new(),
@@ -75,28 +74,33 @@ pub(super) async fn ask(
             "a model is asked",
             move |draft| {
                 let ask = draft.begin_ask(&about)?;
-                Ok((ask, build(draft.plan(), &about, &prompts, &facts, &checks)?))
+                let question = build(draft.plan(), &about, &prompts, &facts, &checks)?;
+                Ok((ask, draft.plan().calls_left(), question))
             },
         )
         .await;
-    let (ask, asking) = match begun {
-        Ok((ask, asking)) => (ask, asking.map_err(|error| anyhow!("{error}"))?),
+    let (ask, left, asking) = match begun {
+        Ok((ask, left, asking)) => (ask, left, asking.map_err(|error| anyhow!("{error}"))?),
+        Err(StoreError::Refused(Refusal::UsedUp(_))) => return Ok(None),
         Err(StoreError::Refused(refusal)) => return Err(anyhow!("{refusal}")),
         Err(error) => return Err(error.into()),
     };
+    // One call is counted; those that follow because it fails must fit in as well.
+    let [plan, judge] =
+        [&models.plan, &models.judge].map(|model| model.at_most(left.saturating_add(1)));
     let asked = match asking {
-        Asking::Plan(question) => put(&models.plan, &question, Said::Plan).await,
+        Asking::Plan(question) => put(&plan, &question, Said::Plan).await,
         Asking::Judge(command, question) => {
-            put(&models.judge, &question, |judgement| {
+            put(&judge, &question, |judgement| {
                 Said::Judgement(command, judgement)
             })
             .await
         }
-        Asking::Replan(question) => put(&models.plan, &question, Said::Edits).await,
-        Asking::Audit(question) => put(&models.judge, &question, Said::Audit).await,
-        Asking::Summary(question) => put(&models.plan, &question, Said::Summary).await,
+        Asking::Replan(question) => put(&plan, &question, Said::Edits).await,
+        Asking::Audit(question) => put(&judge, &question, Said::Audit).await,
+        Asking::Summary(question) => put(&plan, &question, Said::Summary).await,
     };
-    Ok(Asked { ask, ..asked })
+    Ok(Some(Asked { ask, ..asked }))
 }
 
 async fn put<A>(model: &Model, question: &Question<A>, say: impl FnOnce(A) -> Said) -> Asked {
@@ -104,16 +108,12 @@ async fn put<A>(model: &Model, question: &Question<A>, say: impl FnOnce(A) -> Sa
     match model.ask(question).await {
         Ok(answered) => Asked {
             ask,
-            calls: answered.calls,
-            input_tokens: answered.input_tokens,
-            output_tokens: answered.output_tokens,
+            spent: answered.spent,
             said: Ok((say(answered.value), answered.text)),
         },
         Err(error) => Asked {
             ask,
-            calls: error.calls,
-            input_tokens: error.input_tokens,
-            output_tokens: error.output_tokens,
+            spent: error.spent,
             said: Err(explain(&error)),
         },
     }

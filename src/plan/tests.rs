@@ -1,5 +1,7 @@
 //! The core under random operations, and its rules one by one.
 
+mod budget;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -455,6 +457,11 @@ fn a_clock_that_was_wrong_when_an_attempt_began_delays_no_time_out() {
 #[test]
 fn what_a_stranger_says_it_used_stays_countable() {
     let mut plan = running(&[("a", &[]), ("b", &[])]);
+    let unlimited = Policy {
+        budget: Budget::NONE,
+        ..Policy::default()
+    };
+    change(&mut plan, |draft| draft.start(unlimited, "/work")).unwrap();
     for (task, n) in [(1, 1), (2, 2)] {
         change(&mut plan, |draft| {
             draft.issue(TaskId(task), issue(n))?;
@@ -584,6 +591,8 @@ enum Op {
     Answer(u32, usize),
     Replan(u32),
     FailAsk,
+    /// Asks the model what is due, and what it uses and takes.
+    Ask(u64, u64),
     Merge(u32),
     Elsewhere,
     Pause,
@@ -619,9 +628,10 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (id(), decision).prop_map(|(task, decision)| Op::Decide(task, decision)),
         2 => id().prop_map(Op::TimeOut),
         2 => id().prop_map(Op::Withdrawn),
-        6 => (0..4u32, 0..8usize).prop_map(|(question, choice)| Op::Answer(question, choice)),
+        6 => (0..4u32, 0..9usize).prop_map(|(question, choice)| Op::Answer(question, choice)),
         2 => id().prop_map(Op::Replan),
         1 => Just(Op::FailAsk),
+        4 => (0..3u64, 0..3u64).prop_map(|(tokens, seconds)| Op::Ask(tokens, seconds)),
         4 => id().prop_map(Op::Merge),
         1 => Just(Op::Elsewhere),
         1 => Just(Op::Pause),
@@ -741,6 +751,39 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
             let id = draft.begin_ask(&subject)?;
             draft.failed_ask(&id, "unreachable", question(n))
         }
+        Op::Ask(tokens, seconds) => {
+            let world = World {
+                now: draft.now(),
+                ..World::default()
+            };
+            let asked = due(draft.plan(), &world).steps;
+            let Some(Step::Ask(subject)) = asked.iter().find(|step| matches!(step, Step::Ask(_)))
+            else {
+                return Err(Refusal::UnknownAsk);
+            };
+            let id = draft.begin_ask(subject)?;
+            draft.count_time(Lived {
+                since: draft.now(),
+                span: Duration::from_secs(*seconds),
+            });
+            let spent = Spent {
+                calls: 1,
+                input_tokens: *tokens,
+                ..Spent::default()
+            };
+            draft.count_ask(&id, spent)?;
+            match subject {
+                Subject::Audit => {
+                    draft.answered_ask(&id, "met")?;
+                    draft.audited("met", None, question(n))
+                }
+                Subject::Summary => {
+                    draft.answered_ask(&id, "over")?;
+                    draft.settle("over")
+                }
+                _ => draft.failed_ask(&id, "unreachable", question(n)),
+            }
+        }
         Op::Merge(task) => {
             let id = current(draft, *task)?;
             merge(draft, &id, n)?;
@@ -751,21 +794,21 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
         Op::Resume => draft.resume(),
         Op::Abandon => draft.abandon("enough"),
         Op::Reset => {
+            let policy = draft.plan().head().policy.clone();
             draft.reset()?;
-            draft.start(Policy::default(), "/work").map(drop)
+            draft.start(policy, "/work").map(drop)
         }
         Op::Decisions => {
-            for step in due(
-                draft.plan(),
-                &World {
-                    now: draft.now(),
-                    ..World::default()
-                },
-            )
-            .steps
-            {
+            let world = World {
+                now: draft.now(),
+                ..World::default()
+            };
+            for step in due(draft.plan(), &world).steps {
                 match step {
-                    Step::Issue(task) => draft.issue(task, issue(n * 100 + task.0))?,
+                    // What was due a moment ago may be the last that the budget allowed.
+                    Step::Issue(task) if draft.plan().no_attempt(Lived::default()).is_none() => {
+                        draft.issue(task, issue(n * 100 + task.0))?;
+                    }
                     Step::AskHuman(about, task, reason) => {
                         draft.ask(question(n * 100), about, task, &reason)?;
                     }
@@ -784,6 +827,9 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                         draft.branch_moved(&tip)?;
                     }
                     Step::Settle => draft.settle("over")?,
+                    Step::StopAtBudget(limit) => {
+                        draft.stop_at_budget(limit, question(n * 100 + 3))?;
+                    }
                     _ => {}
                 }
             }
@@ -836,6 +882,7 @@ fn check_invariants(plan: &Plan) -> Result<(), TestCaseError> {
         );
     }
 
+    budget::check(plan)?;
     let due = due(plan, &World::default());
     let alive = !due.steps.is_empty() || due.look_again.is_some() || due.rescan;
     let rests = plan.status().settled()
@@ -851,8 +898,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_reachable_plan_holds_its_promises(ops in prop::collection::vec(op(), 1..60), isolated: bool) {
+    fn every_reachable_plan_holds_its_promises(policy in budget::policy(), ops in prop::collection::vec(op(), 1..60), isolated: bool) {
         let mut plan = running(&[("a", &[]), ("b", &[0]), ("c", &[])]);
+        change(&mut plan, |draft| draft.start(policy, "/work")).unwrap();
         if isolated {
             change(&mut plan, |draft| draft.isolate("base", "/trees")).unwrap();
         }

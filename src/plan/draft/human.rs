@@ -93,6 +93,7 @@ impl Draft<'_> {
                 Some(Subject::Audit) => &[Choice::Approve, Choice::Retry, Choice::Abort],
                 _ => &[Choice::Retry, Choice::Abort],
             },
+            About::Budget(_) => &[Choice::More, Choice::Abort],
             About::Branch => &[Choice::Retry, Choice::Accept, Choice::Abort],
             About::Stuck => &[Choice::Retry, Choice::Skip, Choice::Replan, Choice::Abort],
         };
@@ -243,6 +244,7 @@ impl Draft<'_> {
                 self.put_task(task);
                 Ok(())
             }
+            (Choice::More, _) => self.allow_more(question),
             (Choice::Accept | Choice::Wait | Choice::Reply, None) => Err(Refusal::NotOffered {
                 choice,
                 offered: question.choices.clone(),

@@ -1,7 +1,9 @@
 //! The only thing that changes a plan. Operations are grouped by subject in the files beside this one. Each checks
 //! before it writes; what a refused change had already written is undone by its owner (see [`Draft::undo`]).
 
+mod ask;
 mod attempt;
+mod budget;
 mod control;
 mod human;
 mod line;
@@ -92,6 +94,8 @@ pub enum Refusal {
     Shared,
     #[error("the plan has changed since it was shown")]
     Outdated,
+    #[error("the budget allows no more: {0} used")]
+    UsedUp(String),
 }
 
 fn list(tasks: &[TaskId]) -> String {

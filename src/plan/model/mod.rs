@@ -2,6 +2,7 @@
 //! Plain data: no behaviour beyond reading a value, no clock, no file, no text for a person.
 
 mod attempt;
+mod budget;
 mod head;
 mod ids;
 mod line;
@@ -9,6 +10,7 @@ mod question;
 mod task;
 
 pub use attempt::*;
+pub use budget::*;
 pub use head::*;
 pub use ids::*;
 pub use line::*;
