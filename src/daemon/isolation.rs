@@ -59,7 +59,7 @@ impl Layout {
             folder: line.folder.clone(),
             place: place(line, &head.id, task),
             tip: line.tip.clone(),
-            merge: last.is_some_and(clashed),
+            merge: last.is_some_and(Attempt::clashed),
         })
     }
 
@@ -79,11 +79,6 @@ fn place(line: &Line, plan: &PlanId, task: TaskId) -> Place {
         folder: line.worktree(task).into(),
         branch: Line::task_branch(plan, task),
     }
-}
-
-fn clashed(attempt: &Attempt) -> bool {
-    let mut checks = attempt.checks.iter().flatten();
-    checks.any(|check| check.name == MERGE_CHECK && !check.passed)
 }
 
 fn project(settings: &Settings, line: &Line) -> Project {

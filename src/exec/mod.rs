@@ -2,17 +2,21 @@
 //! group, their output in files that outlive whoever started them. And the checks of results: commands, and files that
 //! are to be there.
 
+mod changes;
 mod checks;
+mod effort;
 mod git;
 mod group;
 mod output;
 mod produced;
 mod worktree;
 
+pub use changes::{Listing, Trees};
 pub use checks::{Check, check, check_marked, end_left_behind};
+pub use effort::effort;
 pub use git::{Git, GitError, LEAST as LEAST_GIT, Said, git_version};
 pub use group::{ExecError, GRACE, Outcome, Spec, Stdin, environment, run, stop_group};
-pub use output::{Output, alive};
+pub use output::{Output, alive, tail_of};
 pub use produced::{UNTOUCHED, changed_at, leads_out, produced};
 pub use worktree::{
     AGENT_FOLDER, Kept, Merged, Moved, Place, Project, ProjectError, difference, project_head,

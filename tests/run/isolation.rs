@@ -257,6 +257,13 @@ fn what_passes_alone_and_fails_together_is_not_accepted() {
         "{}",
         retry.body()
     );
+    let why = isolated.scene.works(&["why", &task.to_string()]);
+    let (_, second) = why.split_once("\n  2  ").unwrap();
+    let theirs = format!("{}.txt", 3 - task);
+    assert!(
+        second.contains("b.txt") && !second.contains(&theirs),
+        "{why}"
+    );
     let plan = isolated.plan();
     let names = ["ls-tree", "--name-only", &format!("plan-agent/{plan}")];
     assert_eq!(

@@ -14,6 +14,9 @@ const REASON: usize = 200;
 /// Characters of a commit's id.
 const SHORT_COMMIT: usize = 10;
 
+/// Files that changed and are named.
+const CHANGED: usize = 10;
+
 /// Returns what led a task to where it is, and what it waits for; `None` if there is no such task.
 pub fn why(plan: &Plan, id: TaskId, now: Time, paint: Paint, program: &Program) -> Option<String> {
     let task = plan.task(id)?;
@@ -180,6 +183,9 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
         let said = one_line(&report.results, REASON);
         format!("report: {}: {said}", report.status.as_str())
     });
+    let changes = attempt.changes.as_ref();
+    let changes = changes.map(|changes| line(&changes.text(CHANGED)));
+    let changes = changes.into_iter().chain(attempt.company());
     let used = usage::attempt_line(attempt).map(|used| format!("used: {used}"));
     let checks = attempt
         .checks
@@ -208,6 +214,7 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
     });
     let details = report
         .into_iter()
+        .chain(changes)
         .chain(used)
         .chain(merged)
         .chain(checks)
