@@ -4,8 +4,8 @@ use std::process::Stdio;
 
 use plan_agent::clock::Clock;
 use plan_agent::plan::{
-    About, CommandId, Draft, Head, Issue, Kind, NewTask, Order, Origin, PlanId, PlanStatus, Policy,
-    QuestionId, Report, ReportStatus, Review, TaskId, TaskRef, Usage,
+    About, CommandId, Draft, Head, Issue, Kind, NewTask, PlanId, Policy, QuestionId, Report,
+    ReportStatus, TaskId, TaskRef,
 };
 use plan_agent::store::Store;
 use plan_agent::volumes::Volumes;
@@ -31,6 +31,7 @@ fn help_is_short_and_has_the_exit_codes() {
       status       Show how far a plan is
       show         Show a plan
       why          Say why a task is as it is, and what it waits for
+      diff         Show what a task changed
       log          Show what happened to a plan
       answer       Answer a question
       pause        Start nothing new in a plan; what is under way goes on
@@ -165,12 +166,12 @@ fn wrong_usage_ends_with_2_and_says_what_was_meant() {
     For more information, try '--help'.
     exit 2
     ");
-    insta::assert_snapshot!(env.run(&["answer", "perhaps"]).seen(&env), @r"
-    error: invalid value 'perhaps' for '<CHOICE>': must be one of approve, accept, retry, skip, replan, wait, reply, abort
+    insta::assert_snapshot!(env.run(&["answer", "perhaps"]).seen(&env), @r#"
+    error: invalid value 'perhaps' for '<CHOICE>': must be one of approve, accept, retry, skip, replan, wait, reply, more, abort
 
     For more information, try '--help'.
     exit 2
-    ");
+    "#);
     assert_eq!(env.run(&[]).code, Some(2));
 }
 
@@ -403,30 +404,8 @@ fn with_a_plan(goal: &str) -> TestEnv {
 
 fn head(goal: &str, clock: Clock) -> Head {
     Head {
-        id: PlanId::new("abcdefgh"),
         name: "Word\u{1b}]0;x\u{7} counter".into(),
-        goal: goal.into(),
-        description: String::new(),
-        expected_outcome: String::new(),
-        constraints: String::new(),
-        origin: Origin::Person,
-        parent: None,
-        owner: "daemon".into(),
-        workspace: String::new(),
-        order: Order::Dependencies,
-        status: PlanStatus::Idle,
-        policy: Policy::default(),
-        review: Review::NotWanted,
-        usage: Usage::default(),
-        replans: 0,
-        extra_replans: 0,
-        replan: None,
-        audited: None,
-        outcome: None,
-        revision: 0,
-        next_task: 1,
-        created_at: clock.now(),
-        finished_at: None,
+        ..Head::new(PlanId::new("abcdefgh"), goal, clock.now())
     }
 }
 
@@ -481,10 +460,11 @@ fn a_plan_can_be_looked_at_from_every_side() {
     abcdefgh  running    [TIME]  Word counter
     exit 0
     ");
-    insta::assert_snapshot!(env.run(&["status"]).seen(&env), @r"
+    insta::assert_snapshot!(env.run(&["status"]).seen(&env), @r#"
     abcdefgh  Word counter  running
     Goal: Count words
     1 of 3 tasks done · 1 in progress · 1 blocked
+    Used: agents 2 of 200 attempts
 
        1  completed    Count · unverified
        2  in progress  Serve · waits for your answer
@@ -496,7 +476,7 @@ fn a_plan_can_be_looked_at_from_every_side() {
 
     No daemon works here: `plan-agent resume abcdefgh` goes on.
     exit 0
-    ");
+    "#);
     insta::assert_snapshot!(env.run(&["show"]).seen(&env), @r"
     ---
     name: Word counter
@@ -705,11 +685,12 @@ fn long_lines_break_between_words_on_a_terminal_and_nowhere_else() {
     let goal = "Count the words of a file, tell the ten most frequent ones, and serve both to whoever asks for them";
     let env = with_a_plan(goal);
     let seen = |args: &[&str]| env.run_on_terminal(args).seen(&env);
-    insta::assert_snapshot!(seen(&["status"]), @r"
+    insta::assert_snapshot!(seen(&["status"]), @r#"
     abcdefgh  Word counter  running
     Goal: Count the words of a file, tell the ten most frequent ones, and serve both
           to whoever asks for them
     1 of 3 tasks done · 1 in progress · 1 blocked
+    Used: agents 2 of 200 attempts
 
        1  completed    Count · unverified
        2  in progress  Serve · waits for your answer
@@ -721,7 +702,7 @@ fn long_lines_break_between_words_on_a_terminal_and_nowhere_else() {
 
     No daemon works here: `plan-agent resume abcdefgh` goes on.
     exit 0
-    ");
+    "#);
     insta::assert_snapshot!(seen(&["log"]), @r"
         1  [TIME]  goal: Count the words of a file, tell the ten most
                                 frequent ones, and serve both to whoever asks for

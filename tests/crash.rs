@@ -4,6 +4,7 @@
 
 mod agent;
 mod disk;
+mod isolation;
 mod ledger;
 mod scene;
 mod stage;
@@ -349,6 +350,9 @@ fn left(stage: &Stage) -> Left {
     let mut status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
     for volatile in ["/plan/id", "/plan/seq", "/usage"] {
         *status.pointer_mut(volatile).unwrap() = serde_json::Value::Null;
+    }
+    for task in status["tasks"].as_array_mut().unwrap() {
+        task["usage"].take();
     }
     Left {
         plan: Ledger::of(&stage.env).unwrap().outline(),

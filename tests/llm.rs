@@ -110,7 +110,8 @@ async fn a_request_has_the_shape_of_its_api() {
             Reply {
                 text: r#"{"a":1}"#.to_owned(),
                 input_tokens: 11,
-                output_tokens: 5
+                output_tokens: 5,
+                cost_usd: 0.0,
             },
             "{shape:?}"
         );
@@ -468,9 +469,9 @@ async fn what_may_pass_by_itself_is_tried_again() {
     let answered = outcome.unwrap();
     assert_eq!(
         (
-            answered.calls,
-            answered.input_tokens,
-            answered.output_tokens
+            answered.spent.calls,
+            answered.spent.input_tokens,
+            answered.spent.output_tokens
         ),
         (3, 11, 5)
     );
@@ -483,13 +484,13 @@ async fn what_may_pass_by_itself_is_tried_again() {
 async fn tries_are_counted_and_come_to_an_end() {
     let (server, outcome) = ask(vec![Answer::error(500, "x")], hasty()).await;
     let error = outcome.unwrap_err();
-    assert_eq!(error.calls, 3);
+    assert_eq!(error.spent.calls, 3);
     assert_eq!(server.count("plan"), 3);
     assert!(error.retryable());
 
     let (server, outcome) = ask(vec![Answer::error(401, "x")], hasty()).await;
     let error = outcome.unwrap_err();
-    assert_eq!((error.calls, server.count("plan")), (1, 1));
+    assert_eq!((error.spent.calls, server.count("plan")), (1, 1));
     assert!(!error.retryable());
 }
 
@@ -508,12 +509,12 @@ async fn retry_after_is_obeyed() {
             tokio::time::timeout(Duration::from_secs(20), ask(answers, patient))
                 .await
                 .unwrap();
-        assert_eq!(outcome.unwrap().calls, 2);
+        assert_eq!(outcome.unwrap().spent.calls, 2);
     }
     // Nobody waits for an hour here: the error says how long it would be.
     let (_server, outcome) = ask(vec![Answer::busy(429, "3600")], hasty()).await;
     let error = outcome.unwrap_err();
-    assert_eq!(error.calls, 1);
+    assert_eq!(error.spent.calls, 1);
     assert_eq!(error.retry_after(), Some(Duration::from_secs(3600)));
 }
 
@@ -544,9 +545,9 @@ async fn an_unusable_answer_is_asked_for_once_more_with_what_is_wrong() {
         let answered = outcome.unwrap();
         assert_eq!(
             (
-                answered.calls,
-                answered.input_tokens,
-                answered.output_tokens
+                answered.spent.calls,
+                answered.spent.input_tokens,
+                answered.spent.output_tokens
             ),
             (2, 22, 10)
         );
@@ -569,7 +570,11 @@ async fn two_unusable_answers_are_the_end() {
     let (_server, outcome) = ask(vec![Answer::Text("no".to_owned())], hasty()).await;
     let error = outcome.unwrap_err();
     assert_eq!(
-        (error.calls, error.input_tokens, error.output_tokens),
+        (
+            error.spent.calls,
+            error.spent.input_tokens,
+            error.spent.output_tokens
+        ),
         (2, 22, 10)
     );
     assert!(!error.retryable());
@@ -584,14 +589,14 @@ async fn a_cut_answer_is_asked_for_again_with_more_room() {
         hasty(),
     )
     .await;
-    assert_eq!(outcome.unwrap().output_tokens, 10);
+    assert_eq!(outcome.unwrap().spent.output_tokens, 10);
     let asked = server.asked();
     let limit = |index: usize| asked[index].body["max_tokens"].as_u64().unwrap();
     assert_eq!(limit(1), 2 * limit(0));
 
     let (_server, outcome) = ask(vec![Answer::Cut("{".to_owned())], hasty()).await;
     let error = outcome.unwrap_err();
-    assert_eq!((error.calls, error.output_tokens), (2, 10));
+    assert_eq!((error.spent.calls, error.spent.output_tokens), (2, 10));
     assert!(
         matches!(&error.fault, AskFault::Exchange(error) if matches!(error.fault, Fault::CutAnswer { .. }))
     );

@@ -1,6 +1,7 @@
 //! Plans carried out from outside: the real program, a scripted agent that knows only the files, and a scripted model
 //! behind real HTTP.
 
+mod budget;
 mod clock;
 mod control;
 mod evidence;
@@ -8,6 +9,7 @@ mod faults;
 mod folders;
 mod hostile;
 mod human;
+mod isolation;
 mod judging;
 mod planning;
 mod reports;

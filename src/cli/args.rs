@@ -84,6 +84,8 @@ pub enum Command {
     Show(Show),
     /// Say why a task is as it is, and what it waits for
     Why(Why),
+    /// Show what a task changed
+    Diff(Diff),
     /// Show what happened to a plan
     Log(Log),
     /// Answer a question
@@ -313,6 +315,24 @@ pub struct Why {
     /// The number of the task
     #[arg(value_parser = task_number)]
     pub task: TaskId,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    allow_missing_positional = true,
+    after_help = "Of a completed task it is what was accepted, of any other what is there so far.\nFor plans whose tasks have worktrees: [run] isolation = \"worktree\"."
+)]
+pub struct Diff {
+    /// The plan, by the beginning of its id [default: the only unfinished one, else the newest]
+    pub plan: Option<String>,
+
+    /// The number of the task
+    #[arg(value_parser = task_number)]
+    pub task: TaskId,
+
+    /// Only list the files, with how many lines changed
+    #[arg(long)]
+    pub stat: bool,
 }
 
 #[derive(Debug, Args)]

@@ -18,7 +18,9 @@ use super::site::Site;
 use super::view;
 use crate::clock::Clock;
 use crate::daemon::End;
-use crate::plan::{About, Choice, Event, Plan, PlanId, PlanStatus, Question, QuestionId, TaskId};
+use crate::plan::{
+    About, Choice, Event, Line, Plan, PlanId, PlanStatus, Question, QuestionId, TaskId,
+};
 use crate::store::{Change, Store, StoreError};
 use crate::volumes::Folder;
 use crate::wire::plan_file;
@@ -179,7 +181,7 @@ impl Foreground {
             } else if self.asks && matches!(event, Event::Asked { .. }) {
                 // It is put to the person in full.
             } else if is_followed(event, &change.delta.events) {
-                // The verdict says what was reported.
+                // The verdict says what was reported, the question why it is paused.
             } else if let Some((text, style)) = view::progress(event, &self.names) {
                 let time = view::clock_time(change.at);
                 let paint = self.output.paint();
@@ -347,13 +349,14 @@ impl Foreground {
 
     /// Says how it ended and how it goes on.
     async fn close(&mut self, end: &End, signal: Option<Exit>) -> Result<(), Failure> {
-        let (status, workspace, summary, open) = self
+        let (status, workspace, line, summary, open) = self
             .store
             .read(&self.plan, |plan, _| {
                 let open: Vec<Question> = plan.open_questions().cloned().collect();
                 (
                     plan.status().clone(),
                     plan.head().workspace.clone(),
+                    plan.head().line.clone(),
                     plan.head().outcome.clone().unwrap_or_default(),
                     open,
                 )
@@ -376,9 +379,9 @@ impl Foreground {
                     Style::Bad
                 };
                 let head = self.output.paint().text(style, status.as_str());
-                let workspace = shown(Path::new(&workspace));
+                let place = place_of_work(&plan, &workspace, line.as_ref());
                 self.output.prose(&format!(
-                    "\nplan {plan}: {head}\n{}\nThe work is in `{workspace}`, and MISSION.md there tells about it.\n",
+                    "\nplan {plan}: {head}\n{}\n{place}\n",
                     printable(&summary)
                 ))?;
             }
@@ -387,9 +390,12 @@ impl Foreground {
                     "\nplan {plan} is paused\nHint: `{resume}` goes on\n"
                 ));
             }
-            End::Waits => {
-                self.output
-                    .prose(&format!("\nplan {plan} waits for you:\n"))?;
+            End::Waits | End::Budget => {
+                let state = match status {
+                    PlanStatus::Paused(why) => format!("is paused: {}", one_line(&why, 200)),
+                    _ => "waits for you:".to_owned(),
+                };
+                self.output.prose(&format!("\nplan {plan} {state}\n"))?;
                 for question in &open {
                     let words: Vec<&str> = question
                         .choices
@@ -437,14 +443,19 @@ fn names(plan: &Plan) -> BTreeMap<TaskId, String> {
         .collect()
 }
 
-/// Tells whether a report was judged in the same change.
+/// Tells whether something else in the same change says it better.
 fn is_followed(event: &Event, events: &[Event]) -> bool {
-    let Event::Reported { command, .. } = event else {
-        return false;
+    let follows = |other: &Event| match (event, other) {
+        (
+            Event::Reported { command, .. },
+            Event::Judged {
+                command: judged, ..
+            },
+        ) => judged == command,
+        (Event::Paused { reason }, Event::Asked { reason: asked, .. }) => asked.starts_with(reason),
+        _ => false,
     };
-    events
-        .iter()
-        .any(|other| matches!(other, Event::Judged { command: judged, .. } if judged == command))
+    events.iter().any(follows)
 }
 
 /// Returns a path as seen from the folder that the person is in.
@@ -452,6 +463,27 @@ fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = path.strip_prefix(here).unwrap_or(path);
     printable(&path.display().to_string())
+}
+
+/// Says where the result of a plan is, and how a person gets it.
+fn place_of_work(plan: &PlanId, workspace: &str, line: Option<&Line>) -> String {
+    let workspace = shown(Path::new(workspace));
+    let Some(line) = line else {
+        return format!("The work is in `{workspace}`, and MISSION.md there tells about it.");
+    };
+    let mission = shown(&Path::new(&line.folder).join("MISSION.md"));
+    let branch = Line::branch(plan);
+    let place = if line.elsewhere.is_some() {
+        let tip = &line.tip;
+        format!("The work is at the commit `{tip}`, as somebody else moved `{branch}`")
+    } else if line.tip == line.base {
+        format!("Nothing was accepted that changes `{workspace}`")
+    } else {
+        format!(
+            "The work is on the branch `{branch}`: `git merge {branch}` in `{workspace}` takes it over"
+        )
+    };
+    format!("{place}. `{mission}` tells about it.")
 }
 
 fn indent(text: &str) -> String {

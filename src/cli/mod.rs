@@ -10,6 +10,7 @@ pub mod view;
 mod completions;
 mod control;
 mod detach;
+mod diff;
 mod doctor;
 mod foreground;
 mod init;
@@ -99,6 +100,7 @@ async fn carry_out(
         Command::Status(args) => plans::status(&args, &setup().await?.site().await?, out).await,
         Command::Show(args) => plans::show(&args, &setup().await?.site().await?, out).await,
         Command::Why(args) => plans::why(&args, &setup().await?.site().await?, out).await,
+        Command::Diff(args) => diff::diff(&args, &setup().await?.site().await?, out).await,
         Command::Log(args) => log::log(&args, &setup().await?.site().await?, out).await,
         Command::Answer(args) => control::answer(&args, &setup().await?.site().await?, out).await,
         Command::Pause(args) => control::pause(&args, &setup().await?.site().await?, out).await,

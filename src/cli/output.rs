@@ -70,9 +70,18 @@ impl Output {
     ///
     /// A quiet success if nobody reads any more; else the stream's error.
     pub fn text(&mut self, text: &str) -> Result<(), Failure> {
+        self.bytes(text.as_bytes())
+    }
+
+    /// Prints bytes as they are, for programs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::text`].
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let written = self
             .stream
-            .write_all(text.as_bytes())
+            .write_all(bytes)
             .and_then(|()| self.stream.flush());
         written.map_err(|error| match error.kind() {
             ErrorKind::BrokenPipe => Failure::closed_pipe(),

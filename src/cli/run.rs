@@ -74,6 +74,7 @@ pub async fn run(
         head.review = Review::Wanted;
     }
     head.workspace = workspace;
+    unless(&mut ended, NO_PLAN, setup.check_project(&head.workspace)).await?;
     unless(&mut ended, NO_PLAN, setup.introduce(&planner)).await?;
     let prepared = setup.prepare(planner)?;
     let (lock, site) = unless(&mut ended, NO_PLAN, setup.take()).await?;
@@ -108,6 +109,9 @@ pub async fn plan(
         head.name = name;
     }
     head.workspace = setup.workspace(args.workspace.as_deref())?;
+    // Nothing is started, but the call counts against the budget.
+    head.policy = setup.config.policy(&planner);
+    unless(&mut ended, NO_PLAN, setup.check_project(&head.workspace)).await?;
     unless(&mut ended, NO_PLAN, setup.introduce(&planner)).await?;
     let prepared = setup.prepare(planner)?;
     let (lock, site) = unless(&mut ended, NO_PLAN, setup.take()).await?;
@@ -168,9 +172,19 @@ pub async fn resume(
         Ok((site, plan))
     };
     let (site, plan) = unless(&mut ended, &goes_on, find).await?;
-    if go_on(&site, &plan).await? {
-        output.line(&format!("plan {plan} goes on"))?;
-        return Ok(Exit::Done);
+    match go_on(&site, &plan).await? {
+        GoesOn::Nobody => {}
+        GoesOn::Resumed => {
+            output.line(&format!("plan {plan} goes on"))?;
+            return Ok(Exit::Done);
+        }
+        GoesOn::Stopped(why) => {
+            let hint = format!(
+                "`{program} answer more` goes on, or `{program} stop`, raise it in config.toml, and resume"
+            );
+            let error = anyhow!("plan `{plan}` is paused: {why}");
+            return Err(Failure::new(error, Exit::Budget).hint(hint));
+        }
     }
     // Of a plan that has ended nothing is left that could go on in the background.
     args.carry_out.detach &= !settled(&site, &plan).await?;
@@ -186,8 +200,17 @@ pub async fn resume(
     ready.carry_out(plan, &args.carry_out, ended, output).await
 }
 
-/// Lets a paused plan go on that a living daemon carries out. Returns whether it was that.
-async fn go_on(site: &Site, plan: &PlanId) -> Result<bool, Failure> {
+/// Whether a plan goes on with the daemon that carries it out.
+enum GoesOn {
+    /// No daemon does, or it needs no telling.
+    Nobody,
+    Resumed,
+    /// A limit of its budget keeps it from going on: this one.
+    Stopped(String),
+}
+
+/// Lets a paused plan go on that a living daemon carries out, unless its budget is used up.
+async fn go_on(site: &Site, plan: &PlanId) -> Result<GoesOn, Failure> {
     let here = site
         .volumes
         .running()
@@ -195,13 +218,18 @@ async fn go_on(site: &Site, plan: &PlanId) -> Result<bool, Failure> {
         .as_deref()
         == Some(plan.as_str());
     if !here {
-        return Ok(false);
+        return Ok(GoesOn::Nobody);
     }
     let resumed = site
         .store
-        .change(plan, BY, "resumed", |draft| match draft.plan().status() {
-            PlanStatus::Paused(_) => draft.resume().map(|()| true),
-            _ => Ok(false),
+        .change(plan, BY, "resumed", |draft| {
+            let PlanStatus::Paused(why) = draft.plan().status().clone() else {
+                return Ok(GoesOn::Nobody);
+            };
+            if draft.plan().stopped_at().is_some() {
+                return Ok(GoesOn::Stopped(why));
+            }
+            draft.resume().map(|()| GoesOn::Resumed)
         })
         .await?;
     Ok(resumed)
@@ -430,6 +458,7 @@ pub(super) fn exit_of(end: &End, signal: Option<Exit>) -> Exit {
         End::Settled(PlanStatus::Abandoned) => Exit::Aborted,
         End::Settled(_) | End::NoPlan => Exit::Failed,
         End::Waits => Exit::Waiting,
+        End::Budget => Exit::Budget,
         End::Interrupted => signal.unwrap_or(Exit::Interrupted),
     }
 }
@@ -458,6 +487,7 @@ impl Ready<'_> {
             lock,
             agent,
         } = self;
+        setup.check_project_of(&plan, &site.store).await?;
         if how.detach {
             return detach::detach(&plan, &site.volumes, lock, how, setup, &mut ended, output)
                 .await;

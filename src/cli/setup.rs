@@ -14,9 +14,9 @@ use super::planner::models;
 use super::site::Site;
 use super::{detach, logging, signals};
 use crate::clock::Clock;
-use crate::config::{Config, Environment, Planner};
+use crate::config::{Config, Environment, Isolation, Planner};
 use crate::daemon::{Models, Patience, Settings};
-use crate::exec::{self, Check};
+use crate::exec::{self, Check, project_head};
 use crate::llm::Prompts;
 use crate::plan::{Head, NewTask, PlanId, Time};
 use crate::store::Store;
@@ -111,6 +111,41 @@ impl Setup {
         let path = std::path::absolute(&path)
             .with_context(|| format!("failed to find the workspace `{}`", path.display()))?;
         Ok(path.display().to_string())
+    }
+
+    /// Refuses a workspace in which tasks cannot have worktrees, if they are to have some.
+    ///
+    /// # Errors
+    /// It is no git project, or git is missing or too old.
+    pub(super) async fn check_project(&self, workspace: &str) -> Result<(), Failure> {
+        match self.config.run.isolation {
+            Isolation::Shared => Ok(()),
+            Isolation::Worktree => usable_project(workspace).await,
+        }
+    }
+
+    /// As [`Self::check_project`], for a plan that is there: what it began with counts.
+    ///
+    /// # Errors
+    /// As [`Self::check_project`].
+    pub(super) async fn check_project_of(
+        &self,
+        plan: &PlanId,
+        store: &Store,
+    ) -> Result<(), Failure> {
+        let isolate = self.config.run.isolation == Isolation::Worktree;
+        let (needed, workspace) = store
+            .read(plan, move |plan, _| {
+                let head = plan.head();
+                let begins = isolate && plan.attempts().next().is_none();
+                let needed = !head.status.settled() && (begins || head.line.is_some());
+                (needed, head.workspace.clone())
+            })
+            .await?;
+        match needed {
+            true => usable_project(&workspace).await,
+            false => Ok(()),
+        }
     }
 
     /// Makes everything that can fail for reasons of the configuration.
@@ -244,6 +279,7 @@ impl Prepared<'_> {
             volumes: site.volumes.clone(),
             plan: plan.clone(),
             workspace: PathBuf::from(workspace),
+            isolate: self.config.run.isolation == Isolation::Worktree,
             policy: self.config.policy(&self.planner),
             prompts: Arc::clone(&self.prompts),
             language: self.config.run.language,
@@ -254,6 +290,14 @@ impl Prepared<'_> {
             notice: Arc::new(|text| complain(&format!("! {text}\n"))),
         })
     }
+}
+
+async fn usable_project(workspace: &str) -> Result<(), Failure> {
+    let head = project_head(Path::new(workspace)).await;
+    head.map(drop).map_err(|error| {
+        let hint = error.hint();
+        Failure::usage(error).hint(hint)
+    })
 }
 
 /// Tells every problem of a plan file, each with its own hint, as a compiler does.

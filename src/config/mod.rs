@@ -2,6 +2,7 @@
 //! environment is in `read`, choosing the language model in `planner`. A key of a model service is never held here,
 //! only the name of the variable that has it.
 
+mod limit;
 mod planner;
 mod read;
 
@@ -12,9 +13,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{ConfirmAbort, Policy, SessionScope};
+use crate::plan::{self, ConfirmAbort, MERGE_CHECK, Policy, SessionScope};
 use crate::wire::command::Language;
 
+pub use limit::Limit;
 pub use planner::{Api, AskedAgent, Candidate, Candidates, Endpoint, Found, Planner};
 pub use read::ConfigError;
 
@@ -31,6 +33,7 @@ pub struct Config {
     pub llm: Llm,
     pub volumes: Volumes,
     pub run: Run,
+    pub budget: Budget,
     /// Named checks that results have to pass.
     pub checks: BTreeMap<String, Check>,
     pub worker: Worker,
@@ -141,6 +144,7 @@ impl Default for Volumes {
 pub struct Run {
     /// The folder that agents work in; `workspace` in the exchange folder if left out.
     pub workspace: Option<PathBuf>,
+    pub isolation: Isolation,
     pub session: SessionScope,
     /// Silence of an agent that ends an attempt.
     #[serde(with = "read::duration")]
@@ -169,6 +173,7 @@ impl Default for Run {
         let policy = Policy::default();
         Self {
             workspace: None,
+            isolation: Isolation::default(),
             session: policy.session,
             task_timeout: policy.task_timeout,
             task_deadline: policy.task_deadline,
@@ -181,6 +186,46 @@ impl Default for Run {
             language: Language::default(),
         }
     }
+}
+
+/// What a plan may use before a human is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
+pub struct Budget {
+    /// Calls of the model that plans and judges.
+    pub llm_calls: Limit<u64>,
+    /// Tokens that it reads and writes.
+    pub llm_tokens: Limit<u64>,
+    /// US dollars, as far as agents and the model tell what they cost.
+    pub cost_usd: Limit<f64>,
+    /// Time in which something is under way.
+    pub wall_time: Limit<Duration>,
+    /// Attempts at tasks.
+    pub attempts: Limit<u64>,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        let budget = plan::Budget::default();
+        Self {
+            llm_calls: Limit(budget.llm_calls),
+            llm_tokens: Limit(budget.llm_tokens),
+            cost_usd: Limit(budget.cost_usd),
+            wall_time: Limit(budget.wall_time),
+            attempts: Limit(budget.attempts),
+        }
+    }
+}
+
+/// Where agents work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Isolation {
+    /// All in the workspace.
+    #[default]
+    Shared,
+    /// Each task in a git worktree and on a branch of its own; the workspace is the project.
+    Worktree,
 }
 
 /// A command that must exit with 0 in the workspace.
@@ -251,6 +296,7 @@ impl Config {
         };
         config = read::override_by(config, environment)?;
         config.check_names()?;
+        config.check_isolation()?;
         config.origin = Origin {
             folder: read::folder_of(file.as_deref())?,
             file,
@@ -295,6 +341,27 @@ impl Config {
             model: !matches!(planner, Planner::Rules { .. }),
             audit: run.audit,
             checks: run.checks.clone(),
+            budget: plan::Budget {
+                llm_calls: self.budget.llm_calls.0,
+                llm_tokens: self.budget.llm_tokens.0,
+                cost_usd: self.budget.cost_usd.0,
+                wall_time: self.budget.wall_time.0,
+                attempts: self.budget.attempts.0,
+            },
+        }
+    }
+
+    /// Refuses what does not go with worktrees.
+    fn check_isolation(&self) -> Result<(), ConfigError> {
+        if self.run.isolation == Isolation::Shared {
+            return Ok(());
+        }
+        if self.run.session == SessionScope::Plan {
+            return Err(ConfigError::SessionOverWorktrees);
+        }
+        match self.checks.contains_key(MERGE_CHECK) {
+            true => Err(ConfigError::CheckCalledMerge),
+            false => Ok(()),
         }
     }
 

@@ -57,6 +57,16 @@ pub enum ConfigError {
     /// An address or a key is configured, but not who understands it.
     #[error("`llm.{key}` is set, but `llm.provider` is \"auto\"")]
     NoProvider { key: &'static str },
+    /// One session cannot be in the folders of several tasks.
+    #[error(
+        "`run.session` is \"plan\", but `run.isolation` is \"worktree\": a session stays in one folder"
+    )]
+    SessionOverWorktrees,
+    /// The name stands for something else.
+    #[error(
+        "[checks] defines `merge`, but `run.isolation` is \"worktree\": merging is the check of that name"
+    )]
+    CheckCalledMerge,
 }
 
 impl ConfigError {
@@ -75,6 +85,10 @@ impl ConfigError {
             Self::NoKey { variable, .. } => Some(format!(
                 "set `{variable}`, name another variable in `llm.api_key_env`, or do without a model: provider = \"none\""
             )),
+            Self::SessionOverWorktrees => {
+                Some("set session = \"task\", or isolation = \"shared\"".into())
+            }
+            Self::CheckCalledMerge => Some("give that check another name".into()),
             Self::AgentMissing { agent } => Some(format!(
                 "install `{agent}` where the PATH leads; `plan-agent doctor` shows which agents there are"
             )),
@@ -309,15 +323,16 @@ pub(super) mod duration {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         let text = String::deserialize(deserializer)?;
-        text.parse::<SignedDuration>()
-            .ok()
-            .and_then(|span| Duration::try_from(span).ok())
-            .filter(|span| !span.is_zero())
-            .ok_or_else(|| {
-                D::Error::custom(format!(
-                    "`{text}` is no duration, which is written \"90s\", \"10m\" or \"1h 30m\""
-                ))
-            })
+        parse(&text).ok_or_else(|| {
+            D::Error::custom(format!(
+                "`{text}` is no duration, which is written \"90s\", \"10m\" or \"1h 30m\""
+            ))
+        })
+    }
+
+    pub fn parse(text: &str) -> Option<Duration> {
+        let span = text.parse::<SignedDuration>().ok()?;
+        Duration::try_from(span).ok().filter(|span| !span.is_zero())
     }
 }
 
@@ -475,6 +490,13 @@ mod tests {
         ");
         insta::assert_snapshot!(problem("[checks]\nt = { run = [] }"), @"config.toml:2:13: `checks.t.run`: must name a program");
         insta::assert_snapshot!(problem("[checks.t]\ntimeout = \"1m\""), @"config.toml:1:1: `checks.t`: missing field `run`");
+        insta::assert_snapshot!(problem("[budget]\nllm_calls = 0"), @r#"config.toml:2:13: `budget.llm_calls`: 0 is no limit, which is a whole number from 1, or "none" for no limit"#);
+        insta::assert_snapshot!(problem("[budget]\ncost_usd = nan"), @r#"config.toml:2:12: `budget.cost_usd`: NaN is no limit, which is a number above 0, or "none" for no limit"#);
+        insta::assert_snapshot!(problem("[budget]\nwall_time = \"soon\""), @r#"config.toml:2:13: `budget.wall_time`: "soon" is no limit, which is a duration such as "90s", "10m" or "1h 30m", or "none" for no limit"#);
+        insta::assert_snapshot!(problem("[budget]\nattempts = \"many\""), @r#"config.toml:2:12: `budget.attempts`: "many" is no limit, which is a whole number from 1, or "none" for no limit"#);
+        insta::assert_snapshot!(problem("[budget]\nllm_tokens = -5"), @r#"config.toml:2:14: `budget.llm_tokens`: -5 is no limit, which is a whole number from 1, or "none" for no limit"#);
+        insta::assert_snapshot!(problem("[budget]\nattempts = 1.5"), @r#"config.toml:2:12: `budget.attempts`: 1.5 is no limit, which is a whole number from 1, or "none" for no limit"#);
+        insta::assert_snapshot!(problem("[budget]\nwall_time = true"), @r#"config.toml:2:13: `budget.wall_time`: invalid type: boolean `true`, expected a duration such as "90s", "10m" or "1h 30m", or "none" for no limit"#);
         insta::assert_snapshot!(problem("[run\nsession = 1"), @"config.toml:1:5: unclosed table, expected `]`");
         insta::assert_snapshot!(problem("[run]\naudit = true\naudit = false"), @"config.toml:3:1: duplicate key");
     }
@@ -546,6 +568,10 @@ mod tests {
         );
         assert!(!config("PLAN_AGENT_RUN_AUDIT", "false").run.audit);
         assert_eq!(config("PLAN_AGENT_RUN_CHECKS", "['a']").run.checks, ["a"]);
+        for (value, limit) in [("7", Some(7.0)), ("0.5", Some(0.5)), ("none", None)] {
+            let budget = config("PLAN_AGENT_BUDGET_COST_USD", value).budget;
+            assert_eq!(budget.cost_usd.0, limit);
+        }
         let llm = config("PLAN_AGENT_LLM_PLAN_MODEL", "7").llm;
         assert_eq!(llm.plan.model.as_deref(), Some("7"));
         let run = config("PLAN_AGENT_RUN_TASK_TIMEOUT", "20m").run;

@@ -4,9 +4,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::isolation::Layout;
 use crate::llm::{CommandContext, CommandKind, Prompts, questions};
 use crate::plan::{
     Attempt, CommandId, Draft, EndCommand, Issue, Kind, Plan, QuestionId, Refusal, Report,
@@ -16,6 +18,9 @@ use crate::wire::command::{Command, CommandType, Language};
 
 /// Decisions carried out in one change at most: more than any plan needs, few enough to end.
 const MOST_DECISIONS: usize = 10_000;
+
+/// Time that was lived through is recorded along with other things from so much on: each time, the plan's own row is written.
+const WORTH_RECORDING: Duration = Duration::from_secs(1);
 
 /// Where commands are written from.
 #[derive(Clone, Debug)]
@@ -31,6 +36,8 @@ pub(super) struct Desk {
 pub(super) struct Outgoing {
     pub id: CommandId,
     pub text: String,
+    /// What has to be there first.
+    pub layout: Option<Layout>,
 }
 
 /// Returns a new id for a question: short enough to be typed.
@@ -49,6 +56,9 @@ impl Desk {
     pub fn decide(&self, draft: &mut Draft<'_>, world: &World) -> Vec<Outgoing> {
         let mut outgoing = Vec::new();
         let mut refused = BTreeSet::new();
+        if draft.plan().head().usage.unrecorded(world.lived()) >= WORTH_RECORDING {
+            draft.count_time(world.lived());
+        }
         for _ in 0..MOST_DECISIONS {
             let steps = due(draft.plan(), world).steps;
             let Some(step) = steps
@@ -57,7 +67,7 @@ impl Desk {
             else {
                 break;
             };
-            match draft.part(|draft| self.carry_out(draft, &step)) {
+            match draft.part(|draft| self.carry_out(draft, &step, world)) {
                 Ok(command) => outgoing.extend(command),
                 Err(refusal) => {
                     tracing::error!(?step, %refusal, "a decision that is due was refused");
@@ -68,7 +78,12 @@ impl Desk {
         outgoing
     }
 
-    fn carry_out(&self, draft: &mut Draft<'_>, step: &Step) -> Result<Option<Outgoing>, Refusal> {
+    fn carry_out(
+        &self,
+        draft: &mut Draft<'_>,
+        step: &Step,
+        world: &World,
+    ) -> Result<Option<Outgoing>, Refusal> {
         match step {
             Step::Issue(task) => self.issue(draft, *task, None).map(Some),
             Step::Repair(command) => {
@@ -92,12 +107,21 @@ impl Desk {
             Step::AskHuman(about, task, reason) => draft
                 .ask(new_question(), *about, *task, reason)
                 .map(|()| None),
+            Step::StopAtBudget(limit) => {
+                draft.count_time(world.lived());
+                draft.stop_at_budget(*limit, new_question()).map(|()| None)
+            }
+            Step::CountTime => {
+                draft.count_time(world.lived());
+                Ok(None)
+            }
             Step::EndSession(session) => Ok(Some(self.end(draft, session))),
             Step::Settle => {
-                let outcome = super::summary::by_rules(draft.plan());
+                let outcome = super::summary::by_rules(draft.plan(), world);
                 draft.settle(&outcome).map(|()| None)
             }
-            Step::Withdraw(_) | Step::Check(_) | Step::Ask(_) => Ok(None),
+            Step::Accept(command) => draft.accept_merged(command, new_question()).map(|()| None),
+            Step::Withdraw(_) | Step::Check(_) | Step::Ask(_) | Step::MoveBranch => Ok(None),
         }
     }
 
@@ -132,7 +156,7 @@ impl Desk {
             }),
             assignee: task.assignee.clone(),
             origin: task.origin,
-            workspace: plan.head().workspace.clone(),
+            workspace: plan.workspace_of(task.number),
             report: self.report_path(&id),
             request_id: None,
             body,
@@ -143,9 +167,10 @@ impl Desk {
             session: story.session,
             text: command.render(),
         };
-        let text = issue.text.clone();
-        draft.issue(task.number, issue)?;
-        Ok(Outgoing { id, text })
+        let (text, layout) = (issue.text.clone(), Layout::of(plan, task.number));
+        let number = task.number;
+        draft.issue(number, issue)?;
+        Ok(Outgoing { id, text, layout })
     }
 
     fn body(&self, plan: &Plan, task: &Task, id: &CommandId, told: CommandKind) -> String {
@@ -180,7 +205,10 @@ impl Desk {
             attempt: None,
             assignee: None,
             origin: crate::plan::Origin::Model,
-            workspace: plan.head().workspace.clone(),
+            workspace: plan.session(session).map_or_else(
+                || plan.head().workspace.clone(),
+                |session| plan.workspace_of(session.task),
+            ),
             report: String::new(),
             request_id: None,
             body: "The session is over. Nothing is to be done or reported.".to_owned(),
@@ -193,7 +221,11 @@ impl Desk {
                 text: text.clone(),
             },
         );
-        Outgoing { id, text }
+        Outgoing {
+            id,
+            text,
+            layout: None,
+        }
     }
 }
 

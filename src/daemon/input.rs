@@ -7,12 +7,13 @@ use tokio::task::{Id, JoinError};
 
 use super::arrival::{Arrival, Refused, Reply};
 use super::desk::{Desk, Outgoing, new_question};
-use super::steps::{Asked, Said};
+use super::isolation::BranchNews;
+use super::steps::{Asked, Checked, Said};
 use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON, STORE_PAUSE};
 use crate::clock::LATE;
 use crate::plan::{
-    By, CheckResult, CommandId, Draft, Head, Question, QuestionId, Refusal, SessionId, Taken, Time,
-    Verdict, World,
+    By, CommandId, Draft, Head, Question, QuestionId, Refusal, SessionId, Taken, Time, Verdict,
+    World,
 };
 use crate::store::StoreError;
 use crate::volumes::{Scanner, Sign, VolumesError, Withdrawal};
@@ -24,8 +25,11 @@ pub(super) enum Input {
     Looked(Box<Scanner>, Result<Box<Look>, VolumesError>),
     Published(CommandId),
     Withdrawn(CommandId, Withdrawal),
-    Checked(CommandId, Vec<CheckResult>),
+    Checked(CommandId, Checked),
+    Branch(BranchNews),
     Asked(Box<Asked>),
+    /// The budget allowed no call after all.
+    NotAsked,
     QuestionShown(QuestionId),
     QuestionFiled(QuestionId),
     Filed(String),
@@ -99,7 +103,8 @@ impl Daemon {
     async fn absorb(&mut self, key: Key, input: Input) {
         let failed = match &input {
             Input::Withdrawn(id, done) => self.withdrawn(id, *done).await.err(),
-            Input::Checked(id, results) => self.checked(id, results.clone()).await.err(),
+            Input::Checked(id, checked) => self.checked(id, checked.clone()).await.err(),
+            Input::Branch(news) => self.branch(news.clone()).await.err(),
             Input::Asked(asked) => self.asked(asked).await.err(),
             _ => None,
         };
@@ -121,7 +126,11 @@ impl Daemon {
             Input::QuestionFiled(id) => drop(self.shown.remove(&id)),
             Input::Filed(name) => drop(self.filings.remove(&name)),
             Input::MissionWritten(seq) => self.mission = (seq, self.clock.now().plus(MISSION_PACE)),
-            Input::Withdrawn(..) | Input::Checked(..) | Input::Asked(..) => {}
+            Input::Withdrawn(..)
+            | Input::Checked(..)
+            | Input::Branch(_)
+            | Input::Asked(..)
+            | Input::NotAsked => {}
         }
     }
 
@@ -158,12 +167,26 @@ impl Daemon {
             tracing::warn!(?span, "stood still: this time counts for no time-out");
             self.world.stood_still(span);
             self.look_at = now;
+        } else if self.works {
+            self.world.lived += now.since(before);
         }
     }
 
     fn now_world(&mut self) -> World {
         self.tell_time();
-        self.world.clone()
+        self.world()
+    }
+
+    /// Returns what is known from outside the plan.
+    pub(super) fn world(&self) -> World {
+        let asking = self.under_way.iter().filter_map(|key| match key {
+            Key::Ask(subject) => Some(subject.clone()),
+            _ => None,
+        });
+        World {
+            asking: asking.collect(),
+            ..self.world.clone()
+        }
     }
 
     async fn withdrawn(&mut self, id: &CommandId, done: Withdrawal) -> Result<(), StoreError> {
@@ -183,14 +206,32 @@ impl Daemon {
         .await
     }
 
-    async fn checked(
-        &mut self,
-        id: &CommandId,
-        results: Vec<CheckResult>,
-    ) -> Result<(), StoreError> {
+    async fn checked(&mut self, id: &CommandId, checked: Checked) -> Result<(), StoreError> {
         let command = id.clone();
-        self.commit("checks ran", move |draft| draft.checked(&command, results))
-            .await
+        self.commit("checks ran", move |draft| {
+            if let Some(merge) = checked.merge {
+                draft.merged(&command, merge)?;
+            }
+            draft.checked(&command, checked.results)
+        })
+        .await
+    }
+
+    async fn branch(&mut self, news: BranchNews) -> Result<(), StoreError> {
+        if let BranchNews::Elsewhere { reason, .. } = &news {
+            (self.settings.notice)(reason);
+        }
+        self.commit(
+            "looked at the branch of the results",
+            move |draft| match news {
+                BranchNews::There(commit) => draft.branch_moved(&commit),
+                BranchNews::Joined(merge) => draft.branch_joined(&merge),
+                BranchNews::Elsewhere { found, reason } => {
+                    draft.branch_elsewhere(&found, &reason, new_question())
+                }
+            },
+        )
+        .await
     }
 
     async fn asked(&mut self, asked: &Asked) -> Result<(), StoreError> {
@@ -288,6 +329,9 @@ impl Daemon {
         let prepare = async {
             let outgoing = early.await.unwrap_or_default();
             let prepare = |command: Outgoing| {
+                if command.layout.is_some() {
+                    return None;
+                }
                 let file = volumes.prepare(&command.id, &command.text).ok()?;
                 Some((command.id, file))
             };
@@ -367,6 +411,7 @@ fn what(key: &Key) -> &'static str {
         Key::Publish(_) => "publishing a command",
         Key::Withdraw(_) => "taking a command back",
         Key::Check(_) => "running checks",
+        Key::Branch => "the branch of the results",
         Key::Ask(_) => "asking the model",
         Key::ShowQuestion(_) | Key::FileQuestion(_) => "a question's file",
         Key::File(_) => "filing a report",
@@ -477,12 +522,7 @@ fn offered(question: &Question) -> String {
 /// Takes in what came of a question to the model: what it used, and its effect. An answer that the plan refuses counts as
 /// none.
 pub(super) fn take_answer(draft: &mut Draft<'_>, asked: Asked) -> Result<(), Refusal> {
-    draft.count_ask(
-        &asked.ask,
-        asked.calls,
-        asked.input_tokens,
-        asked.output_tokens,
-    )?;
+    draft.count_ask(&asked.ask, asked.spent)?;
     let (said, text) = match asked.said {
         Ok(said) => said,
         Err(error) => return draft.failed_ask(&asked.ask, &error, new_question()),

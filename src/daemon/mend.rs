@@ -1,6 +1,7 @@
 //! What the plan says and the folders do not have: left by an earlier daemon, or gone with a folder that somebody removed.
 
 use super::desk::Outgoing;
+use super::isolation::Layout;
 use super::{BY, Daemon};
 use crate::plan::{Attempt, AttemptState, CommandId, Plan};
 use crate::volumes::{VolumesError, Whereabouts};
@@ -12,11 +13,12 @@ impl Daemon {
         let (open, ends) = self
             .store
             .read(&self.settings.plan, |plan, _| {
-                let open = open(plan).map(Outgoing::from).collect();
+                let open = open(plan).map(|open| Outgoing::of(plan, open)).collect();
                 let ends = plan.sessions().filter_map(|session| session.end.clone());
                 let ends = ends.map(|end| Outgoing {
                     id: end.id,
                     text: end.text,
+                    layout: None,
                 });
                 (open, ends.collect())
             })
@@ -51,7 +53,7 @@ impl Daemon {
             .read(&self.settings.plan, |plan, _| {
                 open(plan)
                     .filter(|attempt| attempt.claimed.is_none())
-                    .map(Outgoing::from)
+                    .map(|attempt| Outgoing::of(plan, attempt))
                     .collect()
             })
             .await?;
@@ -65,7 +67,7 @@ impl Daemon {
         let mut withdrawn = Vec::new();
         for command in commands {
             match self.settings.volumes.whereabouts(&command.id)? {
-                Whereabouts::Nowhere => drop(self.outgoing.insert(command.id, command.text)),
+                Whereabouts::Nowhere => drop(self.outgoing.insert(command.id.clone(), command)),
                 Whereabouts::Withdrawn => withdrawn.push(command.id),
                 Whereabouts::Pending | Whereabouts::Processed | Whereabouts::Reported => {}
             }
@@ -74,11 +76,12 @@ impl Daemon {
     }
 }
 
-impl From<&Attempt> for Outgoing {
-    fn from(attempt: &Attempt) -> Self {
+impl Outgoing {
+    fn of(plan: &Plan, attempt: &Attempt) -> Self {
         Self {
             id: attempt.id.clone(),
             text: attempt.text.clone(),
+            layout: Layout::of(plan, attempt.task),
         }
     }
 }

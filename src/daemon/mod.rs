@@ -7,6 +7,7 @@ mod arrival;
 mod desk;
 mod facts;
 mod input;
+mod isolation;
 mod mend;
 mod pace;
 mod steps;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use tokio::sync::Notify;
 use tokio::task::{Id, JoinSet};
 
@@ -25,8 +27,8 @@ use crate::clock::Clock;
 use crate::exec::Check;
 use crate::llm::{Model, Prompts};
 use crate::plan::{
-    AttemptState, CommandId, Due, Plan, PlanId, PlanStatus, Policy, QuestionId, Step, Subject,
-    Time, World, due,
+    AttemptState, CommandId, Due, Line, Plan, PlanId, PlanStatus, Policy, QuestionId, Step,
+    Subject, Time, World, due,
 };
 use crate::store::{Store, StoreError};
 use crate::volumes::{
@@ -68,6 +70,8 @@ pub struct Settings {
     pub plan: PlanId,
     /// The folder that agents work in; absolute.
     pub workspace: PathBuf,
+    /// Whether each task of a plan that begins gets a worktree of its own; the workspace is a git project then.
+    pub isolate: bool,
     pub policy: Policy,
     pub prompts: Arc<Prompts>,
     pub language: Language,
@@ -107,6 +111,8 @@ pub enum End {
     Settled(PlanStatus),
     /// Nothing can go on without a human, and the daemon does not wait.
     Waits,
+    /// The budget is used up, and the daemon does not wait for a human to allow more.
+    Budget,
     /// The goal has no plan and the model gave none; the goal is kept.
     NoPlan,
     /// It was told to stop; the plan goes on with the next daemon.
@@ -120,6 +126,7 @@ enum Key {
     Publish(CommandId),
     Withdraw(CommandId),
     Check(CommandId),
+    Branch,
     Ask(Subject),
     ShowQuestion(QuestionId),
     FileQuestion(QuestionId),
@@ -136,6 +143,9 @@ struct View {
     awaited: Vec<CommandId>,
     recalls: BTreeSet<CommandId>,
     questions: Vec<QuestionId>,
+    /// A limit of the budget keeps it from going on.
+    stopped: bool,
+    line: Option<Line>,
 }
 
 impl View {
@@ -153,7 +163,14 @@ impl View {
                 .open_questions()
                 .map(|question| question.id.clone())
                 .collect(),
+            stopped: plan.stopped_at().is_some(),
+            line: plan.head().line.clone(),
         }
+    }
+
+    /// Tells whether something is under way, or will be by itself: a plan that only waits for a human uses no time.
+    fn works(&self) -> bool {
+        !self.status.settled() && !self.due.nothing()
     }
 }
 
@@ -169,12 +186,17 @@ pub async fn run(
     clock: Clock,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<End> {
-    steps::make_workspace(&settings.workspace)?;
     tokio::pin!(shutdown);
-    tokio::select! {
+    let isolated = tokio::select! {
         biased;
         () = &mut shutdown => return Ok(End::Interrupted),
-        () = steps::end_checks_left_behind(&settings) => {}
+        isolated = async {
+            steps::end_checks_left_behind(&settings).await;
+            isolation::begin(&settings, &store).await
+        } => isolated?,
+    };
+    if !isolated {
+        steps::make_workspace(&settings.workspace)?;
     }
     let (policy, workspace) = (
         settings.policy.clone(),
@@ -205,6 +227,9 @@ pub async fn run(
     daemon.running.shutdown().await;
     if matches!(end, End::Settled(_)) {
         steps::tell_unread(&daemon.settings);
+        if let Err(error) = isolation::tidy(&daemon.settings, &daemon.store).await {
+            tracing::warn!(error = format!("{error:#}"), "worktrees stay behind");
+        }
     }
     tracing::info!(?end, "the daemon ends");
     Ok(end)
@@ -220,6 +245,7 @@ pub async fn make_plan(settings: &Settings, store: &Store) -> anyhow::Result<()>
     };
     steps::make_workspace(&settings.workspace)?;
     let asked = steps::ask(settings, models, store, Subject::Plan).await?;
+    let asked = asked.context("the budget allows no call")?;
     let failed = asked.said.as_ref().err().cloned();
     store
         .change(&settings.plan, BY, "the model answered", move |draft| {
@@ -242,6 +268,8 @@ struct Daemon {
     clock: Clock,
     desk: Desk,
     world: World,
+    /// Something was under way when the plan was last looked at.
+    works: bool,
     /// Signs of life as they were last seen.
     signs: BTreeMap<CommandId, Sign>,
     running: JoinSet<anyhow::Result<Input>>,
@@ -249,7 +277,7 @@ struct Daemon {
     under_way: BTreeSet<Key>,
     pace: Pace,
     /// Commands that are committed and not yet in their folder.
-    outgoing: BTreeMap<CommandId, String>,
+    outgoing: BTreeMap<CommandId, Outgoing>,
     /// Reports that are to leave `reports/pending`, and when.
     filings: BTreeMap<String, (Time, Filed)>,
     /// Questions whose file is in `questions/pending`.
@@ -318,6 +346,7 @@ impl Daemon {
                 started: now,
                 ..World::default()
             },
+            works: false,
             signs: BTreeMap::new(),
             running: JoinSet::new(),
             keys: HashMap::new(),
@@ -375,7 +404,7 @@ impl Daemon {
         if !view.due.steps.iter().any(Step::is_decision) {
             return Ok(view);
         }
-        let (desk, world) = (self.desk.clone(), self.world.clone());
+        let (desk, world) = (self.desk.clone(), self.world());
         let change = move |draft: &mut crate::plan::Draft<'_>| Ok(desk.decide(draft, &world));
         let plan = &self.settings.plan;
         let outgoing = self
@@ -387,7 +416,7 @@ impl Daemon {
     }
 
     async fn view(&mut self) -> Result<View, StoreError> {
-        let world = self.world.clone();
+        let world = self.world();
         let view = self
             .store
             .read(&self.settings.plan, move |plan, seq| {
@@ -396,6 +425,7 @@ impl Daemon {
             .await?;
         self.awaited.clone_from(&view.awaited);
         self.asked.clone_from(&view.questions);
+        self.works = view.works();
         Ok(view)
     }
 
@@ -413,6 +443,10 @@ impl Daemon {
     ) {
         let volumes = &self.settings.volumes.clone();
         for command in outgoing {
+            if command.layout.is_some() {
+                self.outgoing.insert(command.id.clone(), command);
+                continue;
+            }
             let published = match prepared.remove(&command.id) {
                 Some(file) => volumes.publish_prepared(file, &command.text),
                 None => volumes.publish(&command.id, &command.text),
@@ -420,23 +454,27 @@ impl Daemon {
             if let Err(error) = published {
                 let key = Key::Publish(command.id.clone());
                 self.fail(&key, &format!("{:#}", anyhow::Error::from(error)));
-                self.outgoing.insert(command.id, command.text);
+                self.outgoing.insert(command.id.clone(), command);
             }
         }
     }
 
     fn publish(&mut self) {
-        let commands: Vec<(CommandId, String)> = self
-            .outgoing
-            .iter()
-            .map(|(id, text)| (id.clone(), text.clone()))
-            .collect();
-        for (id, text) in commands {
+        let commands: Vec<Outgoing> = self.outgoing.values().cloned().collect();
+        for Outgoing { id, text, layout } in commands {
             let volumes = self.settings.volumes.clone();
-            self.spawn_blocking(Key::Publish(id.clone()), move || {
+            let publish = move |id: CommandId| {
                 volumes.publish(&id, &text)?;
                 Ok(Input::Published(id))
-            });
+            };
+            let key = Key::Publish(id.clone());
+            match layout {
+                None => self.spawn_blocking(key, move || publish(id)),
+                Some(layout) => self.spawn(key, async move {
+                    layout.prepare().await?;
+                    tokio::task::spawn_blocking(move || publish(id)).await?
+                }),
+            }
         }
     }
 
@@ -447,7 +485,8 @@ impl Daemon {
         for step in &view.due.steps {
             match step {
                 Step::Withdraw(id) => self.withdraw(id, view.recalls.contains(id)),
-                Step::Check(id) => self.check(id),
+                Step::Check(id) => self.check(id, view.line.is_some()),
+                Step::MoveBranch => self.move_branch(view),
                 Step::Ask(subject) => self.ask(subject),
                 _ => {}
             }
@@ -502,12 +541,29 @@ impl Daemon {
         });
     }
 
-    fn check(&mut self, id: &CommandId) {
+    /// Runs the checks of a reported attempt; where results are merged, one after the other, as they have one folder for it.
+    fn check(&mut self, id: &CommandId, merged: bool) {
+        let is_check = |key: &Key| matches!(key, Key::Check(_));
+        if merged && self.under_way.iter().any(is_check) {
+            return;
+        }
         let (settings, store, id) = (Arc::clone(&self.settings), self.store.clone(), id.clone());
         let clock = self.clock;
         self.spawn(Key::Check(id.clone()), async move {
-            let results = steps::check(&settings, &store, clock, &id).await?;
-            Ok(Input::Checked(id, results))
+            let checked = steps::check(&settings, &store, clock, &id).await?;
+            Ok(Input::Checked(id, checked))
+        });
+    }
+
+    fn move_branch(&mut self, view: &View) {
+        let (settings, line) = (Arc::clone(&self.settings), view.line.clone());
+        let Some(line) = line else {
+            return;
+        };
+        self.spawn(Key::Branch, async move {
+            isolation::move_branch(&settings, &line)
+                .await
+                .map(Input::Branch)
         });
     }
 
@@ -521,8 +577,12 @@ impl Daemon {
             let Some(models) = &settings.models else {
                 anyhow::bail!("no language model is configured");
             };
-            let asked = steps::ask(&settings, models, &store, subject).await?;
-            Ok(Input::Asked(Box::new(asked)))
+            Ok(
+                match steps::ask(&settings, models, &store, subject).await? {
+                    Some(asked) => Input::Asked(Box::new(asked)),
+                    None => Input::NotAsked,
+                },
+            )
         });
     }
 
@@ -616,6 +676,11 @@ impl Daemon {
             self.store.clone(),
             self.world.now,
         );
+        // The person's own folder is left alone where agents work in others.
+        let folder = match &view.line {
+            Some(line) => PathBuf::from(&line.folder),
+            None => settings.workspace.clone(),
+        };
         self.spawn(Key::Mission, async move {
             let program = settings.program.clone();
             let (text, seq) = store
@@ -624,7 +689,7 @@ impl Daemon {
                 })
                 .await?;
             steps::blocking(move || {
-                write_mission(&settings.workspace, &text).map(|()| Input::MissionWritten(seq))
+                write_mission(&folder, &text).map(|()| Input::MissionWritten(seq))
             })
             .await
         });
@@ -753,8 +818,14 @@ impl Daemon {
             && !view.due.rescan
             && (paused || !view.questions.is_empty());
         let shown = view.questions.iter().all(|id| self.shown.contains(id));
-        (self.settings.patience == Patience::Leave && stuck && shown && looked && told)
-            .then_some(End::Waits)
+        // An answer may have been saved a moment before the start.
+        let heard = !self.waiting || self.world.now >= self.world.started.plus(FILING_GRACE);
+        (self.settings.patience == Patience::Leave && stuck && shown && looked && heard && told)
+            .then_some(if view.stopped {
+                End::Budget
+            } else {
+                End::Waits
+            })
     }
 
     /// Tells whether a report lies there that counted for an earlier daemon and has not been read again, or that came late:

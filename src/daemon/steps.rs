@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
+use super::isolation::{self, Aside};
 use super::{Models, Settings};
 use crate::clock::Clock;
 use crate::exec;
 use crate::llm::questions::{self, Audit, Judgement, PlannedPlan};
 use crate::llm::{AskError, Model, Prompts, Question};
-use crate::plan::{AskId, AttemptState, CheckResult, CommandId, Edit, Plan, Refusal, Subject};
+use crate::plan::{
+    AskId, AttemptState, CheckResult, CommandId, Edit, Merge, Plan, Refusal, Spent, Subject,
+};
 use crate::store::{Store, StoreError};
 use crate::volumes::Folder;
 use crate::wire::text::clip;
@@ -35,9 +38,7 @@ pub(super) enum Said {
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub ask: AskId,
-    pub calls: u32,
-    pub input_tokens: u64,
-    pub output_tokens: u64,
+    pub spent: Spent,
     /// The answer with its text, or why there is none.
     pub said: Result<(Said, String), String>,
 }
@@ -51,13 +52,14 @@ enum Asking {
     Summary(Question<String>),
 }
 
-/// Asks the model: counts the call, builds the question from the plan as it is then, waits for the answer.
+/// Asks the model: counts the call, builds the question from the plan as it is then, waits for the answer. `None` if the
+/// budget allows no call.
 pub(super) async fn ask(
     settings: &Settings,
     models: &Models,
     store: &Store,
     subject: Subject,
-) -> anyhow::Result<Asked> {
+) -> anyhow::Result<Option<Asked>> {
     let facts = match &subject {
         Subject::Plan => super::facts::of_workspace(&settings.workspace).await,
         _ => String::new(),
@@ -72,28 +74,33 @@ pub(super) async fn ask(
             "a model is asked",
             move |draft| {
                 let ask = draft.begin_ask(&about)?;
-                Ok((ask, build(draft.plan(), &about, &prompts, &facts, &checks)?))
+                let question = build(draft.plan(), &about, &prompts, &facts, &checks)?;
+                Ok((ask, draft.plan().calls_left(), question))
             },
         )
         .await;
-    let (ask, asking) = match begun {
-        Ok((ask, asking)) => (ask, asking.map_err(|error| anyhow!("{error}"))?),
+    let (ask, left, asking) = match begun {
+        Ok((ask, left, asking)) => (ask, left, asking.map_err(|error| anyhow!("{error}"))?),
+        Err(StoreError::Refused(Refusal::UsedUp(_))) => return Ok(None),
         Err(StoreError::Refused(refusal)) => return Err(anyhow!("{refusal}")),
         Err(error) => return Err(error.into()),
     };
+    // One call is counted; those that follow because it fails must fit in as well.
+    let [plan, judge] =
+        [&models.plan, &models.judge].map(|model| model.at_most(left.saturating_add(1)));
     let asked = match asking {
-        Asking::Plan(question) => put(&models.plan, &question, Said::Plan).await,
+        Asking::Plan(question) => put(&plan, &question, Said::Plan).await,
         Asking::Judge(command, question) => {
-            put(&models.judge, &question, |judgement| {
+            put(&judge, &question, |judgement| {
                 Said::Judgement(command, judgement)
             })
             .await
         }
-        Asking::Replan(question) => put(&models.plan, &question, Said::Edits).await,
-        Asking::Audit(question) => put(&models.judge, &question, Said::Audit).await,
-        Asking::Summary(question) => put(&models.plan, &question, Said::Summary).await,
+        Asking::Replan(question) => put(&plan, &question, Said::Edits).await,
+        Asking::Audit(question) => put(&judge, &question, Said::Audit).await,
+        Asking::Summary(question) => put(&plan, &question, Said::Summary).await,
     };
-    Ok(Asked { ask, ..asked })
+    Ok(Some(Asked { ask, ..asked }))
 }
 
 async fn put<A>(model: &Model, question: &Question<A>, say: impl FnOnce(A) -> Said) -> Asked {
@@ -101,16 +108,12 @@ async fn put<A>(model: &Model, question: &Question<A>, say: impl FnOnce(A) -> Sa
     match model.ask(question).await {
         Ok(answered) => Asked {
             ask,
-            calls: answered.calls,
-            input_tokens: answered.input_tokens,
-            output_tokens: answered.output_tokens,
+            spent: answered.spent,
             said: Ok((say(answered.value), answered.text)),
         },
         Err(error) => Asked {
             ask,
-            calls: error.calls,
-            input_tokens: error.input_tokens,
-            output_tokens: error.output_tokens,
+            spent: error.spent,
             said: Err(explain(&error)),
         },
     }
@@ -170,15 +173,23 @@ fn build(
     })
 }
 
-/// Runs the checks of a reported attempt, one after the other: the files that its task is to produce, then the commands.
+/// How the checks of an attempt ended, and the merge that they ran on, if its result is merged.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Checked {
+    pub results: Vec<CheckResult>,
+    pub merge: Option<Merge>,
+}
+
+/// Runs the checks of a reported attempt, one after the other: the files that its task is to produce, then the commands, where
+/// results are merged on what comes of merging this one.
 pub(super) async fn check(
     settings: &Settings,
     store: &Store,
     clock: Clock,
     command: &CommandId,
-) -> anyhow::Result<Vec<CheckResult>> {
+) -> anyhow::Result<Checked> {
     let id = command.clone();
-    let (began, files, names) = store
+    let (began, workspace, files, names, merging) = store
         .read(&settings.plan, move |plan, _| {
             let task = plan
                 .attempt(&id)
@@ -190,22 +201,50 @@ pub(super) async fn check(
                 own.into_iter()
                     .filter(|name| !plan.head().policy.checks.contains(name)),
             );
-            (plan.head().created_at, files.unwrap_or_default(), names)
+            let attempt = plan.attempt(&id).map_or(0, |attempt| attempt.number);
+            let merging = plan.head().line.clone().zip(task.cloned());
+            let merging = merging.map(|(line, task)| (line, task, attempt));
+            let workspace = task.map(|task| plan.workspace_of(task.number));
+            let began = plan.head().created_at;
+            let files = files.unwrap_or_default();
+            (began, workspace, files, names, merging)
         })
         .await?;
-    let (workspace, since) = (settings.workspace.clone(), clock.to_wall(began));
+    let mut folder = settings.workspace.clone();
+    let (workspace, since) = (
+        workspace.map_or_else(|| folder.clone(), PathBuf::from),
+        clock.to_wall(began),
+    );
     let look = move || {
         let look = |path: &String| exec::produced(&workspace, path, since);
         files.iter().map(look).collect::<Vec<_>>()
     };
-    let mut results = tokio::task::spawn_blocking(look).await?;
+    let mut checked = Checked {
+        results: tokio::task::spawn_blocking(look).await?,
+        merge: None,
+    };
+    if let Some((line, task, attempt)) = merging {
+        if checked.results.iter().any(|result| !result.passed) {
+            return Ok(checked);
+        }
+        match isolation::merge(settings, &line, &task, attempt).await? {
+            Aside::Merged(merge, aside) => {
+                checked.merge = Some(merge);
+                folder = aside;
+            }
+            Aside::Failed(result) => {
+                checked.results.push(result);
+                return Ok(checked);
+            }
+        }
+    }
     let marks = marks(settings);
     for name in names {
-        results.push(match settings.checks.get(&name) {
+        checked.results.push(match settings.checks.get(&name) {
             Some(check) => {
                 let run = exec::check_marked(
                     check,
-                    &settings.workspace,
+                    &folder,
                     &marks,
                     command.as_str(),
                     std::future::pending(),
@@ -222,7 +261,7 @@ pub(super) async fn check(
             },
         });
     }
-    Ok(results)
+    Ok(checked)
 }
 
 /// Ends the checks of a daemon that was killed: beside the next run of theirs they would work in the same files.

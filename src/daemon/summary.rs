@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use crate::plan::{Plan, TaskStatus, counted};
+use crate::plan::{Plan, TaskStatus, World, counted};
 use crate::wire::text::one_line;
 
 /// Tasks that are listed; the rest is counted.
 const LISTED: usize = 20;
 
 /// Says what became of a plan whose tasks are all settled.
-pub(super) fn by_rules(plan: &Plan) -> String {
+pub(super) fn by_rules(plan: &Plan, world: &World) -> String {
     let counts = plan.counts();
     let unverified = plan
         .tasks()
@@ -35,6 +35,15 @@ pub(super) fn by_rules(plan: &Plan) -> String {
         }
     }
     text.push('.');
+    let stopped = plan.no_call(world.lived());
+    if let Some(limit) = stopped.filter(|_| plan.head().policy.model) {
+        let used = plan.used_of(limit, world.lived());
+        write!(
+            text,
+            " No model was asked to sum it up: {used} of the budget used."
+        )
+        .expect("writing to a string does not fail");
+    }
     for task in plan
         .tasks()
         .filter(|task| task.status != TaskStatus::Completed)

@@ -7,9 +7,14 @@ mod git;
 mod group;
 mod output;
 mod produced;
+mod worktree;
 
 pub use checks::{Check, check, check_marked, end_left_behind};
 pub use git::{Git, GitError, LEAST as LEAST_GIT, Said, git_version};
 pub use group::{ExecError, GRACE, Outcome, Spec, Stdin, environment, run, stop_group};
 pub use output::{Output, alive};
 pub use produced::{changed_at, leads_out, produced};
+pub use worktree::{
+    AGENT_FOLDER, Kept, Merged, Moved, Place, Project, ProjectError, difference, project_head,
+    span_of,
+};

@@ -71,6 +71,7 @@ impl AgentModel {
                     text,
                     input_tokens,
                     output_tokens,
+                    cost_usd: heard.usage.cost_usd,
                 });
             }
             other => self.fault(other),

@@ -184,6 +184,7 @@ impl Endpoint {
                 text: self.scrub(&text),
                 input_tokens,
                 output_tokens,
+                cost_usd: 0.0,
             }),
         }
     }

@@ -47,7 +47,7 @@ pub struct Request {
 }
 
 /// A whole answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
     /// The answer as the model gave it.
     pub text: String,
@@ -55,6 +55,8 @@ pub struct Reply {
     pub input_tokens: u64,
     /// Tokens the model wrote.
     pub output_tokens: u64,
+    /// What the service says that the answer cost, in US dollars; 0 where it does not say: prices are not guessed.
+    pub cost_usd: f64,
 }
 
 /// A future that may move between threads.

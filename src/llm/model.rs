@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::error::{Fault, LlmError};
 use super::quote::quote;
 use super::{Llm, Reply, Request};
+use crate::plan::Spent;
 
 /// Characters of an unusable answer that the repair question shows again.
 const MAX_SHOWN_ANSWER: usize = 6_000;
@@ -54,26 +55,20 @@ impl<A> fmt::Debug for Question<A> {
 }
 
 /// A usable answer and what it took.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Answered<A> {
     pub value: A,
     /// The answer as it came.
     pub text: String,
-    pub input_tokens: u64,
-    pub output_tokens: u64,
-    /// Exchanges begun, failed ones included.
-    pub calls: u32,
+    pub spent: Spent,
 }
 
 /// No usable answer, and what that took.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Error)]
 #[error("{fault}")]
 pub struct AskError {
     pub fault: AskFault,
-    pub input_tokens: u64,
-    pub output_tokens: u64,
-    /// Exchanges begun, failed ones included.
-    pub calls: u32,
+    pub spent: Spent,
 }
 
 /// Why there is no usable answer.
@@ -172,6 +167,8 @@ impl RetryPolicy {
 pub struct Model {
     llm: Arc<dyn Llm>,
     policy: RetryPolicy,
+    /// Exchanges for one question.
+    most: u32,
 }
 
 impl fmt::Debug for Model {
@@ -186,7 +183,20 @@ impl fmt::Debug for Model {
 impl Model {
     /// Wraps a model.
     pub fn new(llm: Arc<dyn Llm>, policy: RetryPolicy) -> Self {
-        Self { llm, policy }
+        Self {
+            llm,
+            policy,
+            most: u32::MAX,
+        }
+    }
+
+    /// Returns the model with a limit: no more than so many exchanges for one question, at least one.
+    #[must_use]
+    pub fn at_most(&self, exchanges: u32) -> Self {
+        Self {
+            most: exchanges.max(1),
+            ..self.clone()
+        }
     }
 
     /// Returns the model's name.
@@ -200,31 +210,41 @@ impl Model {
         let mut spent = Spent::default();
         let again = match self.exchange(&question.request, &mut spent).await {
             Ok(reply) => match question.read(&reply.text) {
-                Ok(value) => return Ok(spent.answered(value, reply.text)),
+                Ok(value) => return Ok(answered(value, reply.text, spent)),
+                Err(reason) if spent.calls >= self.most => {
+                    return Err(failed(self.unusable(question, reason, reply.text), spent));
+                }
                 Err(reason) => repair(&question.request, &reply.text, &reason),
             },
-            Err(error) if matches!(error.fault, Fault::CutAnswer { .. }) => {
+            Err(error)
+                if matches!(error.fault, Fault::CutAnswer { .. }) && spent.calls < self.most =>
+            {
                 shorter(&question.request)
             }
-            Err(error) => return Err(spent.failed(error.into())),
+            Err(error) => return Err(failed(error.into(), spent)),
         };
         let reply = match self.exchange(&again, &mut spent).await {
             Ok(reply) => reply,
-            Err(error) => return Err(spent.failed(error.into())),
+            Err(error) => return Err(failed(error.into(), spent)),
         };
         match question.read(&reply.text) {
-            Ok(value) => Ok(spent.answered(value, reply.text)),
-            Err(reason) => Err(spent.failed(AskFault::Unusable {
-                model: self.name().to_owned(),
-                question: question.request.schema_name.clone(),
-                reason,
-                text: reply.text,
-            })),
+            Ok(value) => Ok(answered(value, reply.text, spent)),
+            Err(reason) => Err(failed(self.unusable(question, reason, reply.text), spent)),
+        }
+    }
+
+    fn unusable<A>(&self, question: &Question<A>, reason: String, text: String) -> AskFault {
+        AskFault::Unusable {
+            model: self.name().to_owned(),
+            question: question.request.schema_name.clone(),
+            reason,
+            text,
         }
     }
 
     async fn exchange(&self, request: &Request, spent: &mut Spent) -> Result<Reply, LlmError> {
         let calls = AtomicU32::new(0);
+        let left = self.most.saturating_sub(spent.calls);
         let begun = Instant::now();
         let outcome = (|| async {
             calls.fetch_add(1, Ordering::Relaxed);
@@ -232,7 +252,7 @@ impl Model {
         })
         .retry(self.policy.backoff())
         .sleep(tokio::time::sleep)
-        .when(LlmError::retryable)
+        .when(|error| error.retryable() && calls.load(Ordering::Relaxed) < left)
         .adjust(|error, proposed| {
             self.policy
                 .wait(error.retry_after(), proposed, begun.elapsed())
@@ -241,7 +261,10 @@ impl Model {
         .await;
         spent.calls += calls.into_inner();
         let (input, output) = match &outcome {
-            Ok(reply) => (reply.input_tokens, reply.output_tokens),
+            Ok(reply) => {
+                spent.cost_usd += reply.cost_usd;
+                (reply.input_tokens, reply.output_tokens)
+            }
             Err(error) => error.tokens(),
         };
         spent.input_tokens = spent.input_tokens.saturating_add(input);
@@ -250,33 +273,12 @@ impl Model {
     }
 }
 
-/// What a question has taken so far.
-#[derive(Default)]
-struct Spent {
-    calls: u32,
-    input_tokens: u64,
-    output_tokens: u64,
+fn answered<A>(value: A, text: String, spent: Spent) -> Answered<A> {
+    Answered { value, text, spent }
 }
 
-impl Spent {
-    fn answered<A>(self, value: A, text: String) -> Answered<A> {
-        Answered {
-            value,
-            text,
-            input_tokens: self.input_tokens,
-            output_tokens: self.output_tokens,
-            calls: self.calls,
-        }
-    }
-
-    fn failed(self, fault: AskFault) -> AskError {
-        AskError {
-            fault,
-            input_tokens: self.input_tokens,
-            output_tokens: self.output_tokens,
-            calls: self.calls,
-        }
-    }
+fn failed(fault: AskFault, spent: Spent) -> AskError {
+    AskError { fault, spent }
 }
 
 /// Makes the question that shows an answer with what is wrong with it.

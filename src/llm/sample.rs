@@ -8,9 +8,8 @@ use super::command::{CommandContext, CommandKind, CommandView};
 use super::context::{JudgeFacts, JudgeView, PlanContext, PlanView, ReplanView, WholeView};
 use super::prompts::Template;
 use crate::plan::{
-    Attempt, AttemptState, CheckResult, CommandId, Decision, Evidence, Head, Kind, Order, Origin,
-    Plan, PlanId, PlanStatus, Policy, Report, ReportStatus, Review, Row, Task, TaskId, TaskStatus,
-    Time, Usage, Verdict,
+    Attempt, AttemptState, CheckResult, CommandId, Decision, Evidence, Head, Kind, Origin, Plan,
+    PlanId, PlanStatus, Report, ReportStatus, Row, Task, TaskId, TaskStatus, Time, Verdict,
 };
 use crate::wire::command::Language;
 
@@ -152,30 +151,16 @@ pub(super) fn plan(fill: Fill) -> Plan {
 /// Makes the head of a plan.
 pub(super) fn head(fill: Fill) -> Head {
     Head {
-        id: PlanId::new("abcdefgh"),
         name: "A plan".to_owned(),
-        goal: "a goal".to_owned(),
         description: fill.text("a description"),
         expected_outcome: fill.text("an outcome"),
         constraints: fill.text("a constraint"),
-        origin: Origin::Person,
-        parent: None,
-        owner: "daemon".to_owned(),
         workspace: "workspace".to_owned(),
-        order: Order::Dependencies,
         status: PlanStatus::Running,
-        policy: Policy::default(),
-        review: Review::NotWanted,
-        usage: Usage::default(),
-        replans: 0,
-        extra_replans: 0,
-        replan: None,
         audited: (fill == Fill::Rich).then(|| "audited".to_owned()),
-        outcome: None,
         revision: 1,
         next_task: 4,
-        created_at: Time(0),
-        finished_at: None,
+        ..Head::new(PlanId::new("abcdefgh"), "a goal", Time(0))
     }
 }
 
@@ -241,6 +226,7 @@ pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
         rejected: None,
         report: (fill == Fill::Rich).then(|| report(ReportStatus::PartialSuccess, "results")),
         checks: (fill == Fill::Rich).then(|| vec![check()]),
+        merge: None,
         verdict: (number == 1).then(|| Verdict {
             decision: Decision::Retry,
             reason: "a reason".to_owned(),

@@ -2,18 +2,22 @@
 //! remembered, so a restart, a lost event and an edit by somebody else all lead to the same place.
 //! Costs the open attempts and questions, never the plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::counted;
+use super::draft::acceptable;
 use super::model::{
-    About, Attempt, AttemptState, CommandId, PlanStatus, ReportStatus, Review, SessionId,
-    SessionScope, Subject, Task, TaskId, Time,
+    About, Attempt, AttemptState, CommandId, Limit, Line, Lived, PlanStatus, ReportStatus, Review,
+    SessionId, SessionScope, Subject, Task, TaskId, Time,
 };
 use super::state::Plan;
 
 /// How long an agent has to mend an unreadable report by itself before it is asked to.
 const REPAIR_GRACE: Duration = Duration::from_secs(5);
+
+/// Time that is lived through is recorded at least that often: what a kill makes forgotten is less.
+const RECORD: Duration = Duration::from_secs(60);
 
 /// What lies ahead by less was recorded by this process.
 const JUST_NOW: Duration = Duration::from_secs(60);
@@ -33,6 +37,10 @@ pub struct World {
     pub signs: BTreeMap<CommandId, Time>,
     /// When the daemon could do nothing, and perhaps its agents neither: up to when, and how long.
     pub still: Vec<(Time, Duration)>,
+    /// For how long this daemon has had something under way: neither waiting for a human only, nor standing still.
+    pub lived: Duration,
+    /// What the model is being asked; each of these calls was counted when it began.
+    pub asking: BTreeSet<Subject>,
 }
 
 impl World {
@@ -44,6 +52,14 @@ impl World {
             self.still[0].1 += first;
         }
         self.still.push((self.now, span));
+    }
+
+    /// Returns how much of its life this daemon has spent on the plan.
+    pub fn lived(&self) -> Lived {
+        Lived {
+            since: self.started,
+            span: self.lived,
+        }
     }
 
     /// Returns the moment so long after another, not counting when nothing could happen.
@@ -76,6 +92,14 @@ pub enum Step {
     AgentAsks(CommandId),
     /// Ask the human.
     AskHuman(About, Option<TaskId>, String),
+    /// Complete the task of an attempt that was accepted and has been merged again since.
+    Accept(CommandId),
+    /// Move the branch of the results to where they are.
+    MoveBranch,
+    /// Stop where a limit of the budget is reached, and ask the human.
+    StopAtBudget(Limit),
+    /// Record the time that was lived through.
+    CountTime,
     /// End a session that is over.
     EndSession(SessionId),
     /// End the plan, every task of which is settled.
@@ -86,7 +110,10 @@ impl Step {
     /// Tells whether the step is a decision that the plan's own data settles: it is carried out within a change and needs
     /// nothing from outside.
     pub fn is_decision(&self) -> bool {
-        !matches!(self, Self::Withdraw(_) | Self::Check(_) | Self::Ask(_))
+        !matches!(
+            self,
+            Self::Withdraw(_) | Self::Check(_) | Self::Ask(_) | Self::MoveBranch
+        )
     }
 }
 
@@ -109,13 +136,19 @@ impl Due {
         self.look_again = Some(self.look_again.map_or(at, |before| before.min(at)));
     }
 
-    fn nothing(&self) -> bool {
+    fn stops(&self) -> bool {
+        let stops = |step: &Step| matches!(step, Step::StopAtBudget(_));
+        self.steps.iter().any(stops)
+    }
+
+    /// Tells whether nothing is due, now or later.
+    pub fn nothing(&self) -> bool {
         self.steps.is_empty() && self.look_again.is_none() && !self.rescan
     }
 }
 
 /// Returns what is due. Every plan that is neither settled, idle nor paused has a step, a time to look again, a wish to look
-/// at the folders, or an open question.
+/// at the folders, or an open question. A limit of the budget stops what would begin; what is under way goes on.
 pub fn due(plan: &Plan, world: &World) -> Due {
     let mut due = Due::default();
     let head = plan.head();
@@ -130,19 +163,37 @@ pub fn due(plan: &Plan, world: &World) -> Due {
             due.step(Step::EndSession(session.id.clone()));
         }
     }
+    if head.line.as_ref().is_some_and(Line::behind) {
+        due.step(Step::MoveBranch);
+    }
     if head.status.settled() || head.status == PlanStatus::Idle {
         return due;
     }
     for attempt in plan.open_attempts() {
         match attempt.state {
             AttemptState::Open => await_report(plan, world, attempt, &mut due),
-            _ => decide(plan, attempt, &mut due),
+            _ => decide(plan, world, attempt, &mut due),
         }
     }
     if head.status == PlanStatus::Running {
         go_on(plan, world, &mut due);
     }
+    if head.usage.unrecorded(world.lived()) >= RECORD {
+        due.step(Step::CountTime);
+    }
     due
+}
+
+/// Tells whether something may begin that a limit may keep from it; stops a running plan if one does. Of a paused plan it only
+/// does not begin.
+fn may_begin(plan: &Plan, stopped: Option<Limit>, due: &mut Due) -> bool {
+    if let Some(limit) = stopped
+        && *plan.status() == PlanStatus::Running
+        && !due.stops()
+    {
+        due.step(Step::StopAtBudget(limit));
+    }
+    stopped.is_none()
 }
 
 fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
@@ -152,13 +203,16 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         let at = rejected.at.plus(REPAIR_GRACE);
         match (world.now >= at, paused) {
             (false, _) => due.look(at),
-            (true, false) => due.step(Step::Repair(attempt.id.clone())),
-            (true, true) => {}
+            (true, false) if may_begin(plan, plan.no_repair(world.lived()), due) => {
+                due.step(Step::Repair(attempt.id.clone()));
+            }
+            (true, _) => {}
         }
         return;
     }
     let Some(claimed) = attempt.claimed.map(|time| known(time, world)) else {
-        if paused {
+        // The last attempts that a budget allows are handed out like any other.
+        if paused && plan.stopped_at() != Some(Limit::Attempts) {
             due.step(Step::Withdraw(attempt.id.clone()));
             return;
         }
@@ -219,7 +273,7 @@ fn scanned_since(world: &World, at: Time, due: &mut Due) -> bool {
     scanned
 }
 
-fn decide(plan: &Plan, attempt: &Attempt, due: &mut Due) {
+fn decide(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
     let Some(report) = &attempt.report else {
         return;
     };
@@ -228,26 +282,59 @@ fn decide(plan: &Plan, attempt: &Attempt, due: &mut Due) {
     let own = plan
         .task(attempt.task)
         .is_some_and(|task| !task.checks.is_empty() || !task.produces.is_empty());
-    let check = report.status != ReportStatus::Failed && (own || !policy.checks.is_empty());
+    // Where each task has a worktree, merging is a check of every result.
+    let merge = plan.head().line.is_some();
+    let check =
+        report.status != ReportStatus::Failed && (merge || own || !policy.checks.is_empty());
     if report.question.is_some() {
         due.step(Step::AgentAsks(id));
     } else if report.blocked_until.is_some() {
         due.step(Step::Park(id));
     } else if check && attempt.checks.is_none() {
-        due.step(Step::Check(id));
+        if !merge || is_next(plan, attempt) {
+            due.step(Step::Check(id));
+        }
+    } else if attempt.verdict.is_some() {
+        due.step(Step::Accept(id));
     } else if !policy.model {
         due.step(Step::JudgeByRules(id));
     } else {
-        ask(plan, Subject::Judge(id), due);
+        ask(plan, world, Subject::Judge(id), due);
     }
 }
 
+/// Tells whether an attempt is the next to be merged: one at a time, in the order of their reports. One that is merged and
+/// awaits its verdict comes first, or what is made of the others would be void when it is accepted; one that waits for a
+/// human holds nobody up.
+fn is_next(plan: &Plan, attempt: &Attempt) -> bool {
+    let tip = plan.head().line.as_ref().map(|line| &line.tip);
+    let place = |attempt: &Attempt| {
+        let report = attempt.report.as_ref()?;
+        let merges = report.status != ReportStatus::Failed
+            && report.question.is_none()
+            && report.blocked_until.is_none();
+        let merged = attempt.merge.as_ref().map(|merge| &merge.onto);
+        let first = attempt.checks.is_some();
+        let asked = || {
+            plan.open_questions()
+                .any(|question| question.task == Some(attempt.task))
+        };
+        let counts = merges && (!first || (merged == tip && acceptable(attempt))) && !asked();
+        counts.then(|| (!first, report.received, attempt.id.clone()))
+    };
+    let before = plan.open_attempts().filter_map(place).min();
+    before.is_none_or(|(_, _, first)| first == attempt.id)
+}
+
 /// Wants the model asked, unless it has failed at this question and a human is to say how to go on.
-fn ask(plan: &Plan, subject: Subject, due: &mut Due) {
-    if !plan
+fn ask(plan: &Plan, world: &World, subject: Subject, due: &mut Due) {
+    let failed = plan
         .open_asks()
-        .any(|ask| ask.subject == subject && ask.error.is_some())
-    {
+        .any(|ask| ask.subject == subject && ask.error.is_some());
+    if failed {
+        return;
+    }
+    if world.asking.contains(&subject) || may_begin(plan, plan.no_call(world.lived()), due) {
         due.step(Step::Ask(subject));
     }
 }
@@ -257,7 +344,7 @@ fn go_on(plan: &Plan, world: &World, due: &mut Due) {
     let counts = plan.counts();
     if counts.total() == 0 {
         if head.policy.model {
-            ask(plan, Subject::Plan, due);
+            ask(plan, world, Subject::Plan, due);
         } else {
             stuck(
                 plan,
@@ -268,7 +355,7 @@ fn go_on(plan: &Plan, world: &World, due: &mut Due) {
         return;
     }
     if head.replan.is_some() {
-        return ask(plan, Subject::Replan, due);
+        return ask(plan, world, Subject::Replan, due);
     }
     if head.review == Review::Wanted {
         if !plan
@@ -284,8 +371,10 @@ fn go_on(plan: &Plan, world: &World, due: &mut Due) {
         return;
     }
     if counts.settled() == counts.total() {
-        if plan.open_questions().next().is_none() {
-            finish(plan, due);
+        let behind = head.line.as_ref().is_some_and(Line::behind);
+        let about_budget = |about: About| matches!(about, About::Budget(_));
+        if plan.open_questions().all(|open| about_budget(open.about)) && !behind {
+            finish(plan, world, due);
         }
         return;
     }
@@ -295,14 +384,16 @@ fn go_on(plan: &Plan, world: &World, due: &mut Due) {
     }
 }
 
-fn finish(plan: &Plan, due: &mut Due) {
+fn finish(plan: &Plan, world: &World, due: &mut Due) {
     let head = plan.head();
     let failed = plan.counts().failed > 0;
     if head.policy.model && head.policy.audit && head.audited.is_none() && !failed {
-        return ask(plan, Subject::Audit, due);
+        return ask(plan, world, Subject::Audit, due);
     }
-    if head.policy.model && !plan.summary_failed() {
-        return ask(plan, Subject::Summary, due);
+    let under_way = world.asking.contains(&Subject::Summary);
+    let may_ask = under_way || plan.no_call(world.lived()).is_none();
+    if head.policy.model && !plan.summary_failed() && may_ask {
+        return ask(plan, world, Subject::Summary, due);
     }
     due.step(Step::Settle);
 }
@@ -344,10 +435,11 @@ fn hand_out(plan: &Plan, world: &World, due: &mut Due) {
         }
         match task.not_before.filter(|at| *at > world.now) {
             Some(at) => due.look(at),
-            None => {
+            None if may_begin(plan, plan.no_attempt(world.lived()), due) => {
                 due.step(Step::Issue(task.number));
                 free -= 1;
             }
+            None => break,
         }
     }
 }

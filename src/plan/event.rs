@@ -52,6 +52,12 @@ pub enum Event {
         decision: Decision,
         reason: String,
     },
+    /// The accepted result is on the branch of the plan's results.
+    Merged {
+        task: TaskId,
+        command: CommandId,
+        commit: String,
+    },
     /// The attempt ended without a report.
     TimedOut {
         task: TaskId,
@@ -131,6 +137,7 @@ impl Event {
             | Self::Stale { task, .. }
             | Self::Checked { task, .. }
             | Self::Judged { task, .. }
+            | Self::Merged { task, .. }
             | Self::TimedOut { task, .. }
             | Self::Withdrawn { task, .. }
             | Self::Parked { task, .. }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::model::{
-    Ask, AskId, Attempt, CommandId, Head, Order, PlanId, PlanStatus, Question, QuestionId, Session,
-    SessionId, Subject, Task, TaskId, TaskStatus,
+    Ask, AskId, Attempt, AttemptState, CommandId, Head, Kind, Order, PlanId, PlanStatus, Question,
+    QuestionId, Session, SessionId, Subject, Task, TaskId, TaskStatus,
 };
 
 /// One row of a plan, as it is stored.
@@ -119,6 +119,7 @@ struct Index {
     attempts_of: HashMap<TaskId, BTreeSet<CommandId>>,
     open_attempts: BTreeSet<CommandId>,
     recalls: BTreeSet<CommandId>,
+    attempts_made: u64,
     open_questions: BTreeSet<QuestionId>,
     open_sessions: BTreeSet<SessionId>,
     open_asks: BTreeSet<AskId>,
@@ -168,6 +169,14 @@ impl Plan {
     /// Returns the plan's state.
     pub fn status(&self) -> &PlanStatus {
         &self.head.status
+    }
+
+    /// Returns the folder in which agents work on a task: its worktree, or the workspace of all.
+    pub fn workspace_of(&self, task: TaskId) -> String {
+        match &self.head.line {
+            Some(line) => line.worktree(task),
+            None => self.head.workspace.clone(),
+        }
     }
 
     /// Returns a task that is part of the plan.
@@ -329,6 +338,12 @@ impl Plan {
         self.attempts.values()
     }
 
+    /// Returns how many attempts have been made at tasks. One whose command was taken back before anybody took it was none, and
+    /// a repair belongs to the attempt that it repairs.
+    pub fn attempts_made(&self) -> u64 {
+        self.index.attempts_made
+    }
+
     /// Returns a question by its id.
     pub fn question(&self, id: &QuestionId) -> Option<&Question> {
         self.questions.get(id)
@@ -368,6 +383,11 @@ impl Plan {
     /// Returns a question to the model by its id.
     pub fn ask(&self, id: &AskId) -> Option<&Ask> {
         self.asks.get(id)
+    }
+
+    /// Returns every question that was put to the model.
+    pub fn asks(&self) -> impl Iterator<Item = &Ask> {
+        self.asks.values()
     }
 
     /// Returns the questions to the model that have no answer in effect.
@@ -457,9 +477,10 @@ impl Plan {
                     .insert(id.clone());
                 mark(&mut self.index.open_attempts, &id, attempt.state.open());
                 mark(&mut self.index.recalls, &id, attempt.recall);
-                self.attempts
-                    .insert(id, *attempt)
-                    .map(|row| Row::Attempt(Box::new(row)))
+                self.index.attempts_made += u64::from(was_made(&attempt));
+                let old = self.attempts.insert(id, *attempt);
+                self.index.attempts_made -= u64::from(old.as_ref().is_some_and(was_made));
+                old.map(|row| Row::Attempt(Box::new(row)))
             }
             Row::Question(question) => {
                 mark(
@@ -501,6 +522,7 @@ impl Plan {
             RowKey::Attempt(id) => {
                 if let Some(old) = self.attempts.remove(id) {
                     forget(&mut self.index.attempts_of, old.task, id);
+                    self.index.attempts_made -= u64::from(was_made(&old));
                 }
                 self.index.open_attempts.remove(id);
                 self.index.recalls.remove(id);
@@ -596,6 +618,10 @@ impl Index {
         self.unmet.remove(&task.number);
         *self.counts.of(task.status) -= 1;
     }
+}
+
+fn was_made(attempt: &Attempt) -> bool {
+    attempt.kind != Kind::Repair && attempt.state != AttemptState::Withdrawn
 }
 
 fn mark<T: Ord + Clone>(set: &mut BTreeSet<T>, item: &T, present: bool) {

@@ -1,11 +1,15 @@
 //! The core under random operations, and its rules one by one.
 
+mod budget;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::*;
+
+mod line;
 
 fn head() -> Head {
     Head::new(PlanId::new("testplan"), "reach it", Time(0))
@@ -453,6 +457,11 @@ fn a_clock_that_was_wrong_when_an_attempt_began_delays_no_time_out() {
 #[test]
 fn what_a_stranger_says_it_used_stays_countable() {
     let mut plan = running(&[("a", &[]), ("b", &[])]);
+    let unlimited = Policy {
+        budget: Budget::NONE,
+        ..Policy::default()
+    };
+    change(&mut plan, |draft| draft.start(unlimited, "/work")).unwrap();
     for (task, n) in [(1, 1), (2, 2)] {
         change(&mut plan, |draft| {
             draft.issue(TaskId(task), issue(n))?;
@@ -582,6 +591,10 @@ enum Op {
     Answer(u32, usize),
     Replan(u32),
     FailAsk,
+    /// Asks the model what is due, and what it uses and takes.
+    Ask(u64, u64),
+    Merge(u32),
+    Elsewhere,
     Pause,
     Resume,
     Abandon,
@@ -615,15 +628,31 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (id(), decision).prop_map(|(task, decision)| Op::Decide(task, decision)),
         2 => id().prop_map(Op::TimeOut),
         2 => id().prop_map(Op::Withdrawn),
-        6 => (0..4u32, 0..8usize).prop_map(|(question, choice)| Op::Answer(question, choice)),
+        6 => (0..4u32, 0..9usize).prop_map(|(question, choice)| Op::Answer(question, choice)),
         2 => id().prop_map(Op::Replan),
         1 => Just(Op::FailAsk),
+        4 => (0..3u64, 0..3u64).prop_map(|(tokens, seconds)| Op::Ask(tokens, seconds)),
+        4 => id().prop_map(Op::Merge),
+        1 => Just(Op::Elsewhere),
         1 => Just(Op::Pause),
         2 => Just(Op::Resume),
         1 => prop::bool::weighted(0.1).prop_map(|end| if end { Op::Abandon } else { Op::Resume }),
         1 => prop::bool::weighted(0.2).prop_map(|reset| if reset { Op::Reset } else { Op::Decisions }),
         6 => Just(Op::Decisions),
     ]
+}
+
+/// Merges the result of an attempt aside, if it is one of a plan that merges.
+fn merge(draft: &mut Draft<'_>, id: &CommandId, n: u32) -> Result<(), Refusal> {
+    let Some(line) = &draft.plan().head().line else {
+        return Ok(());
+    };
+    let merge = Merge {
+        onto: line.tip.clone(),
+        head: format!("head {n}"),
+        commit: format!("commit {n}"),
+    };
+    draft.merged(id, merge)
 }
 
 fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
@@ -722,25 +751,64 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
             let id = draft.begin_ask(&subject)?;
             draft.failed_ask(&id, "unreachable", question(n))
         }
+        Op::Ask(tokens, seconds) => {
+            let world = World {
+                now: draft.now(),
+                ..World::default()
+            };
+            let asked = due(draft.plan(), &world).steps;
+            let Some(Step::Ask(subject)) = asked.iter().find(|step| matches!(step, Step::Ask(_)))
+            else {
+                return Err(Refusal::UnknownAsk);
+            };
+            let id = draft.begin_ask(subject)?;
+            draft.count_time(Lived {
+                since: draft.now(),
+                span: Duration::from_secs(*seconds),
+            });
+            let spent = Spent {
+                calls: 1,
+                input_tokens: *tokens,
+                ..Spent::default()
+            };
+            draft.count_ask(&id, spent)?;
+            match subject {
+                Subject::Audit => {
+                    draft.answered_ask(&id, "met")?;
+                    draft.audited("met", None, question(n))
+                }
+                Subject::Summary => {
+                    draft.answered_ask(&id, "over")?;
+                    draft.settle("over")
+                }
+                _ => draft.failed_ask(&id, "unreachable", question(n)),
+            }
+        }
+        Op::Merge(task) => {
+            let id = current(draft, *task)?;
+            merge(draft, &id, n)?;
+            draft.checked(&id, vec![])
+        }
+        Op::Elsewhere => draft.branch_elsewhere(&n.to_string(), "it is elsewhere", question(n)),
         Op::Pause => draft.pause("a break"),
         Op::Resume => draft.resume(),
         Op::Abandon => draft.abandon("enough"),
         Op::Reset => {
+            let policy = draft.plan().head().policy.clone();
             draft.reset()?;
-            draft.start(Policy::default(), "/work").map(drop)
+            draft.start(policy, "/work").map(drop)
         }
         Op::Decisions => {
-            for step in due(
-                draft.plan(),
-                &World {
-                    now: draft.now(),
-                    ..World::default()
-                },
-            )
-            .steps
-            {
+            let world = World {
+                now: draft.now(),
+                ..World::default()
+            };
+            for step in due(draft.plan(), &world).steps {
                 match step {
-                    Step::Issue(task) => draft.issue(task, issue(n * 100 + task.0))?,
+                    // What was due a moment ago may be the last that the budget allowed.
+                    Step::Issue(task) if draft.plan().no_attempt(Lived::default()).is_none() => {
+                        draft.issue(task, issue(n * 100 + task.0))?;
+                    }
                     Step::AskHuman(about, task, reason) => {
                         draft.ask(question(n * 100), about, task, &reason)?;
                     }
@@ -749,7 +817,19 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                         draft.judge(&id, &verdict, question(n * 100 + 1))?;
                     }
                     Step::Withdraw(id) => draft.recalled(&id)?,
+                    Step::Check(id) => {
+                        merge(draft, &id, n)?;
+                        draft.checked(&id, vec![])?;
+                    }
+                    Step::Accept(id) => draft.accept_merged(&id, question(n * 100 + 2))?,
+                    Step::MoveBranch => {
+                        let tip = draft.plan().head().line.clone().unwrap().tip;
+                        draft.branch_moved(&tip)?;
+                    }
                     Step::Settle => draft.settle("over")?,
+                    Step::StopAtBudget(limit) => {
+                        draft.stop_at_budget(limit, question(n * 100 + 3))?;
+                    }
                     _ => {}
                 }
             }
@@ -802,6 +882,7 @@ fn check_invariants(plan: &Plan) -> Result<(), TestCaseError> {
         );
     }
 
+    budget::check(plan)?;
     let due = due(plan, &World::default());
     let alive = !due.steps.is_empty() || due.look_again.is_some() || due.rescan;
     let rests = plan.status().settled()
@@ -817,8 +898,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_reachable_plan_holds_its_promises(ops in prop::collection::vec(op(), 1..60)) {
+    fn every_reachable_plan_holds_its_promises(policy in budget::policy(), ops in prop::collection::vec(op(), 1..60), isolated: bool) {
         let mut plan = running(&[("a", &[]), ("b", &[0]), ("c", &[])]);
+        change(&mut plan, |draft| draft.start(policy, "/work")).unwrap();
+        if isolated {
+            change(&mut plan, |draft| draft.isolate("base", "/trees")).unwrap();
+        }
         for (n, op) in (1..).zip(&ops) {
             let before = plan.clone();
             let done = change_at(&mut plan, Time(i64::from(n)), |draft| apply(draft, op, n));
@@ -834,6 +919,37 @@ proptest! {
                 }
             }
             check_invariants(&plan)?;
+            check_line(&before, &plan)?;
         }
     }
+}
+
+/// The line moves only when a task is completed, to where exactly that task's result was merged onto it.
+fn check_line(before: &Plan, plan: &Plan) -> Result<(), TestCaseError> {
+    let (Some(old), Some(new)) = (&before.head().line, &plan.head().line) else {
+        return Ok(());
+    };
+    let completed = |plan: &Plan| -> Vec<TaskId> {
+        plan.tasks()
+            .filter(|task| task.status == TaskStatus::Completed)
+            .map(|task| task.number)
+            .collect()
+    };
+    let (was, is) = (completed(before), completed(plan));
+    let mut tip = old.tip.clone();
+    let mut steps = is
+        .iter()
+        .filter(|task| !was.contains(task))
+        .map(|task| {
+            let task = plan.task(*task).unwrap();
+            let attempt = plan.current_attempt(task).unwrap();
+            attempt.merge.clone().unwrap()
+        })
+        .collect::<Vec<_>>();
+    while let Some(next) = steps.iter().position(|merge| merge.onto == tip) {
+        tip = steps.remove(next).commit;
+    }
+    prop_assert!(steps.is_empty(), "accepted, but not on the line: {steps:?}");
+    prop_assert_eq!(tip, new.tip.clone());
+    Ok(())
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::Access;
 
 use super::files::{VolumesError, remove_if_there};
-use crate::plan::CommandId;
+use crate::plan::{CommandId, PlanId};
 
 /// A folder of the volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -179,6 +179,11 @@ impl Volumes {
     /// Returns the path of a log about a command: `out` and `err` hold what its agent printed.
     pub fn log(&self, id: &CommandId, kind: &str) -> PathBuf {
         self.path(Folder::Logs).join(format!("{id}.{kind}"))
+    }
+
+    /// Returns the folder that has the worktrees of a plan.
+    pub fn worktrees(&self, plan: &PlanId) -> PathBuf {
+        self.root.join("worktrees").join(plan.as_str())
     }
 
     /// Returns the path under which a file for `commands`, `reports`, `questions` or `active` is written before it

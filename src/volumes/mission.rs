@@ -9,6 +9,8 @@ use super::files::{VolumesError, read_capped, replace};
 const NAME: &str = "MISSION.md";
 /// The name under which it is written, before it gets its own.
 const TEMP: &str = ".MISSION.md.tmp";
+/// Where agents that may not write elsewhere leave their reports.
+const AGENT_FOLDER: &str = "/.plan-agent/";
 /// The files of git that are read here have some lines.
 const GIT_CAP: u64 = 1024 * 1024;
 
@@ -18,12 +20,23 @@ const GIT_CAP: u64 = 1024 * 1024;
 /// When it cannot be written. That git's file cannot be is only logged.
 pub fn write_mission(workspace: &Path, text: &str) -> Result<(), VolumesError> {
     if let Some(git) = git_folder(workspace)
-        && let Err(error) = exclude(&git)
+        && let Err(error) = exclude(&git, &[NAME, TEMP])
     {
         tracing::warn!(%error, git = %git.display(), "MISSION.md is not kept out of git");
     }
     let path = workspace.join(NAME);
     replace(&workspace.join(TEMP), &path, text.as_bytes(), 0o666)
+}
+
+/// Keeps the folder in which an agent may leave its report out of the git history of a project and of all its worktrees.
+///
+/// # Errors
+/// When git's file of what it ignores cannot be read or written.
+pub fn keep_out_of_git(project: &Path) -> io::Result<()> {
+    match git_folder(project) {
+        Some(git) => exclude(&git, &[AGENT_FOLDER]),
+        None => Ok(()),
+    }
 }
 
 /// Returns the folder that all work trees of the workspace's repository share, if it is in one.
@@ -48,7 +61,7 @@ fn read_line(path: &Path) -> Option<String> {
     text.lines().next().map(str::to_owned)
 }
 
-fn exclude(git: &Path) -> io::Result<()> {
+fn exclude(git: &Path, names: &[&str]) -> io::Result<()> {
     let path = git.join("info/exclude");
     let there = match read_capped(&path, GIT_CAP) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -60,10 +73,7 @@ fn exclude(git: &Path) -> io::Result<()> {
         missing.push('\n');
     }
     let known = |name: &str| there.lines().any(|line| line.trim() == name);
-    let names: Vec<_> = [NAME, TEMP]
-        .into_iter()
-        .filter(|name| !known(name))
-        .collect();
+    let names: Vec<_> = names.iter().filter(|name| !known(name)).collect();
     if names.is_empty() {
         return Ok(());
     }

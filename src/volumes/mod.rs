@@ -21,7 +21,7 @@ pub use filing::Filing;
 pub use layout::{Folder, Volumes};
 pub use life::Life;
 pub use lock::{DaemonInfo, DaemonLock, LockError};
-pub use mission::write_mission;
+pub use mission::{keep_out_of_git, write_mission};
 pub use scan::{Arrived, MOST_REPORTS, Scan, Scanner, Sign};
 pub use settle::Hints;
 pub use watch::Watch;

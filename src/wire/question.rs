@@ -156,6 +156,7 @@ fn meaning(choice: Choice) -> &'static str {
         Choice::Replan => "change the rest of the plan; the note says how",
         Choice::Wait => "keep waiting",
         Choice::Reply => "the note answers the agent's question",
+        Choice::More => "allow as much again as the budget did, and go on",
         Choice::Abort => "end the plan",
     }
 }

@@ -1,39 +1,18 @@
 //! Plans for the tests of what is written from them.
 
-use crate::plan::{
-    Head, Order, Origin, Plan, PlanId, PlanStatus, Policy, Review, Row, Task, TaskId, TaskStatus,
-    Time, Usage,
-};
+use crate::plan::{Head, Origin, Plan, PlanId, PlanStatus, Row, Task, TaskId, TaskStatus, Time};
 
 /// Ten in the morning of 2026-11-21.
 pub(crate) const NOW: Time = Time(1_795_255_200_000_000);
 
 pub(crate) fn head() -> Head {
+    let id = PlanId::new("abcdefgh");
     Head {
-        id: PlanId::new("abcdefgh"),
         name: "Word counter".to_owned(),
-        goal: "Count the words of a file".to_owned(),
-        description: String::new(),
-        expected_outcome: String::new(),
-        constraints: String::new(),
-        origin: Origin::Person,
-        parent: None,
-        owner: "daemon".to_owned(),
         workspace: "/w".to_owned(),
-        order: Order::Dependencies,
         status: PlanStatus::Running,
-        policy: Policy::default(),
-        review: Review::NotWanted,
-        usage: Usage::default(),
-        replans: 0,
-        extra_replans: 0,
-        replan: None,
-        audited: None,
-        outcome: None,
         revision: 1,
-        next_task: 1,
-        created_at: NOW,
-        finished_at: None,
+        ..Head::new(id, "Count the words of a file", NOW)
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod env;
+pub mod git;
 pub mod hostile;
 pub mod http;
 pub mod llm;

@@ -11,6 +11,9 @@ use crate::wire::text::{one_line, time_text};
 /// The longest reason that stands on a line.
 const REASON: usize = 160;
 
+/// Characters of a commit's id.
+const SHORT_COMMIT: usize = 10;
+
 /// Returns what happened with its number and its moment, for the log.
 pub fn line(change: &Change, event: &Event, zone: &TimeZone, paint: Paint) -> String {
     let (text, style) = happened(event);
@@ -85,6 +88,10 @@ pub fn happened(event: &Event) -> (String, Style) {
                 Decision::Retry | Decision::Replan | Decision::Abort => Bad,
             },
         ),
+        Event::Merged { task, commit, .. } => {
+            let commit = commit.get(..SHORT_COMMIT).unwrap_or(commit);
+            (on(task, format!("merged as {}", short(commit))), Dim)
+        }
         Event::TimedOut { task, reason, .. } => {
             (on(task, format!("timed out: {}", short(reason))), Bad)
         }

@@ -5,6 +5,7 @@ mod event;
 mod graph;
 mod progress;
 mod status;
+mod usage;
 mod why;
 
 #[cfg(test)]

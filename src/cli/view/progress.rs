@@ -22,7 +22,12 @@ pub fn progress(event: &Event, names: &BTreeMap<TaskId, String>) -> Option<(Stri
             ..
         }
     );
-    if next || matches!(event, Event::Claimed { .. } | Event::Started) {
+    if next
+        || matches!(
+            event,
+            Event::Claimed { .. } | Event::Merged { .. } | Event::Started
+        )
+    {
         return None;
     }
     let (text, style) = happened(event);

@@ -1,9 +1,8 @@
 //! A small plan in the midst of its work, for the tests of the views.
 
 use crate::plan::{
-    About, By, CommandId, Decision, Draft, Head, Issue, Kind, NewTask, Order, Origin, Plan, PlanId,
-    PlanStatus, Policy, QuestionId, Report, ReportStatus, Review, TaskId, TaskRef, Time, Usage,
-    Verdict,
+    About, By, CommandId, Decision, Draft, Head, Issue, Kind, NewTask, Plan, PlanId, Policy,
+    QuestionId, Report, ReportStatus, TaskId, TaskRef, Time, Verdict,
 };
 
 /// The moment at which the sample is looked at.
@@ -38,31 +37,10 @@ pub fn plan() -> Plan {
 }
 
 fn head() -> Head {
+    let made = Time(1_800_000_000_000_000);
     Head {
-        id: PlanId::new("kqzjwmha"),
         name: "Word counter".into(),
-        goal: "Count the words of a file".into(),
-        description: String::new(),
-        expected_outcome: String::new(),
-        constraints: String::new(),
-        origin: Origin::Person,
-        parent: None,
-        owner: "daemon".into(),
-        workspace: String::new(),
-        order: Order::Dependencies,
-        status: PlanStatus::Idle,
-        policy: Policy::default(),
-        review: Review::NotWanted,
-        usage: Usage::default(),
-        replans: 0,
-        extra_replans: 0,
-        replan: None,
-        audited: None,
-        outcome: None,
-        revision: 0,
-        next_task: 1,
-        created_at: Time(1_800_000_000_000_000),
-        finished_at: None,
+        ..Head::new(PlanId::new("kqzjwmha"), "Count the words of a file", made)
     }
 }
 

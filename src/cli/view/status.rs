@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::usage::{self, PlanUsage, TaskUsage};
 use super::{indented, name, numbers, state};
 use crate::cli::args::Program;
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
-    AttemptState, Choice, Plan, PlanStatus, Question, Task, TaskStatus, Time, Usage, counted,
+    AttemptState, Choice, Plan, PlanStatus, Question, Task, TaskStatus, Time, counted,
 };
 
 /// The longest result that stands beside a task.
@@ -23,7 +24,7 @@ pub struct Status {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     truncated: bool,
     questions: Vec<QuestionLine>,
-    usage: Usage,
+    usage: PlanUsage,
     daemon: Option<Daemon>,
 }
 
@@ -60,6 +61,7 @@ struct TaskLine {
     dependencies: Vec<u32>,
     attempts: u32,
     result: Option<String>,
+    usage: TaskUsage,
 }
 
 #[derive(Debug, Serialize)]
@@ -79,6 +81,8 @@ struct Daemon {
 pub fn json(plan: &Plan, seq: i64, daemon: Option<u32>, limit: usize) -> Status {
     let head = plan.head();
     let window = Window::of(plan, limit);
+    let used = usage::of_tasks(plan);
+    let line = |task: &Task| task_line(task, used.get(&task.number).copied().unwrap_or_default());
     Status {
         plan: PlanLine {
             id: head.id.to_string(),
@@ -89,9 +93,9 @@ pub fn json(plan: &Plan, seq: i64, daemon: Option<u32>, limit: usize) -> Status 
         },
         progress: progress(plan),
         truncated: window.before + window.after > 0,
-        tasks: window.tasks.into_iter().map(task_line).collect(),
+        tasks: window.tasks.into_iter().map(line).collect(),
         questions: plan.open_questions().map(question_line).collect(),
-        usage: head.usage,
+        usage: usage::of_plan(plan),
         daemon: daemon.map(|pid| Daemon { pid }),
     }
 }
@@ -116,6 +120,7 @@ pub fn text(
         lines.push(format!("Goal: {}", name(&head.goal)));
     }
     lines.push(counts(plan));
+    lines.extend(usage::line(plan));
     lines.push(String::new());
 
     let window = Window::of(plan, limit);
@@ -189,7 +194,7 @@ fn progress(plan: &Plan) -> Progress {
     }
 }
 
-fn task_line(task: &Task) -> TaskLine {
+fn task_line(task: &Task, usage: TaskUsage) -> TaskLine {
     TaskLine {
         id: task.number.0,
         key: task.key.clone(),
@@ -200,6 +205,7 @@ fn task_line(task: &Task) -> TaskLine {
         dependencies: task.dependencies.iter().map(|id| id.0).collect(),
         attempts: task.attempts,
         result: task.result.clone(),
+        usage,
     }
 }
 
@@ -348,6 +354,7 @@ mod tests {
         kqzjwmha  Word counter  running
         Goal: Count the words of a file
         1 of 5 tasks done · 2 in progress · 1 ready · 1 blocked
+        Used: agents 3 of 200 attempts
 
            1  completed    Write the counter · unverified
            2  in progress  Serve "it" <over> HTTP; #1 · waits for your answer
@@ -367,6 +374,7 @@ mod tests {
         kqzjwmha  Word counter  running
         Goal: Count the words of a file
         1 of 5 tasks done · 2 in progress · 1 ready · 1 blocked
+        Used: agents 3 of 200 attempts
 
               … 1 earlier
            2  in progress  Serve "it" <over> HTTP; #1 · waits for your answer
@@ -413,7 +421,14 @@ mod tests {
               "assignee": null,
               "dependencies": [],
               "attempts": 1,
-              "result": "counts words"
+              "result": "counts words",
+              "usage": {
+                "llm_calls": 0,
+                "llm_tokens": 0,
+                "agent_tokens": 0,
+                "cost_usd": 0.0,
+                "seconds": 0.0
+              }
             },
             {
               "id": 2,
@@ -426,7 +441,14 @@ mod tests {
                 1
               ],
               "attempts": 1,
-              "result": null
+              "result": null,
+              "usage": {
+                "llm_calls": 0,
+                "llm_tokens": 0,
+                "agent_tokens": 0,
+                "cost_usd": 0.0,
+                "seconds": 0.0
+              }
             },
             {
               "id": 3,
@@ -440,7 +462,14 @@ mod tests {
                 2
               ],
               "attempts": 0,
-              "result": null
+              "result": null,
+              "usage": {
+                "llm_calls": 0,
+                "llm_tokens": 0,
+                "agent_tokens": 0,
+                "cost_usd": 0.0,
+                "seconds": 0.0
+              }
             },
             {
               "id": 4,
@@ -453,7 +482,14 @@ mod tests {
                 1
               ],
               "attempts": 1,
-              "result": null
+              "result": null,
+              "usage": {
+                "llm_calls": 0,
+                "llm_tokens": 0,
+                "agent_tokens": 0,
+                "cost_usd": 0.0,
+                "seconds": 0.0
+              }
             },
             {
               "id": 5,
@@ -464,7 +500,14 @@ mod tests {
               "assignee": null,
               "dependencies": [],
               "attempts": 0,
-              "result": null
+              "result": null,
+              "usage": {
+                "llm_calls": 0,
+                "llm_tokens": 0,
+                "agent_tokens": 0,
+                "cost_usd": 0.0,
+                "seconds": 0.0
+              }
             }
           ],
           "questions": [
@@ -483,9 +526,19 @@ mod tests {
             "llm_calls": 0,
             "llm_input_tokens": 0,
             "llm_output_tokens": 0,
+            "llm_cost_usd": 0.0,
             "agent_input_tokens": 0,
             "agent_output_tokens": 0,
-            "agent_cost_usd": 0.0
+            "agent_cost_usd": 0.0,
+            "attempts": 3,
+            "wall_seconds": 0.0,
+            "budget": {
+              "llm_calls": 500,
+              "llm_tokens": 5000000,
+              "cost_usd": 20.0,
+              "attempts": 200,
+              "wall_seconds": 43200.0
+            }
           },
           "daemon": {
             "pid": 7

@@ -1,6 +1,6 @@
 //! Why a task is as it is, and what it waits for.
 
-use super::{indented, name, numbers, state};
+use super::{indented, name, numbers, state, usage};
 use crate::cli::args::Program;
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
@@ -28,6 +28,9 @@ pub fn why(plan: &Plan, id: TaskId, now: Time, paint: Paint, program: &Program) 
     );
     if let Some(result) = &task.result {
         lines.push(indented(result, "  ").trim_end().to_owned());
+    }
+    if let Some(used) = usage::of_tasks(plan).get(&id).and_then(usage::task_line) {
+        lines.push(format!("  used: {used}"));
     }
     let mut attempts = plan.attempts_of(id).peekable();
     if attempts.peek().is_some() {
@@ -174,6 +177,7 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
         let said = one_line(&report.results, REASON);
         format!("report: {}: {said}", report.status.as_str())
     });
+    let used = usage::attempt_line(attempt).map(|used| format!("used: {used}"));
     let checks = attempt
         .checks
         .iter()
@@ -193,6 +197,7 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
     });
     let details = report
         .into_iter()
+        .chain(used)
         .chain(checks)
         .chain(rejected)
         .chain(verdict);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::budget::money;
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
@@ -16,9 +17,6 @@ const MAX_REPAIRS: u32 = 2;
 
 /// The longest pause that an agent may ask for.
 const LONGEST_PARK: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// More money than any plan costs, in US dollars.
-const MAX_COST: f64 = 1e12;
 
 /// What a task's result keeps of a report's text, in characters.
 const RESULT_CHARS: usize = 2000;
@@ -51,8 +49,8 @@ impl Draft<'_> {
     /// Hands out a task: a first attempt, a retry, or the repair of an unreadable report.
     ///
     /// # Errors
-    /// The plan does not run, is being reviewed or changed, the task waits for others, is settled, has an attempt under
-    /// way, or a human is asked about it.
+    /// The plan does not run, is being reviewed or changed, its budget allows no attempt, the task waits for others, is
+    /// settled, has an attempt under way, or a human is asked about it.
     pub fn issue(&mut self, id: TaskId, issue: Issue) -> Result<(), Refusal> {
         let head = self.plan.head();
         if head.status != PlanStatus::Running {
@@ -60,6 +58,14 @@ impl Draft<'_> {
         }
         if head.review == Review::Wanted || (head.replan.is_some() && issue.kind != Kind::Repair) {
             return Err(Refusal::Replanning);
+        }
+        let lived = head.usage.lived;
+        let stopped = match issue.kind {
+            Kind::Repair => self.plan.no_repair(lived),
+            Kind::New | Kind::Continue => self.plan.no_attempt(lived),
+        };
+        if let Some(limit) = stopped {
+            return Err(self.used_up(limit));
         }
         let mut task = self.task(id)?;
         let before = self.plan.current_attempt(&task).cloned();
@@ -113,6 +119,7 @@ impl Draft<'_> {
             rejected: None,
             report: None,
             checks: None,
+            merge: None,
             verdict: None,
             state: AttemptState::Open,
         };
@@ -268,8 +275,7 @@ impl Draft<'_> {
             usage.agent_output_tokens = usage
                 .agent_output_tokens
                 .saturating_add(report.output_tokens);
-            // A stranger's number: the sum stays one that can be stored.
-            usage.agent_cost_usd = (usage.agent_cost_usd + report.cost_usd).clamp(0.0, MAX_COST);
+            usage.agent_cost_usd = money(usage.agent_cost_usd, report.cost_usd);
         });
     }
 
@@ -438,8 +444,14 @@ impl Draft<'_> {
         }
     }
 
-    /// Completes the task of an attempt.
-    fn accept(&mut self, attempt: Attempt, verdict: &Verdict) -> Result<(), Refusal> {
+    /// Completes the task of an attempt. Where results are merged, it is merged again first if others were accepted since.
+    pub(super) fn accept(&mut self, attempt: Attempt, verdict: &Verdict) -> Result<(), Refusal> {
+        if let Some(line) = &self.plan.head().line {
+            match attempt.merge.clone() {
+                Some(merge) if merge.onto == line.tip => self.take_merge(&attempt, merge.commit),
+                _ => return self.merge_again(attempt, verdict),
+            }
+        }
         let mut task = self.task(attempt.task)?;
         let results = attempt
             .report
@@ -494,7 +506,7 @@ impl Draft<'_> {
     }
 
     /// Stores an ended attempt as failed and, after too many in a row, asks a human.
-    fn fail_attempt(
+    pub(super) fn fail_attempt(
         &mut self,
         mut attempt: Attempt,
         reason: &str,

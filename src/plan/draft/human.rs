@@ -93,10 +93,12 @@ impl Draft<'_> {
                 Some(Subject::Audit) => &[Choice::Approve, Choice::Retry, Choice::Abort],
                 _ => &[Choice::Retry, Choice::Abort],
             },
+            About::Budget(_) => &[Choice::More, Choice::Abort],
+            About::Branch => &[Choice::Retry, Choice::Accept, Choice::Abort],
             About::Stuck => &[Choice::Retry, Choice::Skip, Choice::Replan, Choice::Abort],
         };
         let possible = |choice: &Choice| match choice {
-            Choice::Accept => accept,
+            Choice::Accept => accept || about == About::Branch,
             Choice::Replan => model,
             _ => true,
         };
@@ -165,6 +167,9 @@ impl Draft<'_> {
         note: &str,
     ) -> Result<(), Refusal> {
         match (choice, question.task) {
+            (Choice::Retry | Choice::Accept, _) if question.about == About::Branch => {
+                self.release_branch(choice == Choice::Accept)
+            }
             (Choice::Approve, _) if question.about == About::Review => {
                 self.change_head(|head| head.review = Review::Approved);
                 Ok(())
@@ -239,6 +244,7 @@ impl Draft<'_> {
                 self.put_task(task);
                 Ok(())
             }
+            (Choice::More, _) => self.allow_more(question),
             (Choice::Accept | Choice::Wait | Choice::Reply, None) => Err(Refusal::NotOffered {
                 choice,
                 offered: question.choices.clone(),

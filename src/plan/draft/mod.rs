@@ -1,9 +1,12 @@
 //! The only thing that changes a plan. Operations are grouped by subject in the files beside this one. Each checks
 //! before it writes; what a refused change had already written is undone by its owner (see [`Draft::undo`]).
 
+mod ask;
 mod attempt;
+mod budget;
 mod control;
 mod human;
+mod line;
 mod shape;
 
 use std::collections::BTreeSet;
@@ -87,8 +90,12 @@ pub enum Refusal {
     NoNote,
     #[error("nothing was asked of the model under that id")]
     UnknownAsk,
+    #[error("agents work on the plan in a shared workspace")]
+    Shared,
     #[error("the plan has changed since it was shown")]
     Outdated,
+    #[error("the budget allows no more: {0} used")]
+    UsedUp(String),
 }
 
 fn list(tasks: &[TaskId]) -> String {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CommandId, SessionId, TaskId, Time};
+use super::{CommandId, Merge, SessionId, TaskId, Time};
 
 /// What a command asks of the agent's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +42,9 @@ pub struct Attempt {
     pub report: Option<Report>,
     /// `None` until the checks that apply have run.
     pub checks: Option<Vec<CheckResult>>,
+    /// What came of it together with the other results, where each task has a worktree of its own.
+    #[serde(default)]
+    pub merge: Option<Merge>,
     pub verdict: Option<Verdict>,
     pub state: AttemptState,
 }

@@ -1,10 +1,10 @@
-//! The plan itself: its state, the rules it is carried out under, and what it has used.
+//! The plan itself: its state and the rules it is carried out under.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{PlanId, TaskId, Time};
+use super::{Budget, Granted, Line, PlanId, TaskId, Time, Usage};
 
 /// Where a plan or a task came from: decides whether text in it may be executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,7 +104,7 @@ pub enum ConfirmAbort {
 
 /// Under which rules a plan is carried out. Kept in the plan, so that its history explains itself;
 /// the daemon brings it up to date from the configuration when it starts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policy {
     /// Failed attempts of a task in a row before a human is asked (1 and more).
@@ -127,6 +127,8 @@ pub struct Policy {
     pub audit: bool,
     /// Names of the checks that every task must pass, besides its own.
     pub checks: Vec<String>,
+    /// What may be used before a human is asked.
+    pub budget: Budget,
 }
 
 impl Default for Policy {
@@ -142,26 +144,9 @@ impl Default for Policy {
             model: false,
             audit: true,
             checks: Vec::new(),
+            budget: Budget::default(),
         }
     }
-}
-
-/// What language models and agents have used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Usage {
-    /// Calls of the planner's model, counted before they are made.
-    pub llm_calls: u64,
-    /// Tokens the planner's model read.
-    pub llm_input_tokens: u64,
-    /// Tokens the planner's model wrote.
-    pub llm_output_tokens: u64,
-    /// Tokens that agents reported as read.
-    pub agent_input_tokens: u64,
-    /// Tokens that agents reported as written.
-    pub agent_output_tokens: u64,
-    /// Money in US dollars that agents reported.
-    pub agent_cost_usd: f64,
 }
 
 /// An open wish to change the rest of the plan.
@@ -204,11 +189,17 @@ pub struct Head {
     pub owner: String,
     /// Folder in which agents work; absolute; empty when nobody carries the plan out.
     pub workspace: String,
+    /// Where the results are gathered when each task has a worktree of its own; `None` when all work in the workspace.
+    #[serde(default)]
+    pub line: Option<Line>,
     pub order: Order,
     pub status: PlanStatus,
     pub policy: Policy,
     pub review: Review,
     pub usage: Usage,
+    /// What a human allowed beyond the budget.
+    #[serde(default)]
+    pub granted: Granted,
     /// Replans begun so far.
     pub replans: u32,
     /// Replans a human allowed beyond the policy.
@@ -247,11 +238,13 @@ impl Head {
             parent: None,
             owner: crate::plan::DAEMON.to_owned(),
             workspace: String::new(),
+            line: None,
             order: Order::default(),
             status: PlanStatus::Idle,
             policy: Policy::default(),
             review: Review::default(),
             usage: Usage::default(),
+            granted: Granted::new(),
             replans: 0,
             extra_replans: 0,
             replan: None,

@@ -2,13 +2,17 @@
 //! Plain data: no behaviour beyond reading a value, no clock, no file, no text for a person.
 
 mod attempt;
+mod budget;
 mod head;
 mod ids;
+mod line;
 mod question;
 mod task;
 
 pub use attempt::*;
+pub use budget::*;
 pub use head::*;
 pub use ids::*;
+pub use line::*;
 pub use question::*;
 pub use task::*;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AskId, CommandId, QuestionId, TaskId, Time};
+use super::{AskId, CommandId, Limit, QuestionId, TaskId, Time};
 
 /// What a human may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,13 +22,15 @@ pub enum Choice {
     Wait,
     /// The note answers the agent's question.
     Reply,
+    /// Allow as much again as the budget did.
+    More,
     /// End the plan.
     Abort,
 }
 
 impl Choice {
     /// Every choice, in the order in which they are shown.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Approve,
         Self::Accept,
         Self::Retry,
@@ -36,6 +38,7 @@ impl Choice {
         Self::Replan,
         Self::Wait,
         Self::Reply,
+        Self::More,
         Self::Abort,
     ];
 
@@ -49,6 +52,7 @@ impl Choice {
             Self::Replan => "replan",
             Self::Wait => "wait",
             Self::Reply => "reply",
+            Self::More => "more",
             Self::Abort => "abort",
         }
     }
@@ -81,6 +85,28 @@ pub enum About {
     Model,
     /// Nothing can start any more.
     Stuck,
+    /// Somebody else has moved the branch of the results, or holds it.
+    Branch,
+    /// A limit of the budget is reached.
+    Budget(Limit),
+}
+
+impl About {
+    /// Returns the word for programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Review => "review",
+            Self::Failures => "failures",
+            Self::Unclaimed => "unclaimed",
+            Self::Abort => "abort",
+            Self::Replans => "replans",
+            Self::Agent => "agent",
+            Self::Model => "model",
+            Self::Stuck => "stuck",
+            Self::Branch => "branch",
+            Self::Budget(_) => "budget",
+        }
+    }
 }
 
 /// A question to a human. It is open until it has an answer or is closed.
@@ -143,4 +169,7 @@ pub struct Ask {
     pub answered: Option<Time>,
     pub input_tokens: u64,
     pub output_tokens: u64,
+    /// In US dollars, where the model says what it cost.
+    #[serde(default)]
+    pub cost_usd: f64,
 }

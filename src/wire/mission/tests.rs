@@ -27,6 +27,7 @@ fn attempt(task: u32, number: u32, verdict: Option<Verdict>) -> Attempt {
         rejected: None,
         report: None,
         checks: None,
+        merge: None,
         verdict,
         state: AttemptState::Open,
     }

@@ -1,0 +1,241 @@
+//! What a plan and its tasks have used, against the budget: one line for a person, and the numbers for programs.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::plan::{Attempt, Limit, Plan, Subject, TaskId, counted};
+
+/// What a plan has used, for programs.
+#[derive(Debug, Serialize)]
+pub struct PlanUsage {
+    llm_calls: u64,
+    llm_input_tokens: u64,
+    llm_output_tokens: u64,
+    llm_cost_usd: f64,
+    agent_input_tokens: u64,
+    agent_output_tokens: u64,
+    agent_cost_usd: f64,
+    attempts: u64,
+    wall_seconds: f64,
+    budget: BudgetLine,
+}
+
+/// What may be used, with what was allowed beyond the configuration; `null` is no limit.
+#[derive(Debug, Serialize)]
+struct BudgetLine {
+    llm_calls: Option<u64>,
+    llm_tokens: Option<u64>,
+    cost_usd: Option<f64>,
+    attempts: Option<u64>,
+    wall_seconds: Option<f64>,
+}
+
+/// What a task has used: its agents, and the model that judged them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct TaskUsage {
+    llm_calls: u64,
+    llm_tokens: u64,
+    agent_tokens: u64,
+    cost_usd: f64,
+    /// From the first sign of life of each attempt to its report.
+    seconds: f64,
+}
+
+/// Returns what a plan has used for programs.
+pub fn of_plan(plan: &Plan) -> PlanUsage {
+    let usage = &plan.head().usage;
+    let allowed = |limit| plan.allowed(limit);
+    let count = |limit| allowed(limit).map(|count| count as u64);
+    PlanUsage {
+        llm_calls: usage.llm_calls,
+        llm_input_tokens: usage.llm_input_tokens,
+        llm_output_tokens: usage.llm_output_tokens,
+        llm_cost_usd: usage.llm_cost_usd,
+        agent_input_tokens: usage.agent_input_tokens,
+        agent_output_tokens: usage.agent_output_tokens,
+        agent_cost_usd: usage.agent_cost_usd,
+        attempts: plan.attempts_made(),
+        wall_seconds: usage.wall_time.as_secs_f64(),
+        budget: BudgetLine {
+            llm_calls: count(Limit::LlmCalls),
+            llm_tokens: count(Limit::LlmTokens),
+            cost_usd: allowed(Limit::CostUsd),
+            attempts: count(Limit::Attempts),
+            wall_seconds: allowed(Limit::WallTime),
+        },
+    }
+}
+
+/// Returns what every task that used something has used.
+pub fn of_tasks(plan: &Plan) -> HashMap<TaskId, TaskUsage> {
+    let mut tasks: HashMap<TaskId, TaskUsage> = HashMap::new();
+    for attempt in plan.attempts() {
+        let used = tasks.entry(attempt.task).or_default();
+        if let Some(report) = &attempt.report {
+            let tokens = report.input_tokens.saturating_add(report.output_tokens);
+            used.agent_tokens = used.agent_tokens.saturating_add(tokens);
+            used.cost_usd += report.cost_usd;
+            used.seconds += took(attempt).unwrap_or_default().as_secs_f64();
+        }
+    }
+    for ask in plan.asks() {
+        let Subject::Judge(command) = &ask.subject else {
+            continue;
+        };
+        if let Some(attempt) = plan.attempt(command) {
+            let used = tasks.entry(attempt.task).or_default();
+            let tokens = ask.input_tokens.saturating_add(ask.output_tokens);
+            used.llm_calls += u64::from(ask.calls);
+            used.llm_tokens = used.llm_tokens.saturating_add(tokens);
+            used.cost_usd += ask.cost_usd;
+        }
+    }
+    tasks
+}
+
+/// Says what a plan has used of what it may use; nothing if it has used nothing. What nobody told of is left out.
+pub fn line(plan: &Plan) -> Option<String> {
+    let usage = &plan.head().usage;
+    let lived = usage.lived;
+    let of = |limit: Limit| (plan.used(limit, lived) > 0.0).then(|| plan.used_of(limit, lived));
+    let agent_tokens = usage
+        .agent_input_tokens
+        .saturating_add(usage.agent_output_tokens);
+    let group = |who: &str, parts: [Option<String>; 2]| {
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| format!("{who} {}", parts.join(", ")))
+    };
+    let parts = [
+        group("model", [of(Limit::LlmCalls), of(Limit::LlmTokens)]),
+        group("agents", [of(Limit::Attempts), tokens(agent_tokens)]),
+        of(Limit::CostUsd),
+        of(Limit::WallTime),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("Used: {}", parts.join(" · ")))
+}
+
+/// Says what a task has used, as far as anybody told; nothing if nobody did.
+pub fn task_line(used: &TaskUsage) -> Option<String> {
+    let judge = (used.llm_calls > 0).then(|| {
+        let calls = counted(
+            usize::try_from(used.llm_calls).unwrap_or(usize::MAX),
+            "call",
+        );
+        match tokens(used.llm_tokens) {
+            Some(tokens) => format!("judge {calls}, {tokens}"),
+            None => format!("judge {calls}"),
+        }
+    });
+    let agent = tokens(used.agent_tokens).map(|tokens| format!("agent {tokens}"));
+    let parts: Vec<String> = [agent, judge, money(used.cost_usd), time(used.seconds)]
+        .into_iter()
+        .flatten()
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(" · "))
+}
+
+/// Says what the agent of an attempt used, as far as it told.
+pub fn attempt_line(attempt: &Attempt) -> Option<String> {
+    let report = attempt.report.as_ref()?;
+    let used = tokens(report.input_tokens.saturating_add(report.output_tokens));
+    let took = took(attempt).and_then(|took| time(took.as_secs_f64()));
+    let parts: Vec<String> = [used, money(report.cost_usd), took]
+        .into_iter()
+        .flatten()
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(" · "))
+}
+
+fn took(attempt: &Attempt) -> Option<Duration> {
+    let received = attempt.report.as_ref()?.received;
+    Some(received.since(attempt.claimed?))
+}
+
+fn tokens(count: u64) -> Option<String> {
+    let count = count as f64;
+    (count > 0.0).then(|| Limit::LlmTokens.counted(count))
+}
+
+fn money(dollars: f64) -> Option<String> {
+    (dollars > 0.0).then(|| Limit::CostUsd.counted(dollars))
+}
+
+/// Says a span of time that is worth saying.
+fn time(seconds: f64) -> Option<String> {
+    (seconds >= 1.0).then(|| Limit::WallTime.counted(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+    use crate::plan::{
+        AttemptState, CommandId, Draft, Issue, Kind, Lived, QuestionId, Report, ReportStatus,
+        Spent, Time,
+    };
+
+    /// Lets task 5 of the sample be done and judged, at a price.
+    fn plan() -> Plan {
+        let mut plan = sample::plan();
+        let began = Time(1_800_000_000_000_000);
+        let mut draft = Draft::new(&mut plan, began);
+        let id = CommandId::new("task-5a");
+        let issue = Issue {
+            id: id.clone(),
+            kind: Kind::New,
+            session: None,
+            text: String::new(),
+        };
+        draft.issue(TaskId(5), issue).unwrap();
+        draft.claim(&id, None).unwrap();
+        let report = Report {
+            name: "report-task-5a.md".into(),
+            status: ReportStatus::Success,
+            session: None,
+            results: "done".into(),
+            pitfalls: String::new(),
+            next_steps: String::new(),
+            question: None,
+            blocked_until: None,
+            input_tokens: 120_000,
+            output_tokens: 3_400,
+            cost_usd: 0.4,
+            hash: "5a".into(),
+            received: began.plus(Duration::from_secs(190)),
+        };
+        draft.report(&id, report).unwrap();
+        let ask = draft.begin_ask(&Subject::Judge(id.clone())).unwrap();
+        let spent = Spent {
+            calls: 2,
+            input_tokens: 5_000,
+            output_tokens: 200,
+            cost_usd: 0.02,
+        };
+        draft.count_ask(&ask, spent).unwrap();
+        draft
+            .failed_ask(&ask, "unreachable", QuestionId::new("q1"))
+            .unwrap();
+        draft.count_time(Lived {
+            since: began,
+            span: Duration::from_secs(900),
+        });
+        draft.finish();
+        assert_eq!(plan.attempt(&id).unwrap().state, AttemptState::Reported);
+        plan
+    }
+
+    #[test]
+    fn a_person_sees_what_is_used_of_what_may_be() {
+        insta::assert_snapshot!(line(&plan()).unwrap(), @"Used: model 2 of 500 calls, 5.2k of 5M tokens · agents 4 of 200 attempts, 123k tokens · $0.42 of $20 · 15 min of 12 h");
+        insta::assert_snapshot!(line(&sample::plan()).unwrap(), @"Used: agents 3 of 200 attempts");
+        let tasks = of_tasks(&plan());
+        insta::assert_snapshot!(task_line(&tasks[&TaskId(5)]).unwrap(), @"agent 123k tokens · judge 2 calls, 5.2k tokens · $0.42 · 3 min");
+        assert_eq!(task_line(&tasks[&TaskId(1)]), None);
+        assert_eq!(tasks.get(&TaskId(3)), None);
+        let attempt = plan().attempt(&CommandId::new("task-5a")).cloned().unwrap();
+        insta::assert_snapshot!(attempt_line(&attempt).unwrap(), @"123k tokens · $0.40 · 3 min");
+    }
+}

@@ -1,0 +1,242 @@
+//! Plans whose tasks have a worktree and a branch of their own: where they begin, how a result gets onto the branch of the
+//! plan, and what is left of them in the end. The plan's line is the truth; the project is brought up to it.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use super::{BY, Settings};
+use crate::exec::{Kept, Merged, Moved, Place, Project, project_head};
+use crate::plan::{Attempt, CheckResult, Line, MERGE_CHECK, Merge, Plan, PlanId, Task, TaskId};
+use crate::store::Store;
+use crate::volumes::keep_out_of_git;
+use crate::wire::text::one_line;
+
+/// Characters of a task's name in the title of a commit.
+const TITLE: usize = 60;
+
+/// Where a task is worked on, and what is to be there before its command is published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// The project's folder.
+    root: String,
+    /// The folder with the worktrees.
+    folder: String,
+    place: Place,
+    /// The commit up to which results are accepted.
+    tip: String,
+    /// The last result did not go together with the accepted ones, which are to be merged in.
+    merge: bool,
+}
+
+/// What came of a result together with the accepted ones.
+#[derive(Debug)]
+pub(super) enum Aside {
+    Merged(Merge, std::path::PathBuf),
+    Failed(CheckResult),
+}
+
+/// What was found when the branch of the results was to be moved.
+#[derive(Clone, Debug)]
+pub(super) enum BranchNews {
+    /// It is at this commit.
+    There(String),
+    /// What somebody else put onto it goes together with the results.
+    Joined(Merge),
+    /// It is not where it was put, or cannot be moved; the text is for a person.
+    Elsewhere { found: String, reason: String },
+}
+
+impl Layout {
+    /// Returns where a task is worked on; `None` where all work in the workspace.
+    pub fn of(plan: &Plan, task: TaskId) -> Option<Self> {
+        let head = plan.head();
+        let line = head.line.as_ref()?;
+        let mut attempts = plan.attempts_of(task).rev();
+        let last = attempts.find(|attempt| attempt.report.is_some());
+        Some(Self {
+            root: head.workspace.clone(),
+            folder: line.folder.clone(),
+            place: place(line, &head.id, task),
+            tip: line.tip.clone(),
+            merge: last.is_some_and(clashed),
+        })
+    }
+
+    /// Sees to it that the worktree is there.
+    pub async fn prepare(&self) -> anyhow::Result<()> {
+        let project = Project::new(Path::new(&self.root), Path::new(&self.folder));
+        project.lay_out(&self.place, &self.tip).await?;
+        if self.merge {
+            project.begin_merge(&self.place, &self.tip).await?;
+        }
+        Ok(())
+    }
+}
+
+fn place(line: &Line, plan: &PlanId, task: TaskId) -> Place {
+    Place {
+        folder: line.worktree(task).into(),
+        branch: Line::task_branch(plan, task),
+    }
+}
+
+fn clashed(attempt: &Attempt) -> bool {
+    let mut checks = attempt.checks.iter().flatten();
+    checks.any(|check| check.name == MERGE_CHECK && !check.passed)
+}
+
+fn project(settings: &Settings, line: &Line) -> Project {
+    Project::new(&settings.workspace, Path::new(&line.folder))
+}
+
+/// Gives each task of a plan a worktree, if that is configured and nobody has worked on the plan in a shared workspace, and
+/// sees to it that the project is there. Returns whether the tasks have worktrees.
+///
+/// # Errors
+/// The workspace is no project that can have worktrees.
+pub(super) async fn begin(settings: &Settings, store: &Store) -> anyhow::Result<bool> {
+    let (settled, line, worked) = store
+        .read(&settings.plan, |plan, _| {
+            let worked = plan.attempts().next().is_some();
+            (plan.status().settled(), plan.head().line.clone(), worked)
+        })
+        .await?;
+    let isolated = line.is_some() || (settings.isolate && !worked);
+    if settled || !isolated {
+        if settings.isolate && worked && line.is_none() && !settled {
+            (settings.notice)("the plan began in a shared workspace and goes on there");
+        }
+        return Ok(line.is_some());
+    }
+    let base = project_head(&settings.workspace).await?;
+    if let Err(error) = keep_out_of_git(&settings.workspace) {
+        tracing::warn!(%error, "the folder of agents is not kept out of git");
+    }
+    let folder = settings.volumes.worktrees(&settings.plan);
+    if line.is_none() {
+        let project = Project::new(&settings.workspace, &folder);
+        project.make_folder().context("the worktrees")?;
+        if project.has_changes().await? {
+            let short = base.get(..10).unwrap_or(&base);
+            (settings.notice)(&format!(
+                "the project has changes that are in no commit: agents begin from `{short}`, without them"
+            ));
+        }
+    }
+    let folder = folder.display().to_string();
+    let change = move |draft: &mut crate::plan::Draft<'_>| draft.isolate(&base, &folder);
+    let why = "each task has a worktree";
+    store.change(&settings.plan, BY, why, change).await?;
+    Ok(true)
+}
+
+/// Commits what a task has come to on its branch, and merges that aside with what is accepted.
+pub(super) async fn merge(
+    settings: &Settings,
+    line: &Line,
+    task: &Task,
+    attempt: u32,
+) -> anyhow::Result<Aside> {
+    let project = project(settings, line);
+    let (plan, number) = (&settings.plan, task.number);
+    let title = format!("Task {number}: {}", one_line(&task.name, TITLE));
+    let left = format!("{title}\n\nLeft by attempt {attempt}; plan {plan}.");
+    let place = place(line, plan, number);
+    let head = match project.keep(&place, &left).await? {
+        Kept::Commit(head) => head,
+        Kept::Unclear(reason) => return Ok(failed(&reason)),
+    };
+    let message = format!("{title}\n\nAccepted after attempt {attempt}; plan {plan}.");
+    match project.merge(&line.tip, &head, &message).await? {
+        Merged::Commit(commit) => {
+            let folder = project.check_out(&commit).await?;
+            let onto = line.tip.clone();
+            Ok(Aside::Merged(Merge { onto, head, commit }, folder))
+        }
+        Merged::Conflict(text) => Ok(failed(&format!(
+            "{text}\nThe accepted results are being merged into your folder: resolve the conflicts in these files, so that both sides' work is kept. If there are none to be seen, begin with `git merge {}`.",
+            line.tip
+        ))),
+    }
+}
+
+fn failed(reason: &str) -> Aside {
+    Aside::Failed(CheckResult {
+        name: MERGE_CHECK.to_owned(),
+        exit: Some(1),
+        passed: false,
+        tail: crate::wire::text::printable(reason),
+        finding: String::new(),
+    })
+}
+
+/// Moves the branch of the results to where they are, unless somebody else has moved it.
+pub(super) async fn move_branch(settings: &Settings, line: &Line) -> anyhow::Result<BranchNews> {
+    let project = project(settings, line);
+    let branch = Line::branch(&settings.plan);
+    let shown = line.shown.as_deref();
+    let moved = project.move_branch(&branch, &line.tip, shown).await?;
+    let was = shown.map_or("not there".to_owned(), |at| format!("at `{at}`"));
+    Ok(match moved {
+        Moved::There => BranchNews::There(line.tip.clone()),
+        Moved::CheckedOut(folder) => BranchNews::Elsewhere {
+            found: shown.unwrap_or_default().to_owned(),
+            reason: format!(
+                "the branch `{branch}` is checked out in `{folder}`, and to move it would leave the files there behind. Switch to another branch there, then answer `retry`"
+            ),
+        },
+        Moved::Elsewhere(found) => {
+            let is = found
+                .as_ref()
+                .map_or("gone".to_owned(), |at| format!("at `{at}`"));
+            BranchNews::Elsewhere {
+                found: found.unwrap_or_default(),
+                reason: format!(
+                    "somebody else moved the branch `{branch}`: it was {was} and is {is}. `retry` looks again, for when it has been put back; `accept` goes on from where it is, with what is on it"
+                ),
+            }
+        }
+        Moved::Ahead(found) => {
+            let message = format!(
+                "Take in what was put onto {branch}\n\nPlan {}.",
+                settings.plan
+            );
+            match project.join(&line.tip, &found, &message).await? {
+                Merged::Commit(commit) => BranchNews::Joined(Merge {
+                    onto: line.tip.clone(),
+                    head: found,
+                    commit,
+                }),
+                Merged::Conflict(text) => BranchNews::Elsewhere {
+                    found,
+                    reason: format!(
+                        "what somebody else put onto the branch `{branch}` does not go together with the results. Merge `{}` into it, then answer `accept`.\n{text}",
+                        line.tip
+                    ),
+                },
+            }
+        }
+    })
+}
+
+/// Removes the worktrees that hold nothing but what is accepted. What cannot be removed stays.
+pub(super) async fn tidy(settings: &Settings, store: &Store) -> anyhow::Result<()> {
+    let (line, tasks) = store
+        .read(&settings.plan, |plan, _| {
+            let worked = |task: &&Task| plan.attempts_of(task.number).next().is_some();
+            let tasks = plan.tasks().filter(worked).map(|task| task.number);
+            (plan.head().line.clone(), tasks.collect::<Vec<_>>())
+        })
+        .await?;
+    let Some(line) = line else {
+        return Ok(());
+    };
+    let project = project(settings, &line);
+    project.put_checks_away().await?;
+    for task in tasks {
+        let place = place(&line, &settings.plan, task);
+        project.put_away(&place, &line.tip).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,190 @@
+//! What is left of a plan's budget, and how its amounts are said. A budget is looked at when something wants to begin: what
+//! is under way ends by itself.
+
+use std::time::Duration;
+
+use super::model::{About, Limit, Lived, PlanStatus, Question, number};
+use super::state::Plan;
+
+impl Plan {
+    /// Returns how much of what a limit counts is used, with the time of a daemon that is not recorded yet.
+    pub fn used(&self, limit: Limit, lived: Lived) -> f64 {
+        let usage = &self.head().usage;
+        match limit {
+            Limit::LlmCalls => number(usage.llm_calls),
+            Limit::LlmTokens => number(
+                usage
+                    .llm_input_tokens
+                    .saturating_add(usage.llm_output_tokens),
+            ),
+            Limit::CostUsd => usage.llm_cost_usd + usage.agent_cost_usd,
+            Limit::WallTime => usage.wall_time(lived).as_secs_f64(),
+            Limit::Attempts => number(self.attempts_made()),
+        }
+    }
+
+    /// Returns how much of it may be used, with what a human allowed beyond the budget; `None` without a limit.
+    pub fn allowed(&self, limit: Limit) -> Option<f64> {
+        let head = self.head();
+        let granted = head.granted.get(&limit).copied().unwrap_or(0.0);
+        head.policy.budget.set(limit).map(|set| set + granted)
+    }
+
+    /// Returns the first limit that keeps the model from being called.
+    pub fn no_call(&self, lived: Lived) -> Option<Limit> {
+        self.used_up(&Limit::OF_CALLS, lived)
+    }
+
+    /// Returns the limit at which the plan is paused while a human is asked for more.
+    pub fn stopped_at(&self) -> Option<Limit> {
+        let limit = |question: &Question| match question.about {
+            About::Budget(limit) => Some(limit),
+            _ => None,
+        };
+        let paused = matches!(self.status(), PlanStatus::Paused(_));
+        paused
+            .then(|| self.open_questions().find_map(limit))
+            .flatten()
+    }
+
+    /// Returns how many more calls of the model are allowed by their number.
+    pub fn calls_left(&self) -> u32 {
+        let used = self.used(Limit::LlmCalls, Lived::default());
+        match self.allowed(Limit::LlmCalls) {
+            // Saturates at both ends.
+            Some(allowed) => (allowed - used) as u32,
+            None => u32::MAX,
+        }
+    }
+
+    /// Returns the first limit that keeps an attempt from being handed out. Where a model judges, that is also one that keeps
+    /// the model from being called: nobody could judge the result.
+    pub fn no_attempt(&self, lived: Lived) -> Option<Limit> {
+        self.used_up(&[Limit::Attempts], lived)
+            .or_else(|| self.no_repair(lived))
+    }
+
+    /// Returns the first limit that keeps an agent from being asked for a readable report.
+    pub fn no_repair(&self, lived: Lived) -> Option<Limit> {
+        if self.head().policy.model {
+            self.no_call(lived)
+        } else {
+            self.used_up(&[Limit::CostUsd, Limit::WallTime], lived)
+        }
+    }
+
+    fn used_up(&self, limits: &[Limit], lived: Lived) -> Option<Limit> {
+        limits
+            .iter()
+            .copied()
+            .find(|limit| self.is_used_up(*limit, lived))
+    }
+
+    /// Tells whether as much is used as may be.
+    pub fn is_used_up(&self, limit: Limit, lived: Lived) -> bool {
+        self.allowed(limit)
+            .is_some_and(|allowed| self.used(limit, lived) >= allowed)
+    }
+
+    /// Says how much of a limit is used: `200 of 200 attempts`.
+    pub fn used_of(&self, limit: Limit, lived: Lived) -> String {
+        let used = self.used(limit, lived);
+        match self.allowed(limit) {
+            Some(allowed) => format!("{} of {}", limit.amount(used), limit.counted(allowed)),
+            None => limit.counted(used),
+        }
+    }
+}
+
+impl Limit {
+    /// Returns an amount as a person says it, without what it counts: `200`, `34k`, `$0.42`, `14 min`.
+    pub fn amount(self, amount: f64) -> String {
+        match self {
+            Self::LlmCalls | Self::Attempts => format!("{amount:.0}"),
+            Self::LlmTokens => short(amount),
+            Self::CostUsd => format!("${}", cents(amount)),
+            Self::WallTime => span(amount),
+        }
+    }
+
+    /// Returns what is counted, for a number of it; nothing where the amount says that itself.
+    pub fn noun(self, amount: f64) -> &'static str {
+        match (self, amount == 1.0) {
+            (Self::LlmCalls, true) => " call",
+            (Self::LlmCalls, false) => " calls",
+            (Self::LlmTokens, _) => " tokens",
+            (Self::Attempts, true) => " attempt",
+            (Self::Attempts, false) => " attempts",
+            (Self::CostUsd | Self::WallTime, _) => "",
+        }
+    }
+
+    /// Returns an amount with what it counts.
+    pub fn counted(self, amount: f64) -> String {
+        self.amount(amount) + self.noun(amount)
+    }
+}
+
+/// Writes a count in at most four characters: `950`, `34k`, `1.2M`, `5M`.
+fn short(count: f64) -> String {
+    for (unit, letter) in [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")] {
+        if count >= unit {
+            let units = count / unit;
+            // Never rounded up: `1M of 1M` is used up.
+            let tenths = (units * 10.0).floor() / 10.0;
+            return if units < 10.0 && tenths.fract() > 0.0 {
+                format!("{tenths:.1}{letter}")
+            } else {
+                format!("{:.0}{letter}", units.floor())
+            };
+        }
+    }
+    format!("{count:.0}")
+}
+
+fn cents(dollars: f64) -> String {
+    if dollars.fract() == 0.0 {
+        format!("{dollars:.0}")
+    } else {
+        format!("{dollars:.2}")
+    }
+}
+
+/// Writes a span of seconds with one unit, with two where one says too little.
+fn span(seconds: f64) -> String {
+    let whole = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    match whole.as_secs() {
+        0 if whole.is_zero() => "0 s".to_owned(),
+        0 => format!("{} ms", whole.as_millis()),
+        seconds @ 1..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds if seconds % 3600 < 60 => format!("{} h", seconds / 3600),
+        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_short() {
+        let said = |limit: Limit, amounts: &[f64]| -> String {
+            let said: Vec<String> = amounts
+                .iter()
+                .map(|amount| limit.counted(*amount))
+                .collect();
+            said.join(", ")
+        };
+        insta::assert_snapshot!(said(Limit::Attempts, &[0.0, 1.0, 200.0]), @"0 attempts, 1 attempt, 200 attempts");
+        insta::assert_snapshot!(
+            said(Limit::LlmTokens, &[0.0, 999.0, 1000.0, 1290.0, 34_999.0, 999_999.0, 5e6, 18e18]),
+            @"0 tokens, 999 tokens, 1k tokens, 1.2k tokens, 34k tokens, 999k tokens, 5M tokens, 18000000T tokens"
+        );
+        insta::assert_snapshot!(said(Limit::CostUsd, &[0.0, 0.004, 0.42, 20.0, 1e12]), @"$0, $0.00, $0.42, $20, $1000000000000");
+        insta::assert_snapshot!(
+            said(Limit::WallTime, &[0.0, 0.02, 59.9, 840.0, 43_200.0, 45_240.0, f64::INFINITY]),
+            @"0 s, 20 ms, 59 s, 14 min, 12 h, 12 h 34 min, 5124095576030431 h"
+        );
+    }
+}

@@ -1,0 +1,185 @@
+//! Operations on questions to the language model: counting, answering, failing.
+
+use super::budget::money;
+use super::{Draft, Refusal};
+use crate::plan::event::Event;
+use crate::plan::model::{About, Ask, AskId, Question, QuestionId, Spent, Subject};
+use crate::plan::state::Row;
+
+impl Draft<'_> {
+    /// Counts a call of the model before it is made, and returns under which id.
+    ///
+    /// # Errors
+    /// The plan has ended, or its budget allows no call.
+    pub fn begin_ask(&mut self, subject: &Subject) -> Result<AskId, Refusal> {
+        self.not_settled()?;
+        if let Some(limit) = self.plan.no_call(self.plan.head().usage.lived) {
+            return Err(self.used_up(limit));
+        }
+        let open = self
+            .plan
+            .open_asks()
+            .find(|ask| ask.subject == *subject && ask.error.is_none())
+            .cloned();
+        let mut ask = open.unwrap_or_else(|| Ask {
+            id: AskId::new(format!("{}-{}", word(subject), self.plan.ask_count() + 1)),
+            subject: subject.clone(),
+            asked: self.now,
+            calls: 0,
+            error: None,
+            answer: None,
+            answered: None,
+            input_tokens: 0,
+            output_tokens: 0,
+            cost_usd: 0.0,
+        });
+        ask.calls += 1;
+        let id = ask.id.clone();
+        self.tell(Event::Asking {
+            subject: subject.clone(),
+            calls: ask.calls,
+        });
+        self.put(Row::Ask(ask));
+        self.change_head(|head| head.usage.llm_calls += 1);
+        Ok(id)
+    }
+
+    /// Records what a question to the model used, beyond the call already counted.
+    ///
+    /// # Errors
+    /// Nothing was asked under that id.
+    pub fn count_ask(&mut self, id: &AskId, spent: Spent) -> Result<(), Refusal> {
+        let mut ask = self.open_ask(id)?;
+        let more = spent.calls.saturating_sub(1);
+        let (input, output) = (spent.input_tokens, spent.output_tokens);
+        ask.calls += more;
+        ask.input_tokens = ask.input_tokens.saturating_add(input);
+        ask.output_tokens = ask.output_tokens.saturating_add(output);
+        ask.cost_usd = money(ask.cost_usd, spent.cost_usd);
+        self.put(Row::Ask(ask));
+        self.change_head(|head| {
+            let usage = &mut head.usage;
+            usage.llm_calls += u64::from(more);
+            usage.llm_input_tokens = usage.llm_input_tokens.saturating_add(input);
+            usage.llm_output_tokens = usage.llm_output_tokens.saturating_add(output);
+            usage.llm_cost_usd = money(usage.llm_cost_usd, spent.cost_usd);
+        });
+        Ok(())
+    }
+
+    /// Closes a question to the model with its answer; the effect belongs into the same change.
+    ///
+    /// # Errors
+    /// Nothing was asked under that id, or it has its answer.
+    pub fn answered_ask(&mut self, id: &AskId, raw: &str) -> Result<(), Refusal> {
+        let mut ask = self.open_ask(id)?;
+        ask.answer = Some(raw.to_owned());
+        ask.answered = Some(self.now);
+        self.put(Row::Ask(ask));
+        Ok(())
+    }
+
+    /// Records that the model did not answer usably; asks a human where the plan cannot go on without.
+    ///
+    /// # Errors
+    /// Nothing was asked under that id, or it has its answer.
+    pub fn failed_ask(
+        &mut self,
+        id: &AskId,
+        error: &str,
+        question: QuestionId,
+    ) -> Result<(), Refusal> {
+        let mut ask = self.open_ask(id)?;
+        let subject = ask.subject.clone();
+        self.tell(Event::ModelFailed {
+            subject: subject.clone(),
+            error: error.to_owned(),
+        });
+        ask.error = Some(error.to_owned());
+        self.put(Row::Ask(ask));
+        match &subject {
+            Subject::Summary => self.answered_ask(id, ""),
+            Subject::Plan if self.plan.counts().total() == 0 => {
+                self.answered_ask(id, "")?;
+                self.set_idle()
+            }
+            subject => {
+                let task = match subject {
+                    Subject::Judge(command) => {
+                        self.plan.attempt(command).map(|attempt| attempt.task)
+                    }
+                    _ => None,
+                };
+                let what = word(subject);
+                let reason = format!("the model gave no usable answer ({what}): {error}");
+                self.ask_about(
+                    question,
+                    About::Model,
+                    task,
+                    Some((id.clone(), subject.clone())),
+                    &reason,
+                )
+            }
+        }
+    }
+
+    /// Puts a question whose answer the plan refused in the state of one that failed.
+    ///
+    /// # Errors
+    /// Nothing was asked under that id.
+    pub fn refused_ask(
+        &mut self,
+        id: &AskId,
+        reason: &str,
+        question: QuestionId,
+    ) -> Result<(), Refusal> {
+        let mut ask = self.plan.ask(id).cloned().ok_or(Refusal::UnknownAsk)?;
+        ask.answered = None;
+        self.put(Row::Ask(ask));
+        self.failed_ask(id, reason, question)
+    }
+
+    fn open_ask(&self, id: &AskId) -> Result<Ask, Refusal> {
+        self.plan
+            .ask(id)
+            .filter(|ask| ask.answered.is_none())
+            .cloned()
+            .ok_or(Refusal::UnknownAsk)
+    }
+
+    /// Lets the question to the model that a human was asked about be put again.
+    pub(super) fn revive_ask(&mut self, question: &Question) {
+        if let Some(mut ask) = question
+            .ask
+            .as_ref()
+            .and_then(|id| self.plan.ask(id))
+            .cloned()
+        {
+            ask.error = None;
+            self.put(Row::Ask(ask));
+        }
+    }
+
+    /// Closes the question to the model that a human has settled otherwise.
+    pub(super) fn drop_ask(&mut self, question: &Question) {
+        if let Some(mut ask) = question
+            .ask
+            .as_ref()
+            .and_then(|id| self.plan.ask(id))
+            .cloned()
+        {
+            ask.answered = Some(self.now);
+            self.put(Row::Ask(ask));
+        }
+    }
+}
+
+fn word(subject: &Subject) -> &'static str {
+    match subject {
+        Subject::Plan => "plan",
+        Subject::Judge(_) => "judge",
+        Subject::Replan => "replan",
+        Subject::Audit => "audit",
+        Subject::Summary => "summary",
+    }
+}

@@ -1,0 +1,91 @@
+//! Operations on the budget: counting time, stopping where a limit is reached, allowing more.
+
+use super::{Draft, Refusal};
+use crate::plan::model::{About, Limit, Lived, PlanStatus, Question, QuestionId};
+
+/// More money than any plan costs, in US dollars.
+const MAX_COST: f64 = 1e12;
+
+/// Adds up money that strangers name: the sum stays one that can be stored.
+pub(super) fn money(sum: f64, more: f64) -> f64 {
+    if more > 0.0 {
+        (sum + more).min(MAX_COST)
+    } else {
+        sum
+    }
+}
+
+impl Draft<'_> {
+    /// Records how much of its life a daemon has spent on the plan; what is recorded already is not counted again.
+    pub fn count_time(&mut self, lived: Lived) {
+        let usage = self.plan.head().usage;
+        if !usage.unrecorded(lived).is_zero() {
+            self.change_head(|head| {
+                head.usage.wall_time = usage.wall_time(lived);
+                head.usage.lived = lived;
+            });
+        }
+    }
+
+    /// Pauses a running plan because a limit of its budget is reached, and asks a human for more or for the end. A question about
+    /// the same limit stays as it is; one about another is out of date.
+    ///
+    /// # Errors
+    /// The plan does not run.
+    pub fn stop_at_budget(&mut self, limit: Limit, question: QuestionId) -> Result<(), Refusal> {
+        if *self.plan.status() != PlanStatus::Running {
+            return Err(Refusal::PlanIs(self.plan.status().clone()));
+        }
+        let lived = self.plan.head().usage.lived;
+        let reason = format!("budget: {} used", self.plan.used_of(limit, lived));
+        self.close_questions(
+            "another limit is reached",
+            |question| matches!(question.about, About::Budget(other) if other != limit),
+        );
+        self.pause(&reason)?;
+        let portion = self.plan.head().policy.budget.set(limit).unwrap_or(0.0);
+        let asked = format!(
+            "{reason}; nothing new starts. `more` allows another {}",
+            limit.counted(portion)
+        );
+        self.ask(question, About::Budget(limit), None, &asked)
+    }
+
+    /// Allows as much again as the budget does, from what is used now on, and lets the plan go on.
+    pub(super) fn allow_more(&mut self, question: &Question) -> Result<(), Refusal> {
+        let About::Budget(limit) = question.about else {
+            return Ok(());
+        };
+        let lived = self.plan.head().usage.lived;
+        if let Some(allowed) = self.plan.allowed(limit) {
+            // What the budget itself allows comes on top of this.
+            let granted = allowed.max(self.plan.used(limit, lived));
+            self.change_head(|head| {
+                head.granted.insert(limit, granted);
+            });
+        }
+        match self.plan.status() {
+            PlanStatus::Paused(_) => self.resume(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Closes the questions for more of what is no longer used up: the budget was raised.
+    pub(super) fn close_budget_questions(&mut self) {
+        let lived = self.plan.head().usage.lived;
+        let answered: Vec<Limit> = Limit::ALL
+            .into_iter()
+            .filter(|limit| !self.plan.is_used_up(*limit, lived))
+            .collect();
+        self.close_questions(
+            "the budget allows more now",
+            |question| matches!(question.about, About::Budget(limit) if answered.contains(&limit)),
+        );
+    }
+
+    /// Returns the refusal that names a limit.
+    pub(super) fn used_up(&self, limit: Limit) -> Refusal {
+        let lived: Lived = self.plan.head().usage.lived;
+        Refusal::UsedUp(self.plan.used_of(limit, lived))
+    }
+}

@@ -1,0 +1,163 @@
+//! Operations on the line of commits that a plan's results are gathered on, for plans whose tasks have worktrees.
+
+use super::{Draft, Refusal};
+use crate::plan::event::Event;
+use crate::plan::model::{
+    About, Attempt, AttemptState, CommandId, Decision, Line, Merge, QuestionId, Verdict,
+};
+
+impl Draft<'_> {
+    /// Gives each task of the plan a worktree below `folder`, beginning from a commit. A plan that has this already keeps its
+    /// commit. Returns whether anything changed.
+    ///
+    /// # Errors
+    /// The plan has ended, or agents have worked on it in a shared workspace.
+    pub fn isolate(&mut self, base: &str, folder: &str) -> Result<bool, Refusal> {
+        self.not_settled()?;
+        let line = match &self.plan.head().line {
+            Some(line) if line.folder == folder => return Ok(false),
+            Some(line) => Line {
+                folder: folder.to_owned(),
+                ..line.clone()
+            },
+            None if self.plan.attempts().next().is_some() => return Err(Refusal::Shared),
+            None => Line {
+                base: base.to_owned(),
+                tip: base.to_owned(),
+                shown: None,
+                elsewhere: None,
+                folder: folder.to_owned(),
+            },
+        };
+        self.change_head(|head| head.line = Some(line));
+        Ok(true)
+    }
+
+    /// Records that the result of a reported attempt was merged aside.
+    ///
+    /// # Errors
+    /// The attempt awaits no checks, or other results have been accepted since.
+    pub fn merged(&mut self, id: &CommandId, merge: Merge) -> Result<(), Refusal> {
+        let mut attempt = self.attempt(id)?;
+        let awaited = attempt.state == AttemptState::Reported && attempt.checks.is_none();
+        if !awaited || self.line()?.tip != merge.onto {
+            return Err(Refusal::NotAwaited(id.clone()));
+        }
+        attempt.merge = Some(merge);
+        self.put_attempt(attempt);
+        Ok(())
+    }
+
+    /// Ends an attempt that was accepted before other results were, and that has been merged and checked with them since: its
+    /// task is completed, or the attempt has failed if they do not go together.
+    ///
+    /// # Errors
+    /// The attempt was not accepted, or is not merged and checked.
+    pub fn accept_merged(&mut self, id: &CommandId, question: QuestionId) -> Result<(), Refusal> {
+        let mut attempt = self.attempt(id)?;
+        let accepted = (attempt.verdict.take())
+            .filter(|verdict| verdict.decision == Decision::Next)
+            .filter(|_| attempt.state == AttemptState::Reported && attempt.checks.is_some());
+        let Some(verdict) = accepted else {
+            return Err(Refusal::NotAwaited(id.clone()));
+        };
+        attempt.state = AttemptState::Judged;
+        if super::acceptable(&attempt) {
+            attempt.verdict = Some(verdict.clone());
+            return self.accept(attempt, &verdict);
+        }
+        let failing = attempt.checks.iter().flatten().find(|check| !check.passed);
+        let name = failing.map_or("", |check| &check.name);
+        let reason = format!("accepted, but with what was accepted meanwhile check `{name}` fails");
+        self.fail_attempt(attempt, &reason, &reason, verdict.by, question)
+    }
+
+    /// Sends an accepted attempt back to be merged, as other results have been accepted since it was.
+    pub(super) fn merge_again(
+        &mut self,
+        mut attempt: Attempt,
+        verdict: &Verdict,
+    ) -> Result<(), Refusal> {
+        attempt.state = AttemptState::Reported;
+        attempt.verdict = Some(verdict.clone());
+        attempt.checks = None;
+        attempt.merge = None;
+        self.put_attempt(attempt);
+        Ok(())
+    }
+
+    /// Moves the line to where an accepted result is merged.
+    pub(super) fn take_merge(&mut self, attempt: &Attempt, commit: String) {
+        self.tell(Event::Merged {
+            task: attempt.task,
+            command: attempt.id.clone(),
+            commit: commit.clone(),
+        });
+        self.change_head(|head| {
+            if let Some(line) = &mut head.line {
+                line.tip = commit;
+            }
+        });
+    }
+
+    /// Records where the branch is now.
+    ///
+    /// # Errors
+    /// The plan has no such branch.
+    pub fn branch_moved(&mut self, to: &str) -> Result<(), Refusal> {
+        let mut line = self.line()?;
+        line.shown = Some(to.to_owned());
+        line.elsewhere = None;
+        self.change_head(|head| head.line = Some(line));
+        Ok(())
+    }
+
+    /// Records that somebody else has moved the branch (away, if `found` is empty) or holds it, and asks a human, unless the
+    /// plan has ended.
+    ///
+    /// # Errors
+    /// The plan has no such branch.
+    pub fn branch_elsewhere(
+        &mut self,
+        found: &str,
+        reason: &str,
+        question: QuestionId,
+    ) -> Result<(), Refusal> {
+        let mut line = self.line()?;
+        line.elsewhere = Some(found.to_owned());
+        self.change_head(|head| head.line = Some(line));
+        match self.plan.status().settled() {
+            true => Ok(()),
+            false => self.ask(question, About::Branch, None, reason),
+        }
+    }
+
+    /// Takes what somebody else has put onto the branch in among the results.
+    ///
+    /// # Errors
+    /// The plan has no such branch, or other results have been accepted since.
+    pub fn branch_joined(&mut self, merge: &Merge) -> Result<(), Refusal> {
+        let mut line = self.line()?;
+        if line.tip != merge.onto {
+            return Err(Refusal::Outdated);
+        }
+        line.tip.clone_from(&merge.commit);
+        self.change_head(|head| head.line = Some(line));
+        Ok(())
+    }
+
+    /// Looks at the branch again, or goes on from where somebody else has put it.
+    pub(super) fn release_branch(&mut self, go_on: bool) -> Result<(), Refusal> {
+        let mut line = self.line()?;
+        let found = line.elsewhere.take();
+        if go_on {
+            line.shown = found.filter(|found| !found.is_empty());
+        }
+        self.change_head(|head| head.line = Some(line));
+        Ok(())
+    }
+
+    fn line(&self) -> Result<Line, Refusal> {
+        self.plan.head().line.clone().ok_or(Refusal::Shared)
+    }
+}

@@ -1,0 +1,197 @@
+//! What a plan may use, and what it has used.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Time;
+
+/// What a plan may use before a human is asked; `None` sets no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Budget {
+    /// Calls of the planner's model.
+    pub llm_calls: Option<u64>,
+    /// Tokens that the planner's model reads and writes.
+    pub llm_tokens: Option<u64>,
+    /// Money in US dollars, as far as agents and the planner's model tell what they cost.
+    pub cost_usd: Option<f64>,
+    /// Time in which something was under way.
+    pub wall_time: Option<Duration>,
+    /// Attempts at tasks.
+    pub attempts: Option<u64>,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            llm_calls: Some(500),
+            llm_tokens: Some(5_000_000),
+            cost_usd: Some(20.0),
+            wall_time: Some(Duration::from_secs(12 * 3600)),
+            attempts: Some(200),
+        }
+    }
+}
+
+impl Budget {
+    /// No limit at all.
+    pub const NONE: Self = Self {
+        llm_calls: None,
+        llm_tokens: None,
+        cost_usd: None,
+        wall_time: None,
+        attempts: None,
+    };
+
+    /// Returns what one limit is set to, in its own unit; time in seconds.
+    pub fn set(&self, limit: Limit) -> Option<f64> {
+        match limit {
+            Limit::LlmCalls => self.llm_calls.map(number),
+            Limit::LlmTokens => self.llm_tokens.map(number),
+            Limit::CostUsd => self.cost_usd,
+            Limit::WallTime => self.wall_time.map(|span| span.as_secs_f64()),
+            Limit::Attempts => self.attempts.map(number),
+        }
+    }
+}
+
+/// One of the limits of a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    LlmCalls,
+    LlmTokens,
+    CostUsd,
+    WallTime,
+    Attempts,
+}
+
+impl Limit {
+    /// Every limit, in the order in which they are shown.
+    pub const ALL: [Self; 5] = [
+        Self::LlmCalls,
+        Self::LlmTokens,
+        Self::CostUsd,
+        Self::Attempts,
+        Self::WallTime,
+    ];
+
+    /// What a call of the model must not find used up.
+    pub const OF_CALLS: [Self; 4] = [
+        Self::LlmCalls,
+        Self::LlmTokens,
+        Self::CostUsd,
+        Self::WallTime,
+    ];
+
+    /// Returns the word of the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::LlmCalls => "llm_calls",
+            Self::LlmTokens => "llm_tokens",
+            Self::CostUsd => "cost_usd",
+            Self::WallTime => "wall_time",
+            Self::Attempts => "attempts",
+        }
+    }
+}
+
+/// What language models and agents have used. The number of attempts is that of the plan's rows: see `Plan::used`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    /// Calls of the planner's model, counted before they are made.
+    pub llm_calls: u64,
+    /// Tokens the planner's model read.
+    pub llm_input_tokens: u64,
+    /// Tokens the planner's model wrote.
+    pub llm_output_tokens: u64,
+    /// Money in US dollars that the planner's model cost, where it says so.
+    pub llm_cost_usd: f64,
+    /// Tokens that agents reported as read.
+    pub agent_input_tokens: u64,
+    /// Tokens that agents reported as written.
+    pub agent_output_tokens: u64,
+    /// Money in US dollars that agents reported.
+    pub agent_cost_usd: f64,
+    /// Time in which a daemon carried the plan out and something was under way, as far as it is recorded.
+    pub wall_time: Duration,
+    /// Whose time was recorded last, and how much of it.
+    pub lived: Lived,
+}
+
+/// What one question to the planner's model took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spent {
+    /// Exchanges begun, failed ones included.
+    pub calls: u32,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// In US dollars, where the model says what it cost.
+    pub cost_usd: f64,
+}
+
+/// How much of its life a daemon has spent on a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lived {
+    /// When the daemon began: tells it from others.
+    pub since: Time,
+    /// Time in which something was under way.
+    pub span: Duration,
+}
+
+impl Usage {
+    /// Returns the time used, with what a daemon has lived through and not recorded yet. To ask again after it is recorded
+    /// gives the same.
+    pub fn wall_time(&self, lived: Lived) -> Duration {
+        self.wall_time + self.unrecorded(lived)
+    }
+
+    /// Returns how much of a daemon's time is not recorded yet.
+    pub fn unrecorded(&self, lived: Lived) -> Duration {
+        if self.lived.since == lived.since {
+            lived.span.saturating_sub(self.lived.span)
+        } else {
+            lived.span
+        }
+    }
+}
+
+/// What a human allowed beyond the budget, by limit.
+pub type Granted = BTreeMap<Limit, f64>;
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts beyond 2^53 are no longer told apart, and need not be"
+)]
+pub(crate) fn number(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_daemon_is_counted_once() {
+        let lived = |since, seconds| Lived {
+            since: Time(since),
+            span: Duration::from_secs(seconds),
+        };
+        let mut usage = Usage::default();
+        for (now, total) in [
+            (lived(1, 5), 5),
+            (lived(1, 5), 5),
+            (lived(1, 8), 8),
+            (lived(2, 3), 11),
+        ] {
+            let used = usage.wall_time(now);
+            assert_eq!(used, Duration::from_secs(total));
+            usage.wall_time = used;
+            usage.lived = now;
+            assert_eq!(usage.wall_time(now), used, "recorded or not");
+        }
+    }
+}

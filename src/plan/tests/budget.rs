@@ -1,0 +1,289 @@
+//! Budgets: what a limit that is reached stops, what it lets end, and how a human allows more.
+
+use super::*;
+
+/// Makes policies with and without a model, under budgets that are soon used up or none.
+pub(super) fn policy() -> impl Strategy<Value = Policy> {
+    let few = || prop::option::of(1..6u64);
+    (any::<bool>(), few(), few(), few(), few(), few()).prop_map(
+        |(model, llm_calls, llm_tokens, dollars, seconds, attempts)| Policy {
+            model,
+            budget: Budget {
+                llm_calls,
+                llm_tokens,
+                cost_usd: dollars.map(|dollars| dollars as f64),
+                wall_time: seconds.map(Duration::from_secs),
+                attempts,
+            },
+            ..Policy::default()
+        },
+    )
+}
+
+/// What must hold in every plan that can be reached.
+pub(super) fn check(plan: &Plan) -> Result<(), TestCaseError> {
+    let lived = Lived::default();
+    // A call and an attempt are counted when they begin, one at a time: never one more than is allowed.
+    for limit in [Limit::LlmCalls, Limit::Attempts] {
+        let allowed = plan.allowed(limit).unwrap_or(f64::INFINITY);
+        prop_assert!(
+            plan.used(limit, lived) <= allowed,
+            "{limit:?}: {}",
+            plan.used_of(limit, lived)
+        );
+    }
+    let made = plan
+        .attempts()
+        .filter(|attempt| attempt.kind != Kind::Repair && attempt.state != AttemptState::Withdrawn)
+        .count();
+    prop_assert_eq!(plan.attempts_made(), made as u64);
+    let due = due(plan, &World::default());
+    for step in &due.steps {
+        let stopped = match step {
+            Step::Ask(_) => plan.no_call(lived),
+            Step::Issue(_) => plan.no_attempt(lived),
+            Step::Repair(_) => plan.no_repair(lived),
+            _ => None,
+        };
+        prop_assert_eq!(stopped, None, "{:?} begins", step);
+    }
+    Ok(())
+}
+
+fn limited(model: bool, budget: Budget) -> Policy {
+    Policy {
+        model,
+        budget,
+        ..Policy::default()
+    }
+}
+
+fn restart(plan: &mut Plan, policy: Policy) {
+    change(plan, |draft| draft.start(policy, "/work")).unwrap();
+}
+
+/// Returns what is due, but for sessions that are over.
+fn steps(plan: &Plan, world: &World) -> Vec<Step> {
+    let mut steps = due(plan, world).steps;
+    steps.retain(|step| !matches!(step, Step::EndSession(_)));
+    steps
+}
+
+/// Carries out the one step that is due, which must be to stop.
+fn stop(plan: &mut Plan, world: &World) -> Limit {
+    let found = steps(plan, world);
+    let [Step::StopAtBudget(limit)] = found[..] else {
+        panic!("{found:?}");
+    };
+    change(plan, |draft| {
+        draft.count_time(world.lived());
+        draft.stop_at_budget(limit, question(90))
+    })
+    .unwrap();
+    assert_eq!(steps(plan, world), [], "it is stopped for good");
+    limit
+}
+
+#[test]
+fn a_limit_of_attempts_stops_the_next_one_and_nothing_else() {
+    let mut plan = running(&[("a", &[]), ("b", &[0])]);
+    let two = Budget {
+        attempts: Some(2),
+        ..Budget::NONE
+    };
+    restart(&mut plan, limited(false, two));
+    attempt(&mut plan, 1, ReportStatus::Failed);
+    change(&mut plan, |draft| draft.issue(TaskId(1), issue(2))).unwrap();
+    assert_eq!(
+        steps(&plan, &World::default()),
+        [],
+        "the last attempt is let end, though all are used"
+    );
+    change(&mut plan, |draft| {
+        draft.report(&command(2), report(ReportStatus::Success, Time(1)))
+    })
+    .unwrap();
+    assert_eq!(
+        steps(&plan, &World::default()),
+        [Step::JudgeByRules(command(2))]
+    );
+    change(&mut plan, |draft| {
+        let verdict = rules::judge(draft.plan().attempt(&command(2)).unwrap(), Time(1));
+        draft.judge(&command(2), &verdict, question(2))
+    })
+    .unwrap();
+    let refused = change(&mut plan, |draft| draft.issue(TaskId(2), issue(3)));
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "the budget allows no more: 2 of 2 attempts used"
+    );
+    assert_eq!(stop(&mut plan, &World::default()), Limit::Attempts);
+    assert_eq!(
+        plan.status(),
+        &PlanStatus::Paused("budget: 2 of 2 attempts used".to_owned())
+    );
+    let asked = plan.open_questions().next().unwrap().clone();
+    assert_eq!(asked.choices, [Choice::More, Choice::Abort]);
+    insta::assert_snapshot!(asked.reason, @"budget: 2 of 2 attempts used; nothing new starts. `more` allows another 2 attempts");
+    change(&mut plan, |draft| {
+        draft.answer(&asked.id, Choice::More, "", "test")
+    })
+    .unwrap();
+    assert_eq!(plan.status(), &PlanStatus::Running);
+    assert_eq!(plan.allowed(Limit::Attempts), Some(4.0));
+    assert_eq!(steps(&plan, &World::default()), [Step::Issue(TaskId(2))]);
+}
+
+#[test]
+fn a_command_that_is_taken_back_uses_no_attempt() {
+    let mut plan = running(&[("a", &[])]);
+    change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+    assert_eq!(plan.attempts_made(), 1);
+    change(&mut plan, |draft| draft.withdrawn(&command(1))).unwrap();
+    assert_eq!(plan.attempts_made(), 0);
+    let late = report(ReportStatus::Success, Time(1));
+    change(&mut plan, |draft| draft.report(&command(1), late)).unwrap();
+    assert_eq!(plan.attempts_made(), 1, "it was taken after all");
+}
+
+#[test]
+fn a_report_waits_for_its_judge_until_the_budget_allows_the_call() {
+    let mut plan = running(&[("a", &[])]);
+    let cheap = Budget {
+        cost_usd: Some(1.0),
+        ..Budget::NONE
+    };
+    restart(&mut plan, limited(true, cheap));
+    change(&mut plan, |draft| {
+        draft.issue(TaskId(1), issue(1))?;
+        let dear = Report {
+            cost_usd: 2.5,
+            ..report(ReportStatus::Success, Time(1))
+        };
+        draft.report(&command(1), dear)
+    })
+    .unwrap();
+    assert_eq!(stop(&mut plan, &World::default()), Limit::CostUsd);
+    let asked = plan.open_questions().next().unwrap().clone();
+    insta::assert_snapshot!(asked.reason, @"budget: $2.50 of $1 used; nothing new starts. `more` allows another $1");
+    change(&mut plan, |draft| {
+        draft.answer(&asked.id, Choice::More, "", "test")
+    })
+    .unwrap();
+    assert_eq!(
+        plan.allowed(Limit::CostUsd),
+        Some(3.5),
+        "counted from what is used"
+    );
+    assert_eq!(
+        steps(&plan, &World::default()),
+        [Step::Ask(Subject::Judge(command(1)))]
+    );
+}
+
+#[test]
+fn the_last_call_is_heard_before_the_plan_stops() {
+    let mut plan = running(&[("a", &[])]);
+    let one = Budget {
+        llm_calls: Some(1),
+        ..Budget::NONE
+    };
+    restart(&mut plan, limited(true, one));
+    let subject = Subject::Judge(command(1));
+    change(&mut plan, |draft| {
+        draft.issue(TaskId(1), issue(1))?;
+        draft.report(&command(1), report(ReportStatus::Success, Time(1)))?;
+        draft.begin_ask(&subject)
+    })
+    .unwrap();
+    let asking = World {
+        asking: [subject.clone()].into(),
+        ..World::default()
+    };
+    assert_eq!(steps(&plan, &asking), [Step::Ask(subject.clone())]);
+    assert!(
+        change(&mut plan, |draft| draft.begin_ask(&Subject::Audit)).is_err(),
+        "a second call at the same time is one too many"
+    );
+    // After a kill the call is gone, and counts all the same.
+    assert_eq!(stop(&mut plan, &World::default()), Limit::LlmCalls);
+}
+
+#[test]
+fn a_summary_that_the_budget_forbids_holds_up_no_end_and_an_audit_does() {
+    let mut plan = running(&[("a", &[])]);
+    attempt(&mut plan, 1, ReportStatus::Success);
+    let used = Budget {
+        llm_tokens: Some(3),
+        ..Budget::NONE
+    };
+    restart(&mut plan, limited(true, used));
+    change(&mut plan, |draft| {
+        let ask = draft.begin_ask(&Subject::Audit)?;
+        let spent = Spent {
+            calls: 1,
+            input_tokens: 2,
+            output_tokens: 1,
+            cost_usd: f64::NAN,
+        };
+        draft.count_ask(&ask, spent)
+    })
+    .unwrap();
+    let mut audited = plan.clone();
+    assert_eq!(stop(&mut plan, &World::default()), Limit::LlmTokens);
+    change(&mut audited, |draft| {
+        draft.audited("met", None, question(1))
+    })
+    .unwrap();
+    assert_eq!(steps(&audited, &World::default()), [Step::Settle]);
+}
+
+#[test]
+fn time_is_used_by_what_is_under_way_and_once() {
+    let mut plan = running(&[("a", &[]), ("b", &[])]);
+    let short = Budget {
+        wall_time: Some(Duration::from_secs(90)),
+        ..Budget::NONE
+    };
+    restart(&mut plan, limited(false, short));
+    let world = |started, seconds| World {
+        started: Time(started),
+        lived: Duration::from_secs(seconds),
+        ..World::default()
+    };
+    assert_eq!(steps(&plan, &world(1, 59)), [Step::Issue(TaskId(1))]);
+    assert_eq!(
+        steps(&plan, &world(1, 60)),
+        [Step::Issue(TaskId(1)), Step::CountTime],
+        "a kill makes less than a minute forgotten"
+    );
+    change(&mut plan, |draft| {
+        draft.count_time(world(1, 60).lived());
+        Ok(())
+    })
+    .unwrap();
+    // Another daemon goes on with its own time.
+    assert_eq!(steps(&plan, &world(2, 29)), [Step::Issue(TaskId(1))]);
+    assert_eq!(stop(&mut plan, &world(2, 30)), Limit::WallTime);
+    insta::assert_snapshot!(plan.open_questions().next().unwrap().reason, @"budget: 90 s of 90 s used; nothing new starts. `more` allows another 90 s");
+}
+
+#[test]
+fn a_budget_that_is_raised_answers_its_question() {
+    let mut plan = running(&[("a", &[])]);
+    let calls = |calls| Budget {
+        llm_calls: Some(calls),
+        ..Budget::NONE
+    };
+    restart(&mut plan, limited(true, calls(1)));
+    change(&mut plan, |draft| draft.begin_ask(&Subject::Plan)).unwrap();
+    stop(&mut plan, &World::default());
+    let asked = plan.open_questions().next().unwrap().id.clone();
+    restart(&mut plan, limited(true, calls(1)));
+    stop(&mut plan, &World::default());
+    let open: Vec<_> = plan.open_questions().map(|open| open.id.clone()).collect();
+    assert_eq!(open, [asked], "the question is the same one");
+    restart(&mut plan, limited(true, calls(2)));
+    assert_eq!(plan.open_questions().count(), 0);
+    assert_eq!(steps(&plan, &World::default()), [Step::Issue(TaskId(1))]);
+}

@@ -1,0 +1,147 @@
+//! The line of commits on which results are gathered.
+
+use super::*;
+
+fn isolated(names: &[(&str, &[usize])]) -> Plan {
+    let mut plan = running(names);
+    change(&mut plan, |draft| {
+        draft.isolate("base", "/trees")?;
+        draft.branch_moved("base")
+    })
+    .unwrap();
+    plan
+}
+
+fn verdict(decision: Decision) -> Verdict {
+    Verdict {
+        decision,
+        reason: "so it is".to_owned(),
+        feedback: String::new(),
+        result_summary: String::new(),
+        by: By::Model,
+        at: Time(1),
+    }
+}
+
+fn tip(plan: &Plan) -> &str {
+    &plan.head().line.as_ref().unwrap().tip
+}
+
+#[test]
+fn results_are_merged_one_at_a_time_in_the_order_of_their_reports() {
+    let mut plan = isolated(&[("a", &[]), ("b", &[])]);
+    assert_eq!(plan.workspace_of(TaskId(2)), "/trees/task-2");
+    change(&mut plan, |draft| {
+        draft.issue(TaskId(1), issue(1))?;
+        draft.issue(TaskId(2), issue(2))?;
+        draft.report(&command(2), report(ReportStatus::Success, Time(2)))?;
+        draft.report(&command(1), report(ReportStatus::Success, Time(3)))
+    })
+    .unwrap();
+    let steps = |plan: &Plan| due(plan, &World::default()).steps;
+    assert_eq!(steps(&plan), [Step::Check(command(2))]);
+    change(&mut plan, |draft| {
+        merge(draft, &command(2), 2)?;
+        draft.checked(&command(2), vec![])
+    })
+    .unwrap();
+    assert_eq!(steps(&plan), [Step::JudgeByRules(command(2))]);
+    change(&mut plan, |draft| {
+        draft.judge(&command(2), &verdict(Decision::Next), question(1))
+    })
+    .unwrap();
+    assert_eq!(tip(&plan), "commit 2");
+    let next = [Step::MoveBranch, Step::Check(command(1))];
+    assert!(steps(&plan).ends_with(&next));
+    change(&mut plan, |draft| draft.branch_moved("commit 2")).unwrap();
+    let stale = Merge {
+        onto: "base".to_owned(),
+        head: "head".to_owned(),
+        commit: "lost".to_owned(),
+    };
+    change(&mut plan, |draft| draft.merged(&command(1), stale)).unwrap_err();
+    // A result that was refused leaves no trace on the line.
+    change(&mut plan, |draft| {
+        merge(draft, &command(1), 1)?;
+        draft.checked(&command(1), vec![])?;
+        draft.judge(&command(1), &verdict(Decision::Retry), question(2))
+    })
+    .unwrap();
+    assert_eq!(tip(&plan), "commit 2");
+}
+
+#[test]
+fn what_a_person_accepts_late_is_merged_again_before_it_counts() {
+    let mut plan = isolated(&[("a", &[]), ("b", &[])]);
+    let done = |draft: &mut Draft<'_>, task: u32, decision| {
+        draft.issue(TaskId(task), issue(task))?;
+        draft.report(&command(task), report(ReportStatus::Success, Time(2)))?;
+        merge(draft, &command(task), task)?;
+        draft.checked(&command(task), vec![])?;
+        draft.judge(&command(task), &verdict(decision), question(task))
+    };
+    change(&mut plan, |draft| done(draft, 1, Decision::Abort)).unwrap();
+    change(&mut plan, |draft| done(draft, 2, Decision::Next)).unwrap();
+    assert_eq!(tip(&plan), "commit 2");
+    change(&mut plan, |draft| {
+        draft.branch_moved("commit 2")?;
+        draft.answer(&question(1), Choice::Accept, "", "test")
+    })
+    .unwrap();
+    let status = |plan: &Plan| plan.task(TaskId(1)).unwrap().status;
+    assert_eq!(status(&plan), TaskStatus::InProgress);
+    let mut other = plan.clone();
+    for (plan, passed) in [(&mut plan, true), (&mut other, false)] {
+        let steps = due(plan, &World::default()).steps;
+        assert_eq!(steps, [Step::Check(command(1))]);
+        let result = CheckResult {
+            name: "test".to_owned(),
+            exit: Some(i32::from(!passed)),
+            passed,
+            tail: String::new(),
+            finding: String::new(),
+        };
+        change(plan, |draft| {
+            merge(draft, &command(1), 3)?;
+            draft.checked(&command(1), vec![result])
+        })
+        .unwrap();
+        let steps = due(plan, &World::default()).steps;
+        assert_eq!(steps, [Step::Accept(command(1))]);
+        change(plan, |draft| draft.accept_merged(&command(1), question(9))).unwrap();
+    }
+    assert_eq!(status(&plan), TaskStatus::Completed);
+    assert_eq!(tip(&plan), "commit 3");
+    assert_eq!(status(&other), TaskStatus::InProgress);
+    assert_eq!(tip(&other), "commit 2");
+    assert_eq!(
+        due(&other, &World::default()).steps,
+        [Step::Issue(TaskId(1))]
+    );
+}
+
+#[test]
+fn a_branch_that_somebody_else_moved_stays_there_until_a_human_has_answered() {
+    let mut plan = isolated(&[("a", &[])]);
+    let elsewhere = |draft: &mut Draft<'_>| draft.branch_elsewhere("theirs", "moved", question(1));
+    change(&mut plan, elsewhere).unwrap();
+    let line = |plan: &Plan| plan.head().line.clone().unwrap();
+    assert!(!line(&plan).behind());
+    let mut other = plan.clone();
+    for (plan, choice, shown) in [
+        (&mut plan, Choice::Retry, "base"),
+        (&mut other, Choice::Accept, "theirs"),
+    ] {
+        change(plan, |draft| draft.answer(&question(1), choice, "", "test")).unwrap();
+        assert_eq!(line(plan).shown.as_deref(), Some(shown));
+    }
+    let merge = Merge {
+        onto: "base".to_owned(),
+        head: "theirs".to_owned(),
+        commit: "both".to_owned(),
+    };
+    assert!(line(&other).behind());
+    change(&mut other, |draft| draft.branch_joined(&merge)).unwrap();
+    assert_eq!(tip(&other), "both");
+    change(&mut other, |draft| draft.branch_joined(&merge)).unwrap_err();
+}

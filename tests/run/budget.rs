@@ -1,0 +1,259 @@
+//! Budgets: nothing begins beyond them, nothing is lost at them, and a person says how it goes on.
+
+use super::*;
+
+/// A report of success at a price.
+fn dear(dollars: u32) -> Act {
+    Act::Report(format!(
+        "---\nstatus: SUCCESS\nusage: {{input_tokens: 900, output_tokens: 100, cost_usd: {dollars}}}\n---\n\n## Core results\n\ndone\n"
+    ))
+}
+
+/// Returns the one open question, which must be about the budget.
+fn asked(scene: &Scene) -> (String, String) {
+    let status = scene.status();
+    assert_eq!(status["plan"]["status"], "paused");
+    let questions = status["questions"].as_array().unwrap();
+    assert_eq!(questions.len(), 1, "{questions:?}");
+    assert_eq!(questions[0]["choices"], json!(["more", "abort"]));
+    let text = |key: &str| questions[0][key].as_str().unwrap().to_owned();
+    (text("id"), text("reason"))
+}
+
+#[test]
+fn attempts_that_are_used_up_pause_the_plan_until_more_are_allowed() {
+    let scene = Scene::by_rules("budget.attempts = 2");
+    let agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["run", "--plan", "chain.md"]);
+    assert_eq!(ran.code, Some(6), "{ran:?}");
+    assert_eq!(scene.tasks(), ["completed", "completed", "pending"]);
+    let (id, reason) = asked(&scene);
+    assert!(
+        reason.starts_with("budget: 2 of 2 attempts used"),
+        "{reason}"
+    );
+    assert!(ran.stdout.contains(&reason), "{}", ran.stdout);
+    assert!(
+        ran.stdout
+            .contains(&format!("plan-agent answer {id} more|abort")),
+        "{}",
+        ran.stdout
+    );
+    let file = scene
+        .env
+        .read(&format!("volumes/questions/pending/question-{id}.md"));
+    assert!(file.contains("budget: 2 of 2"), "{file}");
+
+    let still = scene.run(&["resume", "--json"]);
+    assert_eq!(still.code, Some(6), "{still:?}");
+    assert_eq!(lines(&still.stdout).pop().unwrap()["exit"], 6);
+    assert_eq!(asked(&scene).0, id, "it is the same question");
+    assert_eq!(agent.attempts().len(), 2);
+
+    scene.works(&["answer", "more"]);
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(agent.attempts(), [(1, 1), (2, 1), (3, 1)]);
+    let usage = &scene.status()["usage"];
+    assert_eq!(
+        (&usage["attempts"], &usage["budget"]["attempts"]),
+        (&json!(3), &json!(4))
+    );
+}
+
+#[test]
+fn a_person_can_end_the_plan_instead() {
+    let scene = Scene::by_rules("budget.attempts = 1");
+    let agent = scene.agent(|_| Act::success("done"));
+    assert_eq!(scene.run(&["run", "--plan", "chain.md"]).code, Some(6));
+    let (id, _) = asked(&scene);
+    scene.exchange.fill_in(&id, "abort", "enough");
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert_eq!(agent.attempts().len(), 1);
+    assert_eq!(scene.status()["plan"]["status"], "abandoned");
+}
+
+#[test]
+fn a_budget_that_was_raised_needs_no_answer() {
+    let scene = Scene::by_rules("budget.attempts = 1");
+    let _agent = scene.agent(|_| Act::success("done"));
+    assert_eq!(scene.run(&["run", "--plan", "chain.md"]).code, Some(6));
+    let (id, _) = asked(&scene);
+    scene.env.write(
+        "config.toml",
+        "llm.provider = 'none'\nbudget.attempts = 'none'",
+    );
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let closed = scene.events_named("question_closed");
+    assert_eq!((closed.len(), &closed[0]["question"]), (1, &json!(id)));
+    assert_eq!(scene.exchange.questions(), []);
+    let usage = &scene.status()["usage"];
+    assert_eq!(
+        (&usage["attempts"], &usage["budget"]["attempts"]),
+        (&json!(3), &Value::Null)
+    );
+}
+
+#[test]
+fn what_is_under_way_when_a_limit_is_reached_is_let_end() {
+    let scene = Scene::by_rules("budget.attempts = 1\nrun.max_parallel = 2");
+    let foreground = scene.start(&["run", "--plan", "two.md"]);
+    let command = scene.exchange.take("the only command", |_| true);
+    scene.await_status("paused");
+    scene.exchange.submit(
+        &command.id,
+        &crate::common::agent::report("SUCCESS", "done"),
+    );
+    let ran = foreground.end();
+    assert_eq!(ran.code, Some(6), "{ran:?}");
+    assert_eq!(scene.tasks(), ["completed", "pending"]);
+    assert_eq!(scene.events_named("issued").len(), 1);
+}
+
+#[test]
+fn calls_are_counted_before_they_are_made_and_a_summary_is_dispensable() {
+    for shape in SHAPES {
+        let server = LlmServer::start(|asked| match asked.kind.as_str() {
+            "plan" => planned(&[("First", &[]), ("Second", &[1])]),
+            _ => all_well(asked),
+        });
+        let scene = Scene::with_model(&server, shape, "budget.llm_calls = 2");
+        let agent = scene.agent(|_| Act::success("done"));
+        let ran = scene.run(&["run", "Do it"]);
+        assert_eq!(ran.code, Some(6), "{ran:?}");
+        assert_eq!(server.asked().len(), 2, "the plan and a verdict");
+        assert_eq!(agent.attempts(), [(1, 1)], "nobody could judge another");
+        let (_, reason) = asked(&scene);
+        assert!(reason.starts_with("budget: 2 of 2 calls used"), "{reason}");
+
+        scene.works(&["answer", "more"]);
+        let ran = scene.run(&["resume"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(server.asked().len(), 4, "a verdict and the audit");
+        assert!(
+            ran.stdout
+                .contains("No model was asked to sum it up: 4 of 4 calls of the budget used."),
+            "{}",
+            ran.stdout
+        );
+    }
+}
+
+#[test]
+fn calls_that_fail_and_are_made_again_count_too() {
+    let server = LlmServer::start(|_| Answer::error(503, "try later"));
+    let config = "budget.llm_calls = 3\nllm.tries = 9\nllm.retry_delay = '1ms'";
+    let scene = Scene::with_model(&server, Shape::Chat, config);
+    assert_eq!(scene.run(&["run", "Do it"]).code, Some(1), "no plan");
+    assert_eq!(server.asked().len(), 3);
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(6), "{ran:?}");
+    assert!(asked(&scene).1.starts_with("budget: 3 of 3 calls used"));
+    assert_eq!(server.asked().len(), 3);
+
+    let ran = scene.run(&["plan", "Do something else"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert_eq!(server.asked().len(), 6, "each plan has its own budget");
+}
+
+#[test]
+fn a_report_that_may_not_be_judged_waits() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "plan" => planned(&[("Only", &[])]),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Messages, "");
+    let agent = scene.agent(|_| dear(30));
+    let ran = scene.run(&["run", "Do it"]);
+    assert_eq!(ran.code, Some(6), "{ran:?}");
+    assert!(asked(&scene).1.starts_with("budget: $30 of $20 used"));
+    assert_eq!(
+        (server.count("judge"), scene.tasks()),
+        (0, vec!["in_progress".to_owned()])
+    );
+    let status = scene.works(&["status"]);
+    assert!(
+        status.contains("Used: model 1 of 500 calls, 16 of 5M tokens · agents 1 of 200 attempts, 1k tokens · $30 of $20"),
+        "{status}"
+    );
+
+    scene.works(&["answer", "more"]);
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!((server.count("judge"), agent.attempts().len()), (1, 1));
+    let why = scene.works(&["why", "1"]);
+    assert!(
+        why.contains("used: agent 1k tokens · judge 1 call, 16 tokens · $30"),
+        "{why}"
+    );
+}
+
+#[test]
+fn tokens_of_the_model_are_limited() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "plan" => planned(&[("First", &[]), ("Second", &[1])]),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Chat, "budget.llm_tokens = 20");
+    let agent = scene.agent(|_| Act::success("done"));
+    assert_eq!(scene.run(&["run", "Do it"]).code, Some(6));
+    assert!(asked(&scene).1.starts_with("budget: 32 of 20 tokens used"));
+    assert_eq!(agent.attempts(), [(1, 1)]);
+}
+
+#[test]
+fn time_is_limited_and_does_not_pass_while_only_a_person_is_waited_for() {
+    let scene = Scene::by_rules("budget.wall_time = '1ms'");
+    let agent = scene.agent(|_| Act::success("done"));
+    let daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let (id, text) = scene.exchange.await_questions(1).remove(0);
+    assert!(text.contains("of 1 ms used"), "{text}");
+    assert_eq!(agent.attempts(), [(1, 1)]);
+    let used = || scene.status()["usage"]["wall_seconds"].as_f64().unwrap();
+    let before = used();
+    let told = scene.run(&["resume"]);
+    assert_eq!(told.code, Some(6), "{told:?}");
+    assert!(told.stderr.contains("answer more"), "{}", told.stderr);
+    scene.works(&["answer", &id, "more"]);
+    // Another millisecond: enough for one more task.
+    scene.await_events("asked", 2);
+    let (id, _) = asked(&scene);
+    assert_eq!(agent.attempts(), [(1, 1), (2, 1)]);
+    assert!(used() > before);
+    scene.works(&["answer", &id, "more"]);
+    scene.await_status("completed");
+    scene.await_end();
+    drop(daemon);
+}
+
+#[test]
+fn a_kill_does_not_give_a_call_back() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "plan" => planned(&[("Only", &[])]),
+        _ => Answer::Hang,
+    });
+    let scene = Scene::with_model(&server, Shape::Messages, "budget.llm_calls = 2");
+    let agent = scene.agent(|_| Act::success("done"));
+    let daemon = scene.leave(&["run", "Do it"]);
+    wait_until("the judge is asked", DEADLINE, || {
+        server.count("judge") == 1
+    });
+    assert_eq!(
+        scene.status()["plan"]["status"],
+        "running",
+        "the last call is waited for"
+    );
+    kill_process(daemon.pid, Signal::KILL).unwrap();
+    scene.await_end();
+    for _ in 0..3 {
+        let ran = scene.run(&["resume"]);
+        assert_eq!(ran.code, Some(6), "{ran:?}");
+    }
+    assert_eq!((server.asked().len(), agent.attempts().len()), (2, 1));
+    assert_eq!(
+        asked(&scene).1.split(" used").next(),
+        Some("budget: 2 of 2 calls")
+    );
+}

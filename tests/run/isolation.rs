@@ -1,0 +1,420 @@
+//! Plans whose tasks have a worktree and a branch of their own, with the real git.
+
+use std::path::Path;
+
+use super::*;
+use crate::common::git::{Project, git};
+
+/// A scene beside a git project.
+struct Isolated {
+    scene: Scene,
+    project: Project,
+}
+
+impl Isolated {
+    fn new(config: &str) -> Option<Self> {
+        let scene = Scene::by_rules(&format!(
+            "run.workspace = 'project'\nrun.isolation = 'worktree'\nrun.max_parallel = 2\n{config}"
+        ));
+        let project = Project::new(&scene.env)?;
+        Some(Self { scene, project })
+    }
+
+    fn plan(&self) -> String {
+        self.scene.status()["plan"]["id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+
+    /// Returns a file on the branch of the results.
+    fn result(&self, file: &str) -> String {
+        let name = format!("plan-agent/{}:{file}", self.plan());
+        self.project.git(&["show", &name])
+    }
+
+    /// Returns the titles of what was accepted, the first one first.
+    fn accepted(&self) -> Vec<String> {
+        let span = format!("main..plan-agent/{}", self.plan());
+        let words = ["log", "--first-parent", "--reverse", "--format=%s", &span];
+        self.project
+            .git(&words)
+            .lines()
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+fn folder(command: &Command) -> &Path {
+    Path::new(command.field("workspace").unwrap())
+}
+
+/// Writes a file in the folder that a command names.
+fn write(command: &Command, name: &str, text: &str) {
+    fs::write(folder(command).join(name), text).unwrap();
+}
+
+#[test]
+fn what_agents_do_side_by_side_comes_together_on_one_branch() {
+    let Some(isolated) = Isolated::new("") else {
+        return;
+    };
+    let before = isolated.project.of_the_person();
+    let agent = isolated.scene.agent(|command| {
+        let folder = folder(command);
+        assert_eq!(fs::read_to_string(folder.join("b.txt")).unwrap(), "b\n");
+        if command.task() == 1 {
+            write(command, "left.txt", "left\n");
+        } else {
+            // An agent may commit by itself.
+            write(command, "a.txt", "one\nTWO\nthree\n");
+            git(
+                folder,
+                &["commit", "--quiet", "--all", "-m", "by the agent"],
+            );
+            write(command, "built", "ignored\n");
+        }
+        Act::success("done")
+    });
+    let ran = isolated.scene.run(&["run", "--plan", "two.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(agent.attempts().len(), 2);
+    assert_eq!(isolated.result("left.txt"), "left\n");
+    assert_eq!(isolated.result("a.txt"), "one\nTWO\nthree\n");
+    assert_eq!(isolated.project.of_the_person(), before);
+    let plan = isolated.plan();
+    assert!(
+        ran.stdout.contains(&format!("git merge plan-agent/{plan}")),
+        "{}",
+        ran.stdout
+    );
+    assert!(
+        ran.stderr.contains("changes that are in no commit"),
+        "{}",
+        ran.stderr
+    );
+    // What holds nothing but what was accepted is put away.
+    assert!(
+        !isolated
+            .scene
+            .env
+            .path(format!("volumes/worktrees/{plan}/task-1"))
+            .exists()
+    );
+    assert!(
+        isolated
+            .scene
+            .env
+            .path(format!("volumes/worktrees/{plan}/task-2/built"))
+            .exists()
+    );
+    let diff = isolated.scene.works(&["diff", "2"]);
+    assert!(
+        diff.contains("-two\n+TWO\n") && !diff.contains("left"),
+        "{diff}"
+    );
+    isolated.project.sound();
+}
+
+#[test]
+fn a_conflict_is_named_and_laid_before_the_agent() {
+    let Some(isolated) = Isolated::new("") else {
+        return;
+    };
+    let before = isolated.project.of_the_person();
+    let agent = isolated.scene.agent(|command| {
+        let word = ["LEFT", "RIGHT"][command.task() as usize - 1];
+        if command.attempt() == 1 {
+            write(command, "a.txt", &format!("one\n{word}\nthree\n"));
+        } else {
+            let text = fs::read_to_string(folder(command).join("a.txt")).unwrap();
+            assert!(
+                text.contains("<<<<<<<") && text.contains("LEFT") && text.contains("RIGHT"),
+                "{text}"
+            );
+            write(command, "a.txt", "one\nLEFT AND RIGHT\nthree\n");
+        }
+        Act::success("done")
+    });
+    let ran = isolated.scene.run(&["run", "--plan", "two.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let attempts = agent.attempts();
+    let &(task, attempt) = attempts.last().unwrap();
+    assert_eq!((attempts.len(), attempt), (3, 2), "{attempts:?}");
+    let retry = agent.command(task, 2);
+    assert!(
+        retry.body().contains("The check `merge` failed"),
+        "{}",
+        retry.body()
+    );
+    assert!(
+        retry.body().contains("`a.txt`") && retry.body().contains(">>>>>>>"),
+        "{}",
+        retry.body()
+    );
+    assert_eq!(isolated.result("a.txt"), "one\nLEFT AND RIGHT\nthree\n");
+    assert_eq!(isolated.accepted().len(), 2);
+    assert_eq!(isolated.project.of_the_person(), before);
+    isolated.project.sound();
+}
+
+#[test]
+fn a_conflict_that_nobody_resolves_becomes_a_question() {
+    let Some(isolated) = Isolated::new("") else {
+        return;
+    };
+    let agent = isolated.scene.agent(|command| {
+        if command.attempt() == 1 {
+            write(
+                command,
+                "a.txt",
+                &format!("one\n{}\nthree\n", command.task()),
+            );
+        }
+        Act::success("done")
+    });
+    let ran = isolated.scene.run(&["run", "--plan", "two.md"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    let &(task, attempt) = agent.attempts().last().unwrap();
+    assert_eq!(attempt, 3);
+    let last = agent.command(task, 3);
+    assert!(
+        last.body()
+            .contains("still have the marks of a conflict: `a.txt`"),
+        "{}",
+        last.body()
+    );
+    let question = isolated.scene.status()["questions"][0].clone();
+    assert_eq!(question["task"], task);
+    assert!(
+        question["reason"]
+            .as_str()
+            .unwrap()
+            .contains("`merge` fails"),
+        "{question}"
+    );
+    assert!(
+        !question["choices"].to_string().contains("accept"),
+        "{question}"
+    );
+    assert_eq!(isolated.accepted().len(), 1);
+    // The person leaves the task out: what it did is still there.
+    isolated.scene.works(&["answer", "skip"]);
+    let ran = isolated.scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let plan = isolated.plan();
+    let branch = format!("plan-agent-task/{plan}/{task}:a.txt");
+    assert_eq!(
+        isolated.project.git(&["show", &branch]),
+        format!("one\n{task}\nthree\n")
+    );
+    assert!(
+        isolated
+            .scene
+            .env
+            .path(format!("volumes/worktrees/{plan}/task-{task}/a.txt"))
+            .exists()
+    );
+    isolated.project.sound();
+}
+
+#[test]
+fn what_passes_alone_and_fails_together_is_not_accepted() {
+    let Some(isolated) = Isolated::new(
+        "run.checks = ['few']\nchecks.few = { run = ['sh', '-c', 'test $(ls *.txt | wc -l) -lt 4'] }",
+    ) else {
+        return;
+    };
+    let agent = isolated.scene.agent(|command| {
+        let name = format!("{}.txt", command.task());
+        if command.attempt() == 1 {
+            write(command, &name, "new\n");
+        } else {
+            fs::remove_file(folder(command).join(&name)).unwrap();
+            write(command, "b.txt", "new\n");
+        }
+        Act::success("done")
+    });
+    let ran = isolated.scene.run(&["run", "--plan", "two.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let &(task, attempt) = agent.attempts().last().unwrap();
+    assert_eq!(attempt, 2);
+    let retry = agent.command(task, 2);
+    assert!(
+        retry.body().contains("The check `few` failed"),
+        "{}",
+        retry.body()
+    );
+    let plan = isolated.plan();
+    let names = ["ls-tree", "--name-only", &format!("plan-agent/{plan}")];
+    assert_eq!(
+        isolated
+            .project
+            .git(&names)
+            .lines()
+            .filter(|name| name.ends_with(".txt"))
+            .count(),
+        3
+    );
+    assert_eq!(isolated.result("b.txt"), "new\n");
+    assert_eq!(isolated.scene.status()["tasks"][0]["verified"], true);
+    isolated.project.sound();
+}
+
+#[test]
+fn what_a_person_puts_onto_the_branch_is_asked_about_and_kept() {
+    for back in [false, true] {
+        let Some(isolated) = Isolated::new("") else {
+            return;
+        };
+        let (folder, exchange) = (
+            isolated.project.folder.clone(),
+            isolated.scene.exchange.clone(),
+        );
+        let _agent = isolated.scene.agent(move |command| {
+            write(command, &format!("{}.txt", command.task()), "made\n");
+            if command.task() == 2 {
+                let branch = format!("plan-agent/{}", command.field("plan").unwrap());
+                wait_until("the first result is on the branch", DEADLINE, || {
+                    git(&folder, &["ls-tree", "--name-only", &branch]).contains("1.txt")
+                });
+                let tree = format!("{branch}^{{tree}}");
+                let theirs = git(
+                    &folder,
+                    &["commit-tree", &tree, "-p", &branch, "-m", "by the person"],
+                );
+                git(&folder, &["branch", "--force", &branch, theirs.trim()]);
+            }
+            Act::success("done")
+        });
+        let ran = isolated.scene.run(&["run", "--plan", "chain.md"]);
+        assert_eq!(ran.code, Some(4), "{ran:?}");
+        assert!(
+            ran.stderr.contains("somebody else moved the branch"),
+            "{}",
+            ran.stderr
+        );
+        assert_eq!(exchange.questions().len(), 1);
+        let branch = format!("plan-agent/{}", isolated.plan());
+        let theirs = isolated.project.git(&["log", "-1", "--format=%s", &branch]);
+        assert_eq!(theirs, "by the person\n", "it is where the person put it");
+        if back {
+            isolated
+                .project
+                .git(&["branch", "--force", &branch, &format!("{branch}~1")]);
+            isolated.scene.works(&["answer", "retry"]);
+        } else {
+            isolated.scene.works(&["answer", "accept"]);
+        }
+        let ran = isolated.scene.run(&["resume"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        for name in ["1.txt", "2.txt", "3.txt"] {
+            assert_eq!(isolated.result(name), "made\n");
+        }
+        let all = isolated.project.git(&["log", "--format=%s", &branch]);
+        assert_eq!(all.contains("by the person"), !back, "{all}");
+        isolated.project.sound();
+    }
+}
+
+#[test]
+fn a_branch_that_the_person_has_checked_out_is_not_moved_from_under_them() {
+    let Some(isolated) = Isolated::new("") else {
+        return;
+    };
+    let aside = isolated.scene.env.path("aside");
+    let (folder, place) = (isolated.project.folder.clone(), aside.clone());
+    let _agent = isolated.scene.agent(move |command| {
+        write(command, "one.txt", "made\n");
+        let branch = format!("plan-agent/{}", command.field("plan").unwrap());
+        wait_until("the branch is there", DEADLINE, || {
+            git(&folder, &["branch", "--list", &branch]).contains(&branch)
+        });
+        git(
+            &folder,
+            &[
+                "worktree",
+                "add",
+                "--quiet",
+                place.to_str().unwrap(),
+                &branch,
+            ],
+        );
+        Act::success("done")
+    });
+    let ran = isolated.scene.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert!(ran.stderr.contains("is checked out in"), "{}", ran.stderr);
+    assert_eq!(git(&aside, &["status", "--porcelain"]), "");
+    git(&aside, &["switch", "--quiet", "--detach"]);
+    isolated.scene.works(&["answer", "retry"]);
+    let ran = isolated.scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(isolated.result("one.txt"), "made\n");
+}
+
+#[test]
+fn a_workspace_that_can_have_no_worktrees_is_refused_at_the_start() {
+    let Some(isolated) = Isolated::new("") else {
+        return;
+    };
+    let env = &isolated.scene.env;
+    fs::create_dir(env.path("plain")).unwrap();
+    fs::create_dir(env.path("empty")).unwrap();
+    fs::create_dir(env.path("project/sub")).unwrap();
+    fs::create_dir(env.path("bare")).unwrap();
+    git(&env.path("empty"), &["init", "--quiet"]);
+    git(&env.path("bare"), &["init", "--quiet", "--bare"]);
+    for (workspace, said) in [
+        ("plain", "is no git project"),
+        ("nowhere", "there is no folder"),
+        ("empty", "has no commit"),
+        ("bare", "is a git repository without files"),
+        ("project/sub", "is a folder within the git project"),
+    ] {
+        let ran = env.run(&["run", "--plan", "one.md", "--workspace", workspace]);
+        assert_eq!(ran.code, Some(2), "{workspace}: {ran:?}");
+        assert!(
+            ran.stderr.contains(said) && ran.stderr.contains("Hint: "),
+            "{}",
+            ran.stderr
+        );
+    }
+    isolated.project.git(&["branch", "plan-agent"]);
+    let ran = env.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(
+        ran.stderr.contains("is called `plan-agent`"),
+        "{}",
+        ran.stderr
+    );
+    assert!(
+        !env.path("volumes/plan-agent.db").exists(),
+        "no plan was made"
+    );
+    env.write("bin/git", "#!/bin/sh\necho git version 2.30.1\n");
+    fs::set_permissions(
+        env.path("bin/git"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .unwrap();
+    let mut old = env.command(&["run", "--plan", "one.md"]);
+    old.env("PATH", env.path("bin"));
+    let ran = old.output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(said.contains("git 2.30 is too old"), "{said}");
+    old.env("PATH", env.path("plain"));
+    let said = String::from_utf8_lossy(&old.output().unwrap().stderr).into_owned();
+    assert!(said.contains("there is no git on this machine"), "{said}");
+    env.write(
+        "config.toml",
+        "run.isolation = 'worktree'\nrun.session = 'plan'\n",
+    );
+    let ran = env.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(
+        ran.stderr.contains("a session stays in one folder"),
+        "{}",
+        ran.stderr
+    );
+}
