@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::common::agent::Exchange;
 use crate::common::env::{Ran, TestEnv, skip};
 use crate::common::vendor::{Heard, Say, Turn, Vendor};
 
