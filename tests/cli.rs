@@ -48,7 +48,7 @@ fn help_is_short_and_has_the_exit_codes() {
 
     Examples:
       plan-agent run --plan examples/quickstart.md --agent shell
-      plan-agent run "Add a health endpoint" --agent command -- my-agent {prompt_file}
+      plan-agent run "Add a health endpoint" --agent claude
       plan-agent status --watch
       plan-agent answer retry --note "the port is 8081"
 
@@ -78,15 +78,19 @@ fn help_is_short_and_has_the_exit_codes() {
       -h, --help             Print help
 
     Agent:
-          --agent <shell|command>  Run this agent for every command: `shell` runs the `sh` blocks of the
-                                   task, `command` the program after `--`
-          --allow-shell            Let `--agent shell` run tasks that a model wrote
-      [PROGRAM]...                 The program of `--agent command`, with its arguments; {prompt_file},
-                                   {session}, {workspace} and {report} are filled in
+          --agent <claude|codex|gemini|opencode|aider|command|shell>
+              Run this agent for every command: a coding agent by its name, `command` the program after
+              `--`, `shell` the `sh` blocks of the task
+          --allow-shell
+              Let `--agent shell` run tasks that a model wrote
+      [PROGRAM]...
+              The program of `--agent command`, with its arguments; {prompt_file}, {session},
+              {workspace} and {report} are filled in. For a coding agent: more flags for it, such as `-m
+              MODEL`
 
     Examples:
       plan-agent run --plan examples/quickstart.md --agent shell
-      plan-agent run "Add a health endpoint" --review --agent command -- my-agent {prompt_file}
+      plan-agent run "Add a health endpoint" --review --agent claude
       plan-agent run "Translate the docs" --detach
 
     Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another
@@ -108,11 +112,15 @@ fn help_is_short_and_has_the_exit_codes() {
       -h, --help           Print help
 
     Agent:
-          --agent <shell|command>  Run this agent for every command: `shell` runs the `sh` blocks of the
-                                   task, `command` the program after `--`
-          --allow-shell            Let `--agent shell` run tasks that a model wrote
-      [PROGRAM]...                 The program of `--agent command`, with its arguments; {prompt_file},
-                                   {session}, {workspace} and {report} are filled in
+          --agent <claude|codex|gemini|opencode|aider|command|shell>
+              Run this agent for every command: a coding agent by its name, `command` the program after
+              `--`, `shell` the `sh` blocks of the task
+          --allow-shell
+              Let `--agent shell` run tasks that a model wrote
+      [PROGRAM]...
+              The program of `--agent command`, with its arguments; {prompt_file}, {session},
+              {workspace} and {report} are filled in. For a coding agent: more flags for it, such as `-m
+              MODEL`
 
     The agent is not remembered: name it again.
     ");

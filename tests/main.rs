@@ -7,6 +7,7 @@
 
 mod agents;
 mod cli;
+mod coding;
 mod common;
 mod crash;
 mod layers;

@@ -118,6 +118,10 @@ impl Adapter for Aider {
         false
     }
 
+    fn needs_history(&self) -> bool {
+        true
+    }
+
     fn login(&self, _variable: &dyn Fn(&str) -> Option<String>) -> Login {
         Login::Unknown
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::allow::Commands;
+use super::allow::{Allow, Commands};
 use super::coding::{
     Adapter, Call, Printed, Talk, Turn, Unfit, events, last_words, number_at, session_named,
     text_at,
@@ -138,6 +138,21 @@ impl Adapter for Claude {
         } else {
             None
         }
+    }
+
+    fn fits(
+        &self,
+        allow: &Allow,
+        root: bool,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<(), Unfit> {
+        if allow.all && root && variable("IS_SANDBOX").is_none() {
+            return Err(Unfit::new(
+                r#"claude does not run as root with `allow = ["all"]`"#,
+                r#"run it as another user, allow ["edit", "shell"], or set IS_SANDBOX=1 where nothing can be harmed"#,
+            ));
+        }
+        Ok(())
     }
 
     fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login {

@@ -120,6 +120,24 @@ pub(super) trait Adapter: Sync {
         true
     }
 
+    /// Tells whether the agent has no sessions, and remembers what is in a file that it is given.
+    fn needs_history(&self) -> bool {
+        false
+    }
+
+    /// Tells whether the agent would start with what it is allowed, as this user and with these variables.
+    ///
+    /// # Errors
+    /// It would refuse.
+    fn fits(
+        &self,
+        _allow: &Allow,
+        _root: bool,
+        _variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<(), Unfit> {
+        Ok(())
+    }
+
     /// Finds out whether the agent can reach a model, as far as that can be seen without asking it.
     fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login;
 }
@@ -162,6 +180,19 @@ impl Coding {
     /// Returns the version in what its program prints for `--version`.
     pub fn version(self, printed: &str) -> Option<Version> {
         Version::find(printed)
+    }
+
+    /// Tells whether it would start with what it is allowed, as this user and with these variables.
+    ///
+    /// # Errors
+    /// It would refuse.
+    pub fn fits(
+        self,
+        allow: &Allow,
+        root: bool,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<(), Unfit> {
+        self.adapter().fits(allow, root, variable)
     }
 
     /// Finds out whether it can reach a model, as far as that can be seen without asking it; `variable` returns the
@@ -242,6 +273,11 @@ impl Coding {
     /// Tells whether a new session gets the name that it is given, a UUID.
     pub fn takes_names(self) -> bool {
         self.adapter().takes_names()
+    }
+
+    /// Tells whether it has no sessions of its own, and remembers what is in a file that it is given.
+    pub fn needs_history(self) -> bool {
+        self.adapter().needs_history()
     }
 
     /// Tells whether what a run used is counted from the beginning of the session.

@@ -15,7 +15,7 @@ impl Template {
     }
 
     /// Fills the command line in. Without `{prompt_file}` in it, the prompt is what the program reads.
-    pub(super) fn step(&self, job: &Job<'_>) -> Step {
+    pub fn step(&self, job: &Job<'_>) -> Step {
         let values = [
             ("{prompt_file}", text(&job.prompt_file())),
             ("{session}", job.session.to_string()),
@@ -26,6 +26,7 @@ impl Template {
         Step {
             name: "The command".into(),
             argv: self.argv.iter().map(|word| fill(word, &values)).collect(),
+            set: Vec::new(),
             stdin: if named {
                 Stdin::Nothing
             } else {

@@ -3,15 +3,19 @@
 
 mod aider;
 mod allow;
+mod brief;
 mod claude;
 mod codex;
 mod coding;
 mod command;
+mod earlier;
 mod gemini;
 mod opencode;
 mod outcome;
 mod program;
 mod report;
+#[cfg(test)]
+mod samples;
 mod shell;
 
 use std::path::{Path, PathBuf};
@@ -23,10 +27,12 @@ use crate::wire::command::Command;
 use crate::wire::report::Report;
 
 pub use allow::{Allow, Commands, UnknownWord};
+pub use brief::Told;
 pub use coding::{Call, Coding, Printed, Talk, Turn, Unfit};
 pub use command::Template;
-pub use outcome::{Heard, ModelFault, Next, Outcome, Patience, Usage};
+pub use outcome::{Heard, ModelFault, Next, Outcome, Retries, Usage};
 pub use program::{Login, Program, Version};
+pub use report::Course;
 pub use shell::Shell;
 
 /// An agent by its kind.
@@ -36,13 +42,27 @@ pub enum Agent {
     Shell(Shell),
     /// Runs a command line that the person gave.
     Command(Template),
+    /// Runs a coding agent that is known.
+    Coding(Coder),
 }
+
+/// A coding agent as it is to work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Coder {
+    pub kind: Coding,
+    pub allow: Allow,
+    /// What the person adds to its command line.
+    pub more: Vec<String>,
+}
+
+/// The most that a run may print before it is ended: nothing useful is that long, and a disk is finite.
+pub const MOST_PRINTED: u64 = 64 * 1024 * 1024;
 
 /// Why there is no such agent.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
-    #[error("unknown agent `{0}`: the agents are `shell` and `command`")]
-    Unknown(String),
+    #[error("unknown agent `{name}`: the agents are {}", names().join(", "))]
+    Unknown { name: String },
     #[error("the agent `command` needs a command line after `--`")]
     NoCommandLine,
     #[error("the agent `shell` takes no command line")]
@@ -66,6 +86,8 @@ pub struct Step {
     /// What it is called at the beginning of a sentence of the report.
     pub name: String,
     pub argv: Vec<String>,
+    /// Variables that are set for it.
+    pub set: Vec<(String, String)>,
     pub stdin: Stdin,
 }
 
@@ -79,6 +101,8 @@ pub struct Ended {
     pub out: String,
     /// The end of its standard error.
     pub err: String,
+    /// It was ended because it printed more than [`MOST_PRINTED`].
+    pub flooded: bool,
 }
 
 impl Ended {
@@ -106,8 +130,29 @@ impl Agent {
             "shell" => Err(AgentError::CommandLine),
             "command" if argv.is_empty() => Err(AgentError::NoCommandLine),
             "command" => Ok(Self::Command(Template::new(argv))),
-            unknown => Err(AgentError::Unknown(unknown.to_owned())),
+            name => match Coding::named(name) {
+                Some(kind) => Ok(Self::Coding(Coder {
+                    kind,
+                    allow: Allow::default(),
+                    more: argv,
+                })),
+                None => Err(AgentError::Unknown {
+                    name: name.to_owned(),
+                }),
+            },
         }
+    }
+
+    /// Sets what the agent may do; nothing changes for one that is not told.
+    ///
+    /// # Errors
+    /// The agent has no way to keep to it.
+    pub fn allowing(mut self, allow: Allow) -> Result<Self, Unfit> {
+        if let Self::Coding(coder) = &mut self {
+            coder.allow = allow;
+            coder.call(Talk::Alone, Path::new("/"), Path::new("/dev/null"))?;
+        }
+        Ok(self)
     }
 
     /// Lets the shell run what a model wrote, too; nothing changes for other agents.
@@ -124,27 +169,67 @@ impl Agent {
         match self {
             Self::Shell(_) => "shell",
             Self::Command(_) => "command",
+            Self::Coding(coder) => coder.kind.name(),
         }
     }
 
-    /// Returns what is to be run for a job, in order.
+    /// Returns the variables that the agent gets without being named in the configuration.
+    pub fn env(&self) -> &'static [&'static str] {
+        match self {
+            Self::Shell(_) | Self::Command(_) => &[],
+            Self::Coding(coder) => coder.kind.program().env,
+        }
+    }
+}
+
+impl Shell {
+    /// Returns the report on a job whose blocks ended like this; the last one is the one that failed, if one did.
+    pub fn report(self, job: &Job<'_>, ended: &[Ended]) -> Report {
+        report::of_blocks(job, ended)
+    }
+}
+
+impl Template {
+    /// Returns the report on a job whose program ended like this.
+    pub fn report(&self, job: &Job<'_>, ended: &[Ended]) -> Report {
+        report::of_command(job, ended)
+    }
+}
+
+impl Coder {
+    /// Returns the command line of a run in a folder. `history` is for an agent that has no sessions of its own.
     ///
     /// # Errors
-    /// When the agent does not do it.
-    pub fn steps(&self, job: &Job<'_>) -> Result<Vec<Step>, Refusal> {
-        match self {
-            Self::Shell(shell) => shell.steps(job),
-            Self::Command(template) => Ok(vec![template.step(job)]),
-        }
+    /// The agent has no way to keep to what it is allowed.
+    pub fn call(&self, talk: Talk, folder: &Path, history: &Path) -> Result<Call, Unfit> {
+        self.kind.call(&Turn {
+            talk,
+            folder,
+            allow: &self.allow,
+            model: None,
+            more: &self.more,
+            history,
+        })
     }
 
-    /// Returns the report on a job whose steps ended like this; the last one is the one that failed, if one did.
-    pub fn report(&self, job: &Job<'_>, ended: &[Ended]) -> Report {
-        match self {
-            Self::Shell(_) => report::of_blocks(job, ended),
-            Self::Command(_) => report::of_command(job, ended),
-        }
+    /// Returns what the agent reads for a job, of which it reports at this path.
+    pub fn brief(&self, job: &Job<'_>, report: &Path, told: Told) -> String {
+        brief::brief(job.volumes, job.command, report, told)
     }
+
+    /// Returns the report on a job; `left` is what the agent wrote into the workspace for it.
+    pub fn report(&self, job: &Job<'_>, course: &Course, left: Option<&[u8]>) -> Report {
+        report::of_coding(job, self, course, left)
+    }
+}
+
+/// Returns the names of all agents.
+pub fn names() -> Vec<&'static str> {
+    Coding::ALL
+        .into_iter()
+        .map(Coding::name)
+        .chain(["command", "shell"])
+        .collect()
 }
 
 impl Refusal {
@@ -178,10 +263,20 @@ impl<'a> Job<'a> {
         &self.command.id
     }
 
+    /// Returns the last command before this one of the same task, or of the same session where no task is named.
+    pub fn earlier(&self) -> Option<Command> {
+        let mut earlier = earlier::commands(self.volumes, self.command).ok()?;
+        earlier.find(|earlier| earlier.id != self.command.id)
+    }
+
     /// Returns the file with the command's text.
     fn prompt_file(&self) -> PathBuf {
         self.volumes.command(Folder::CommandsProcessed, self.id())
     }
+}
+
+fn chain(error: impl std::error::Error + Send + Sync + 'static) -> String {
+    format!("{:#}", anyhow::Error::new(error))
 }
 
 fn text(path: &Path) -> String {
@@ -201,6 +296,12 @@ mod tests {
         };
         assert_eq!(agent("shell", &[]), Ok("shell"));
         assert_eq!(agent("command", &["cat"]), Ok("command"));
+        for name in names() {
+            assert_eq!(
+                agent(name, if name == "command" { &["cat"] } else { &[] }),
+                Ok(name)
+            );
+        }
         for (name, argv, says) in [
             ("command", [].as_slice(), "needs a command line"),
             ("shell", &["cat"], "takes no command line"),

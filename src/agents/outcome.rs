@@ -105,9 +105,9 @@ pub enum Next {
 
 /// How often and with which waits a model that fails is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct Retries {
     /// Runs after the first.
-    pub retries: u32,
+    pub most: u32,
     /// The wait before the first of them; each further one is twice as long.
     pub delay: Duration,
 }
@@ -119,12 +119,12 @@ const MOST_TURNS: u32 = 3;
 
 impl Outcome {
     /// Tells what follows when it came after so many failures of the model and so many changes of the session.
-    pub fn next(&self, faults: u32, changes: u32, patience: Patience) -> Next {
+    pub fn next(&self, faults: u32, changes: u32, again: Retries) -> Next {
         match self {
             Self::Model(fault) if fault.retryable && fault.until.is_none() => {
-                if faults < patience.retries {
-                    let wait = patience.delay.saturating_mul(1 << faults.min(16));
-                    Next::Again(wait.min(LONGEST_WAIT.max(patience.delay)))
+                if faults < again.most {
+                    let wait = again.delay.saturating_mul(1 << faults.min(16));
+                    Next::Again(wait.min(LONGEST_WAIT.max(again.delay)))
                 } else {
                     Next::Report
                 }
@@ -149,11 +149,11 @@ mod tests {
 
     #[test]
     fn each_outcome_leads_somewhere_and_no_way_goes_on_for_ever() {
-        let patience = Patience {
-            retries: 2,
+        let again = Retries {
+            most: 2,
             delay: Duration::from_secs(10),
         };
-        let next = |outcome: &Outcome, faults, changes| outcome.next(faults, changes, patience);
+        let next = |outcome: &Outcome, faults, changes| outcome.next(faults, changes, again);
         let overloaded = Outcome::Model(ModelFault::new(Some(529), ""));
         assert_eq!(
             [0, 1, 2].map(|faults| next(&overloaded, faults, 0)),

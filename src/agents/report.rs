@@ -1,10 +1,11 @@
 //! The report that a worker writes for an agent that wrote none. It says what is known, no more: that a program ended
 //! well is not yet success, unless the program was the whole task.
 
-use super::{Ended, Job, Refusal};
-use crate::plan::ReportStatus;
-use crate::wire::report::Report;
-use crate::wire::text::printable;
+use super::outcome::{Outcome, Usage};
+use super::{Coder, Ended, Job, MOST_PRINTED, Refusal};
+use crate::plan::{ReportStatus, SessionId};
+use crate::wire::report::{Report, parse};
+use crate::wire::text::{clip, one_line, printable, time_text};
 
 /// Every block ended well: that was the whole task.
 pub(super) fn of_blocks(job: &Job<'_>, ended: &[Ended]) -> Report {
@@ -48,6 +49,196 @@ pub(super) fn of_refusal(job: &Job<'_>, refusal: &Refusal) -> Report {
     report
 }
 
+/// What came of the runs of a coding agent on one command.
+#[derive(Debug)]
+pub struct Course {
+    pub outcome: Outcome,
+    pub session: Option<SessionId>,
+    /// Of all runs.
+    pub usage: Usage,
+    /// What the person should know of how it came about.
+    pub notes: Vec<String>,
+}
+
+/// The report on the work of a coding agent: its own, where it left one in the workspace or as its last message, else one
+/// that is made of what it said. Only a run that is done can be a success; what it says of itself never makes one.
+pub(super) fn of_coding(
+    job: &Job<'_>,
+    coder: &Coder,
+    course: &Course,
+    left: Option<&[u8]>,
+) -> Report {
+    let name = coder.kind.name();
+    let text = match &course.outcome {
+        Outcome::Done { text } | Outcome::Refused { text, .. } => text.trim(),
+        _ => "",
+    };
+    let read = |bytes: &[u8]| parse(&format!("report-{}.md", job.id()), bytes);
+    let own = left.map(read);
+    let unread = own
+        .as_ref()
+        .and_then(|own| own.as_ref().err())
+        .map(|problems| {
+            let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            format!(
+                "The report that {name} wrote cannot be read: {}.",
+                one_line(&problems.join("; "), 300)
+            )
+        });
+    let own = own
+        .and_then(Result::ok)
+        .or_else(|| last_message(text).and_then(|text| read(text.as_bytes()).ok()));
+    let made = own.is_none();
+    let mut report = own.unwrap_or_else(|| begin(job, ReportStatus::Success));
+    report.session.clone_from(&course.session);
+    report.request_id.clone_from(&job.command.request_id);
+    if made && !text.is_empty() {
+        report.results = format!(
+            "{name} wrote no report. It said:\n\n{}",
+            block(&clip(&printable(text), SAID))
+        );
+    }
+    let mut pitfalls = course.notes.clone();
+    pitfalls.extend(unread.clone());
+    let lower = |report: &mut Report| {
+        if report.status == ReportStatus::Success {
+            report.status = ReportStatus::PartialSuccess;
+        }
+    };
+    let failed = |report: &mut Report| {
+        if made {
+            report.status = ReportStatus::Failed;
+        } else {
+            lower(report);
+        }
+    };
+    match &course.outcome {
+        Outcome::Done { .. } if made && text.is_empty() => {
+            report.status = ReportStatus::Failed;
+            report.results = format!("{name} ended without a word and wrote no report.");
+        }
+        Outcome::Done { .. } => {
+            if unread.is_some() {
+                lower(&mut report);
+            }
+        }
+        Outcome::Refused { what, .. } => {
+            lower(&mut report);
+            let list: Vec<String> = what
+                .iter()
+                .take(MOST_REFUSED)
+                .map(|what| format!("- `{}`", what.replace('`', "'")))
+                .collect();
+            pitfalls.push(format!(
+                "{name} was not allowed to do this:\n\n{}",
+                list.join("\n")
+            ));
+            report.question.get_or_insert_with(|| {
+                let first = what.first().map(String::as_str).unwrap_or_default();
+                let more = match what.len() {
+                    0 | 1 => String::new(),
+                    count => format!(" and {} more", count - 1),
+                };
+                format!(
+                    "{name} was not allowed to do `{}`{more}. How is it to go on? To allow it: `[worker] allow` in config.toml, then start plan-agent again.",
+                    one_line(first, 120).replace('`', "'")
+                )
+            });
+        }
+        Outcome::Model(fault) => {
+            let status = fault
+                .status
+                .map(|status| format!(" ({status})"))
+                .unwrap_or_default();
+            let said = if fault.said.is_empty() {
+                "nothing more"
+            } else {
+                &fault.said
+            };
+            if let Some(until) = fault.until {
+                // Nothing else is decided until then.
+                report.question = None;
+                report.blocked_until = Some(until);
+                pitfalls.push(format!(
+                    "The usage limit of {name} is reached until {}: {said}",
+                    time_text(until)
+                ));
+                failed(&mut report);
+            } else if fault.retryable {
+                failed(&mut report);
+                pitfalls.push(format!("Model unavailable{status}: {said}"));
+            } else {
+                failed(&mut report);
+                pitfalls.push(format!(
+                    "The model refuses{status}, check key and model: {said}"
+                ));
+            }
+        }
+        Outcome::SessionMissing | Outcome::SessionInUse => {
+            failed(&mut report);
+            pitfalls.push(format!(
+                "{name} neither begins nor goes on with its session."
+            ));
+        }
+        Outcome::Usage { said } => {
+            failed(&mut report);
+            pitfalls.push(format!(
+                "{name} cannot work as it is set up:\n\n{}",
+                block(&printable(said))
+            ));
+            report.question = Some(format!(
+                "{name} cannot work as it is set up: {}. Mend that, then start it again: `plan-agent resume --agent {name}`.",
+                one_line(said, 200).trim_end_matches('.')
+            ));
+        }
+        Outcome::Killed { how } => {
+            failed(&mut report);
+            pitfalls.push(format!("{name} {how}."));
+        }
+        Outcome::Garbled { why } => {
+            failed(&mut report);
+            pitfalls.push(format!(
+                "{name} came to no end that can be read: {}.",
+                one_line(why, 1200).trim_end_matches('.')
+            ));
+        }
+    }
+    if report.results.trim().is_empty() && report.other.trim().is_empty() {
+        report.results = pitfalls
+            .pop()
+            .unwrap_or_else(|| format!("{name} did nothing."));
+    }
+    if !pitfalls.is_empty() {
+        let said = std::mem::take(&mut report.pitfalls);
+        report.pitfalls = [said.trim(), &pitfalls.join("\n\n")]
+            .join("\n\n")
+            .trim()
+            .to_owned();
+    }
+    report.input_tokens = course.usage.input_tokens;
+    report.output_tokens = course.usage.output_tokens;
+    report.cost_usd = course.usage.cost_usd;
+    report
+}
+
+/// The most that a made report repeats of what an agent said, in characters.
+const SAID: usize = 16 * 1024;
+/// What was refused is listed up to here.
+const MOST_REFUSED: usize = 20;
+
+/// Finds a report in an agent's last message: from a line `---` that a status follows.
+fn last_message(text: &str) -> Option<&str> {
+    let mut from = 0;
+    for line in text.split_inclusive('\n') {
+        let rest = &text[from..];
+        if line.trim_end() == "---" && rest.lines().nth(1)?.trim_start().starts_with("status") {
+            return Some(rest.trim_end().trim_end_matches("```"));
+        }
+        from += line.len();
+    }
+    None
+}
+
 fn of_failure(job: &Job<'_>, failed: &Ended, ended: &[Ended]) -> Report {
     let mut report = begin(job, ReportStatus::Failed);
     report.results = format!("{} {}", how(failed), output(ended));
@@ -69,6 +260,12 @@ fn how(step: &Ended) -> String {
     let name = &step.name;
     match &step.outcome {
         Err(reason) => format!("{name} did not start: {reason}."),
+        Ok(_) if step.flooded => {
+            format!(
+                "{name} was stopped because it printed more than {} MiB.",
+                MOST_PRINTED >> 20
+            )
+        }
         Ok(outcome) if outcome.timed_out => {
             format!("{name} was stopped because its time was over.")
         }
@@ -112,7 +309,7 @@ mod tests {
     use crate::exec::Outcome;
     use crate::volumes::Volumes;
     use crate::wire::command::Command;
-    use crate::wire::report::{parse, render};
+    use crate::wire::report::render;
 
     fn step(outcome: Result<Outcome, String>, out: &str, err: &str) -> Ended {
         Ended {
@@ -120,6 +317,7 @@ mod tests {
             outcome,
             out: out.into(),
             err: err.into(),
+            flooded: false,
         }
     }
 

@@ -1,16 +1,13 @@
 //! Runs the shell blocks of a task. Only those that stand in the task's own first command count: what a retry adds is
 //! written by a model that has read an agent's report, and is never executed.
 
-use std::fs;
-
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
-use super::{Job, Refusal, Step};
+use super::{Job, Refusal, Step, chain, earlier};
 use crate::exec::Stdin;
-use crate::plan::{CommandId, Origin};
-use crate::volumes::{Folder, Volumes};
+use crate::plan::Origin;
+use crate::volumes::Volumes;
 use crate::wire::command::{Command, CommandType, sections};
-use crate::wire::text::safe_name;
 
 /// The built-in agent that runs shell blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +24,11 @@ struct Block {
 }
 
 impl Shell {
-    pub(super) fn steps(self, job: &Job<'_>) -> Result<Vec<Step>, Refusal> {
+    /// Returns what is to be run for a job, in order.
+    ///
+    /// # Errors
+    /// When there is nothing that may be run.
+    pub fn steps(self, job: &Job<'_>) -> Result<Vec<Step>, Refusal> {
         let found;
         let first = if begins_task(job.command) {
             job.command
@@ -50,6 +51,7 @@ impl Shell {
             argv: [block.shell, "-e", "-c", &block.script]
                 .map(str::to_owned)
                 .to_vec(),
+            set: Vec::new(),
             stdin: Stdin::Nothing,
         };
         Ok(blocks.into_iter().enumerate().map(step).collect())
@@ -57,7 +59,7 @@ impl Shell {
 }
 
 /// Tells whether the command is the first of its task by its own words.
-fn begins_task(command: &Command) -> bool {
+pub(super) fn begins_task(command: &Command) -> bool {
     command.kind == CommandType::New && command.attempt.is_none_or(|attempt| attempt <= 1)
 }
 
@@ -72,28 +74,12 @@ fn first_command(volumes: &Volumes, command: &Command) -> Result<Command, Refusa
             "the command goes on with a task and does not name it".into(),
         ));
     }
-    let folder = volumes.path(Folder::CommandsProcessed);
-    let listing = fs::read_dir(&folder)
-        .map_err(|error| unknown(format!("cannot list `{}`: {error}", folder.display())))?;
-    let mut ids: Vec<String> = listing
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter_map(|name| name.strip_suffix(".md").map(str::to_owned))
-        .filter(|id| safe_name(id) && id.as_str() <= command.id.as_str())
-        .collect();
-    // Names are in the order of issue. A task that was begun anew has more than one beginning: the last one counts,
-    // and where a session goes on over tasks, the task's first command is no `new` one.
-    ids.sort_unstable();
+    let earlier = earlier::commands(volumes, command).map_err(|error| unknown(chain(error)))?;
+    // A task that was begun anew has more than one beginning: the last one counts, and where a session goes on over
+    // tasks, the task's first command is no `new` one.
     let mut first = None;
-    for id in ids.into_iter().rev() {
-        let Ok(text) = volumes.read_command(Folder::CommandsProcessed, &CommandId::new(id)) else {
-            continue;
-        };
-        let Ok(earlier) = Command::parse(&text) else {
-            continue;
-        };
-        let same = earlier.plan == command.plan && earlier.task == command.task;
-        if !same || earlier.attempt.is_some_and(|attempt| attempt > 1) {
+    for earlier in earlier {
+        if earlier.attempt.is_some_and(|attempt| attempt > 1) {
             continue;
         }
         if begins_task(&earlier) {
@@ -174,7 +160,10 @@ fn closed(block: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::volumes::Folder;
 
     fn command(front: &str, body: &str) -> Command {
         let text = format!("---\nsession_id: auto\n{front}\n---\n\n{body}\n");

@@ -25,7 +25,7 @@ Exit codes:
 const EXAMPLES: &str = "\
 Examples:
   plan-agent run --plan examples/quickstart.md --agent shell
-  plan-agent run \"Add a health endpoint\" --agent command -- my-agent {prompt_file}
+  plan-agent run \"Add a health endpoint\" --agent claude
   plan-agent status --watch
   plan-agent answer retry --note \"the port is 8081\"";
 
@@ -114,7 +114,7 @@ pub enum Command {
 #[command(after_help = "\
 Examples:
   plan-agent run --plan examples/quickstart.md --agent shell
-  plan-agent run \"Add a health endpoint\" --review --agent command -- my-agent {prompt_file}
+  plan-agent run \"Add a health endpoint\" --review --agent claude
   plan-agent run \"Translate the docs\" --detach
 
 Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another program, a person.")]
@@ -194,11 +194,12 @@ pub struct CarryOut {
 /// Which agent runs, for `run`, `resume` and `worker`.
 #[derive(Debug, Args)]
 pub struct Agent {
-    /// Run this agent for every command: `shell` runs the `sh` blocks of the task, `command` the program after `--`
+    /// Run this agent for every command: a coding agent by its name, `command` the program after `--`, `shell` the `sh`
+    /// blocks of the task
     #[arg(
         long,
         hide_possible_values = true,
-        value_name = "shell|command",
+        value_name = "claude|codex|gemini|opencode|aider|command|shell",
         help_heading = AGENT
     )]
     pub agent: Option<AgentKind>,
@@ -207,7 +208,8 @@ pub struct Agent {
     #[arg(long, help_heading = AGENT)]
     pub allow_shell: bool,
 
-    /// The program of `--agent command`, with its arguments; {prompt_file}, {session}, {workspace} and {report} are filled in
+    /// The program of `--agent command`, with its arguments; {prompt_file}, {session}, {workspace} and {report} are filled
+    /// in. For a coding agent: more flags for it, such as `-m MODEL`
     #[arg(last = true, value_name = "PROGRAM", requires = "agent", help_heading = AGENT)]
     pub argv: Vec<String>,
 }
@@ -218,8 +220,7 @@ impl Agent {
         let Some(kind) = self.agent else {
             return String::new();
         };
-        let name = kind.to_possible_value().expect("no kind is hidden");
-        let mut again = format!(" --agent {}", name.get_name());
+        let mut again = format!(" --agent {}", kind.name());
         if self.allow_shell {
             again.push_str(" --allow-shell");
         }
@@ -235,10 +236,36 @@ impl Agent {
 /// The agents that are built in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AgentKind {
-    /// Runs the `sh` blocks of the task itself
-    Shell,
+    /// Claude Code
+    Claude,
+    /// Codex CLI
+    Codex,
+    /// Gemini CLI
+    Gemini,
+    /// OpenCode
+    #[value(name = "opencode")]
+    OpenCode,
+    /// aider
+    Aider,
     /// Runs the program after `--`
     Command,
+    /// Runs the `sh` blocks of the task itself
+    Shell,
+}
+
+impl AgentKind {
+    /// Returns the name under which a person chooses it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::OpenCode => "opencode",
+            Self::Aider => "aider",
+            Self::Command => "command",
+            Self::Shell => "shell",
+        }
+    }
 }
 
 /// Names a plan.
@@ -379,7 +406,10 @@ pub struct Abort {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  plan-agent worker --agent command -- my-agent {prompt_file}")]
+#[command(after_help = "\
+Examples:
+  plan-agent worker --agent claude
+  plan-agent worker --agent command -- my-agent {prompt_file}")]
 pub struct Worker {
     #[command(flatten)]
     pub agent: Agent,
@@ -451,6 +481,19 @@ mod tests {
             panic!("a why");
         };
         assert_eq!((why.plan.as_deref(), why.task), (Some("abcd"), TaskId(3)));
+    }
+
+    #[test]
+    fn every_agent_can_be_chosen_by_its_name() {
+        let names: Vec<_> = AgentKind::value_variants()
+            .iter()
+            .map(|kind| {
+                let value = kind.to_possible_value().unwrap();
+                assert_eq!(value.get_name(), kind.name());
+                kind.name()
+            })
+            .collect();
+        assert_eq!(names, crate::agents::names());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::args::{AgentKind, CarryOut};
+use super::args::CarryOut;
 use super::failure::{Exit, Failure};
 use super::output::Output;
 use super::setup::Setup;
@@ -70,11 +70,7 @@ pub async fn detach(
     }
     command.arg("daemon").arg(plan.as_str());
     if let Some(agent) = how.agent.agent {
-        let name = match agent {
-            AgentKind::Shell => "shell",
-            AgentKind::Command => "command",
-        };
-        command.args(["--agent", name]);
+        command.args(["--agent", agent.name()]);
     }
     if how.agent.allow_shell {
         command.arg("--allow-shell");

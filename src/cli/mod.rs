@@ -7,6 +7,7 @@ pub mod logging;
 pub mod output;
 pub mod view;
 
+mod agent;
 mod completions;
 mod control;
 mod detach;

@@ -3,31 +3,30 @@
 
 use std::future::Future;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::anyhow;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::args::{
-    Abort, Agent as AgentArgs, AgentKind, CarryOut, Daemon, MakePlan, Program, Resume, Run, Worker,
-};
+use super::args::{Abort, CarryOut, Daemon, MakePlan, Program, Resume, Run, Worker};
 use super::detach;
 use super::failure::{Exit, Failure};
 use super::foreground::{self, Foreground};
 use super::output::{Output, complain};
-use super::planner::on_path;
 use super::plans::settled;
 use super::setup::{Prepared, Setup, new_head};
 use super::signals::{Ended, unless};
 use super::site::{BY, Site};
-use crate::agents::Agent;
+use crate::agents::{Agent, Retries};
 use crate::clock::Clock;
-use crate::config::{Config, Environment, Planner};
+use crate::config::{Config, Planner};
 use crate::daemon::{self, End, Patience};
 use crate::plan::{Head, NewTask, Origin, PlanId, PlanStatus, Review};
 use crate::volumes::{DaemonInfo, DaemonLock, Volumes};
 use crate::wire::plan_file;
-use crate::wire::text::time_text;
+use crate::wire::text::{one_line, time_text};
 use crate::worker;
 
 /// What is said when a signal comes first.
@@ -42,7 +41,7 @@ pub async fn run(
 ) -> Result<Exit, Failure> {
     let setup = &unless(&mut ended, NO_PLAN, setup).await?;
     let program = &setup.program;
-    let agent = args.carry_out.agent.parse(&setup.environment)?;
+    let agent = unless(&mut ended, NO_PLAN, args.carry_out.agent.choose(setup)).await?;
     let planner = setup.planner(agent.as_ref())?;
     let workspace = setup.workspace(args.workspace.as_deref())?;
     let (mut head, tasks) = match (&args.plan, &args.goal) {
@@ -161,7 +160,7 @@ pub async fn resume(
         format!("`{program} resume{plan}{agent}` goes on where it was")
     };
     let setup = &unless(&mut ended, &goes_on, setup).await?;
-    let agent = args.carry_out.agent.parse(&setup.environment)?;
+    let agent = unless(&mut ended, &goes_on, args.carry_out.agent.choose(setup)).await?;
     let planner = setup.planner(agent.as_ref())?;
     unless(&mut ended, &goes_on, setup.introduce(&planner)).await?;
     let prepared = setup.prepare(planner)?;
@@ -287,7 +286,7 @@ pub async fn daemon(
     };
     let (setup, lock, site, plan) =
         unless(&mut ended, "the plan goes on with the next daemon", begin).await?;
-    let agent = args.agent.parse(&setup.environment)?;
+    let agent = args.agent.choose(&setup).await?;
     let prepared = setup.prepare(setup.planner(agent.as_ref())?)?;
     setup.log(&site.volumes)?;
     announce(&lock, &site.volumes, &plan, &site.clock)?;
@@ -313,10 +312,11 @@ pub async fn worker(
     mut ended: Ended,
 ) -> Result<Exit, Failure> {
     let setup = unless(&mut ended, "no command was taken", setup).await?;
-    let Some(agent) = args.agent.parse(&setup.environment)? else {
+    let choose = args.agent.choose(&setup);
+    let Some(agent) = unless(&mut ended, "no command was taken", choose).await? else {
         return Err(
             Failure::usage(anyhow!("which agent is to work?")).hint(format!(
-                "`{} worker --agent command -- my-agent {{prompt_file}}`",
+                "`{} worker --agent claude`, or another of its agents",
                 setup.program
             )),
         );
@@ -327,51 +327,10 @@ pub async fn worker(
         setup.config.root().display()
     ));
     let mut exit = Exit::Done;
-    worker::run(options, async { exit = ended.await }).await?;
+    worker::run(options, async { exit = ended.await })
+        .await
+        .map_err(Failure::failed)?;
     Ok(exit)
-}
-
-impl AgentArgs {
-    /// Returns the agent that is meant, if one is. Its program is looked for here and now: a path starts from the current
-    /// folder, not from the one that the agent will work in.
-    fn parse(&self, environment: &Environment) -> Result<Option<Agent>, Failure> {
-        let Some(kind) = self.agent else {
-            return Ok(None);
-        };
-        let name = match kind {
-            AgentKind::Shell => "shell",
-            AgentKind::Command => "command",
-        };
-        let mut argv = self.argv.clone();
-        if let Some(program) = argv.first_mut() {
-            let path = find_program(program, environment).ok_or_else(|| {
-                Failure::usage(anyhow!("there is no program `{program}`"))
-                    .hint("give its path, or install it where the PATH leads")
-            })?;
-            *program = path;
-        }
-        Agent::new(name, argv)
-            .map(|agent| {
-                Some(if self.allow_shell {
-                    agent.allow_shell()
-                } else {
-                    agent
-                })
-            })
-            .map_err(|error| {
-                Failure::usage(error)
-                    .hint("`--agent shell`, or `--agent command -- PROGRAM {prompt_file}`")
-            })
-    }
-}
-
-/// Returns where a program is: a name is looked for on the PATH and stays as it is.
-fn find_program(program: &str, environment: &Environment) -> Option<String> {
-    if !program.contains('/') {
-        return on_path(program, environment).map(|_| program.to_owned());
-    }
-    let path = std::path::absolute(program).ok()?;
-    path.is_file().then(|| path.to_str().map(str::to_owned))?
 }
 
 async fn create(site: &Site, mut head: Head, tasks: Vec<NewTask>) -> Result<PlanId, Failure> {
@@ -416,10 +375,15 @@ fn worker_options(agent: Agent, config: &Config, root: &Path) -> worker::Options
         agent,
         env: config.worker.env.clone(),
         deadline: config.run.task_deadline,
+        silence: config.run.task_timeout,
+        again: Retries {
+            most: config.worker.retries,
+            delay: config.worker.retry_delay,
+        },
     }
 }
 
-type Workers = Vec<JoinHandle<Result<(), crate::volumes::VolumesError>>>;
+type Workers = Vec<JoinHandle<()>>;
 
 /// Starts as many workers as there may be tasks under way; each takes one command at a time.
 fn start_workers(
@@ -429,13 +393,25 @@ fn start_workers(
     stopped: &watch::Receiver<bool>,
 ) -> Workers {
     let lanes = usize::try_from(config.run.max_parallel).unwrap_or(1);
+    let told = Arc::new(AtomicBool::new(false));
     let start = |agent: &Agent| {
         let options = worker_options(agent.clone(), config, volumes.root());
         let mut stopped = stopped.clone();
-        tokio::spawn(worker::run(options, async move {
-            // The sender going away means the same.
-            drop(stopped.wait_for(|stopped| *stopped).await);
-        }))
+        let told = Arc::clone(&told);
+        tokio::spawn(async move {
+            let shutdown = async move {
+                // The sender going away means the same.
+                drop(stopped.wait_for(|stopped| *stopped).await);
+            };
+            // At once and only once: what one cannot do, the others cannot either.
+            if let Err(error) = worker::run(options, shutdown).await
+                && !told.swap(true, Ordering::Relaxed)
+            {
+                let error = one_line(&format!("{:#}", anyhow!(error)), 400);
+                tracing::error!(error, "the worker ended");
+                complain(&format!("! no more tasks are taken: {error}\n"));
+            }
+        })
     };
     agent
         .into_iter()
@@ -446,9 +422,8 @@ fn start_workers(
 
 async fn join(workers: Workers) {
     for worker in workers {
-        if let Ok(Err(error)) = worker.await {
-            complain(&format!("! the worker failed: {error}\n"));
-        }
+        // One that broke down has said so.
+        drop(worker.await);
     }
 }
 

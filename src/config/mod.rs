@@ -250,8 +250,15 @@ impl Check {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct Worker {
-    /// The environment variables that an agent or a check gets; all others are withheld.
+    /// What a coding agent may do without asking.
+    pub allow: Vec<String>,
+    /// The environment variables that an agent or a check gets; all others are withheld, but for those of a coding agent.
     pub env: Vec<String>,
+    /// Runs of a coding agent after the first while its model fails in a way that may pass.
+    pub retries: u32,
+    /// The wait before the first of them.
+    #[serde(with = "read::duration")]
+    pub retry_delay: Duration,
 }
 
 impl Default for Worker {
@@ -260,7 +267,10 @@ impl Default for Worker {
             "PATH", "HOME", "USER", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR",
         ];
         Self {
+            allow: vec!["edit".to_owned()],
             env: names.map(str::to_owned).to_vec(),
+            retries: 4,
+            retry_delay: Duration::from_secs(15),
         }
     }
 }

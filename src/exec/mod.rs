@@ -3,6 +3,7 @@
 //! are to be there.
 
 mod checks;
+mod effort;
 mod git;
 mod group;
 mod mark;
@@ -11,10 +12,11 @@ mod produced;
 mod worktree;
 
 pub use checks::{Check, check, check_marked};
+pub use effort::effort;
 pub use git::{Git, GitError, LEAST as LEAST_GIT, Said, git_version};
 pub use group::{ExecError, GRACE, Outcome, Spec, Stdin, environment, run, stop_group};
 pub use mark::{Mark, end_left_behind};
-pub use output::{Output, alive};
+pub use output::{Output, alive, tail_of};
 pub use produced::{changed_at, leads_out, produced};
 pub use worktree::{
     AGENT_FOLDER, Kept, Merged, Moved, Place, Project, ProjectError, difference, project_head,

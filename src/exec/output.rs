@@ -58,6 +58,17 @@ impl Output {
         Ok(Some(Self { out, err }))
     }
 
+    /// Opens the files for looking into them only, while somebody else's process writes.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn watch(out: &Path, err: &Path) -> io::Result<Self> {
+        Ok(Self {
+            out: File::open(out)?,
+            err: File::open(err)?,
+        })
+    }
+
     /// Makes one nameless file for both.
     ///
     /// # Errors
@@ -123,6 +134,23 @@ impl Output {
         tail(&self.err, length, cap)
     }
 
+    /// Returns the beginning of what was added to the standard output since it had this length.
+    pub fn head_since(&self, length: u64, cap: usize) -> String {
+        let end = self.lengths()[0].min(length.saturating_add(cap as u64));
+        String::from_utf8_lossy(&read(&self.out, length, end)).into_owned()
+    }
+
+    /// Cuts off what was added beyond so many bytes since the files had these lengths. Only when nobody writes any more.
+    pub fn cut(&self, lengths: [u64; 2], cap: u64) {
+        for (file, from) in [(&self.out, lengths[0]), (&self.err, lengths[1])] {
+            let most = from.saturating_add(cap);
+            let longer = file.metadata().is_ok_and(|data| data.len() > most);
+            if longer && let Err(error) = file.set_len(most) {
+                tracing::warn!(%error, "what an agent printed takes more than it may");
+            }
+        }
+    }
+
     /// Returns when something was last written, as the file system says.
     pub fn last_written(&self) -> Option<SystemTime> {
         let written = |file: &File| file.metadata().and_then(|data| data.modified()).ok();
@@ -136,12 +164,31 @@ pub fn alive(err: &Path) -> bool {
         .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
+/// Returns the end of a file that nobody may have made; nothing then.
+pub fn tail_of(path: &Path, cap: usize) -> String {
+    File::open(path)
+        .map(|file| tail(&file, 0, cap))
+        .unwrap_or_default()
+}
+
 /// Returns the last `cap` bytes of a file that come after its first `from` bytes, as text. What is not UTF-8 is
 /// replaced, and the rest of a line that was cut is left out.
 fn tail(file: &File, from: u64, cap: usize) -> String {
     let length = file.metadata().map_or(0, |metadata| metadata.len());
     let start = from.max(length.saturating_sub(cap as u64));
-    let mut bytes = vec![0; usize::try_from(length.saturating_sub(start)).unwrap_or(0)];
+    let bytes = read(file, start, length);
+    let mut kept = bytes.as_slice();
+    if start > from
+        && let Some(end) = kept.iter().position(|byte| *byte == b'\n')
+    {
+        kept = &kept[end + 1..];
+    }
+    String::from_utf8_lossy(kept).into_owned()
+}
+
+/// Returns the bytes of a file between two places, as far as they are there.
+fn read(file: &File, start: u64, end: u64) -> Vec<u8> {
+    let mut bytes = vec![0; usize::try_from(end.saturating_sub(start)).unwrap_or(0)];
     let mut read = 0;
     while read < bytes.len() {
         match file.read_at(&mut bytes[read..], start + read as u64) {
@@ -150,13 +197,7 @@ fn tail(file: &File, from: u64, cap: usize) -> String {
         }
     }
     bytes.truncate(read);
-    let mut kept = bytes.as_slice();
-    if start > from
-        && let Some(end) = kept.iter().position(|byte| *byte == b'\n')
-    {
-        kept = &kept[end + 1..];
-    }
-    String::from_utf8_lossy(kept).into_owned()
+    bytes
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! A command's file: published, found again, taken back.
 
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::files::{Unpublished, VolumesError, move_aside, move_new, read_capped};
 use super::layout::{Folder, Volumes};
@@ -171,6 +172,63 @@ impl Volumes {
             .open(&path)
             .map(drop)
             .map_err(|error| VolumesError::new("write", &path, error))
+    }
+
+    /// Returns the commands that nobody has taken, in the order of issue.
+    ///
+    /// # Errors
+    /// When the folder cannot be listed.
+    pub fn waiting(&self) -> Result<Vec<CommandId>, VolumesError> {
+        self.ids(Folder::CommandsPending, "md")
+    }
+
+    /// Returns the commands that were taken, in the order of issue.
+    ///
+    /// # Errors
+    /// When the folder cannot be listed.
+    pub fn taken(&self) -> Result<Vec<CommandId>, VolumesError> {
+        self.ids(Folder::CommandsProcessed, "md")
+    }
+
+    /// Returns the commands that a worker has or had when it died, in the order of issue.
+    ///
+    /// # Errors
+    /// When the folder cannot be listed.
+    pub fn locked(&self) -> Result<Vec<CommandId>, VolumesError> {
+        self.ids(Folder::Active, "lock")
+    }
+
+    /// Lists the commands that have a file with this extension in a folder, in the order of issue.
+    fn ids(&self, folder: Folder, extension: &str) -> Result<Vec<CommandId>, VolumesError> {
+        let path = self.path(folder);
+        let entries =
+            fs::read_dir(&path).map_err(|error| VolumesError::new("list", &path, error))?;
+        let mut ids: Vec<_> = entries
+            .flatten()
+            .map(|entry| PathBuf::from(entry.file_name()))
+            .filter(|name| name.extension() == Some(OsStr::new(extension)))
+            .filter_map(|name| name.file_stem()?.to_str().map(CommandId::new))
+            .filter(|id| safe_name(id.as_str()))
+            .collect();
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    /// Reads the report on a command, as it arrived, wherever it is by now. `None` if there is none that can be read.
+    pub fn read_report(&self, id: &CommandId) -> Option<String> {
+        let short = id.as_str().strip_prefix("task-").unwrap_or(id.as_str());
+        let folders = [
+            Folder::ReportsPending,
+            Folder::ReportsProcessed,
+            Folder::ReportsStale,
+        ];
+        folders.into_iter().find_map(|folder| {
+            [id.as_str(), short].into_iter().find_map(|stem| {
+                let path = self.path(folder).join(format!("report-{stem}.md"));
+                let bytes = read_capped(&path, REPORT_CAP).ok()?;
+                Some(String::from_utf8_lossy(&bytes).into_owned())
+            })
+        })
     }
 
     /// Reads a command in the folder where it is.

@@ -20,6 +20,17 @@ pub struct Life {
     pub last_output_at: Option<Time>,
     /// The agent may not go on before (a usage limit).
     pub blocked_until: Option<Time>,
+    /// Where the output of this run begins in the logs, for the worker that collects it when this one is gone.
+    pub run: Option<Mark>,
+}
+
+/// Where a run begins in the logs of its command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    pub out: u64,
+    pub err: u64,
+    /// The run was the first of its session.
+    pub begins: bool,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -31,6 +42,8 @@ struct Fields {
     last_output_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     blocked_until: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<Mark>,
 }
 
 impl Life {
@@ -44,6 +57,7 @@ impl Life {
             started_at: time(fields.started_at),
             last_output_at: time(fields.last_output_at),
             blocked_until: time(fields.blocked_until),
+            run: fields.run,
         }
     }
 
@@ -54,6 +68,7 @@ impl Life {
             started_at: self.started_at.map(time_text),
             last_output_at: self.last_output_at.map(time_text),
             blocked_until: self.blocked_until.map(time_text),
+            run: self.run,
         })
         .expect("texts and numbers only")
     }
@@ -98,6 +113,7 @@ mod tests {
             started_at: Some(Time(1_795_255_200_000_000)),
             last_output_at: None,
             blocked_until: None,
+            run: None,
         };
         let text = life.render();
         insta::assert_snapshot!(String::from_utf8_lossy(&text), @r#"{"pid":42,"session_id":"s-1","started_at":"2026-11-21T10:00:00Z","last_output_at":null}"#);

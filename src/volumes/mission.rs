@@ -1,4 +1,5 @@
-//! MISSION.md in the workspace: never seen half-written, and kept out of the workspace's git history.
+//! MISSION.md in the workspace: never seen half-written, and kept out of the workspace's git history with what else is ours
+//! there.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -10,7 +11,7 @@ const NAME: &str = "MISSION.md";
 /// The name under which it is written, before it gets its own.
 const TEMP: &str = ".MISSION.md.tmp";
 /// Where agents that may not write elsewhere leave their reports.
-const AGENT_FOLDER: &str = "/.plan-agent/";
+const AGENT_FOLDER: &str = ".plan-agent/";
 /// The files of git that are read here have some lines.
 const GIT_CAP: u64 = 1024 * 1024;
 

@@ -5,6 +5,7 @@
 mod commands;
 mod files;
 mod filing;
+mod inbox;
 mod layout;
 mod life;
 mod listing;
@@ -18,8 +19,9 @@ mod watch;
 pub use commands::{Whereabouts, Withdrawal};
 pub use files::{Unpublished, Unreadable, VolumesError};
 pub use filing::Filing;
+pub use inbox::Inbox;
 pub use layout::{Folder, Volumes};
-pub use life::Life;
+pub use life::{Life, Mark};
 pub use lock::{DaemonInfo, DaemonLock, LockError};
 pub use mission::{keep_out_of_git, write_mission};
 pub use scan::{Arrived, MOST_REPORTS, Scan, Scanner, Sign};

@@ -1,7 +1,6 @@
 //! Whose a command is. A worker that takes one locks `active/<id>.lock` first and then moves the command, and keeps
 //! the lock until it has reported; so a command whose lock is free but there was left behind by a worker that died.
 
-use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use crate::plan::CommandId;
 use crate::volumes::{Folder, Volumes, VolumesError};
-use crate::wire::text::safe_name;
 
 /// A command that is this worker's and nobody else's.
 #[derive(Debug)]
@@ -26,12 +24,12 @@ impl Claim {
     /// # Errors
     /// What the file system says.
     pub(super) fn next(volumes: &Volumes, agent: &str) -> Result<Option<Self>, VolumesError> {
-        for id in ids(volumes, Folder::Active, "lock")? {
+        for id in volumes.locked()? {
             if let Some(claim) = Self::take_up(volumes, &id, agent)? {
                 return Ok(Some(claim));
             }
         }
-        for id in pending(volumes)? {
+        for id in volumes.waiting()? {
             if let Some(claim) = Self::take(volumes, &id, agent)? {
                 return Ok(Some(claim));
             }
@@ -161,27 +159,4 @@ fn same_file(file: &File, path: &Path) -> bool {
         return false;
     };
     (opened.dev(), opened.ino()) == (there.dev(), there.ino())
-}
-
-/// Returns the commands that nobody has taken, oldest first.
-///
-/// # Errors
-/// When the folder cannot be listed.
-pub(super) fn pending(volumes: &Volumes) -> Result<Vec<CommandId>, VolumesError> {
-    ids(volumes, Folder::CommandsPending, "md")
-}
-
-/// Lists the commands that have a file with this extension in a folder, in the order of issue.
-fn ids(volumes: &Volumes, folder: Folder, extension: &str) -> Result<Vec<CommandId>, VolumesError> {
-    let path = volumes.path(folder);
-    let entries = fs::read_dir(&path).map_err(|error| VolumesError::new("list", &path, error))?;
-    let mut ids: Vec<_> = entries
-        .flatten()
-        .map(|entry| PathBuf::from(entry.file_name()))
-        .filter(|name| name.extension() == Some(OsStr::new(extension)))
-        .filter_map(|name| name.file_stem()?.to_str().map(CommandId::new))
-        .filter(|id| safe_name(id.as_str()))
-        .collect();
-    ids.sort_unstable();
-    Ok(ids)
 }

@@ -2,6 +2,7 @@
 //! speaks through the files alone, inside the daemon's process as well as in one of its own, and one command at a time.
 
 mod claim;
+mod talk;
 mod work;
 
 use std::future::Future;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
-use crate::agents::Agent;
+use crate::agents::{Agent, Retries};
 use crate::volumes::{Volumes, VolumesError, Watch};
 use claim::Claim;
 use work::Worker;
@@ -32,14 +33,28 @@ pub struct Options {
     pub env: Vec<String>,
     /// An agent may work that long on a command.
     pub deadline: Duration,
+    /// The daemon ends an agent that is silent for so long.
+    pub silence: Duration,
+    /// With a model that fails behind a coding agent.
+    pub again: Retries,
+}
+
+/// Why a worker ends by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    #[error(transparent)]
+    Volumes(#[from] VolumesError),
+    /// Every further command would fail the same way.
+    #[error("the agent `{agent}` cannot work as it is set up: {said}")]
+    Unfit { agent: &'static str, said: String },
 }
 
 /// Works until `shutdown` resolves. An agent that runs then is stopped within half a second; its command is taken up
 /// by the next worker. Faults on the way are logged, and the work goes on when it can.
 ///
 /// # Errors
-/// When the folders cannot be made or written to at the start.
-pub async fn run(options: Options, shutdown: impl Future<Output = ()>) -> Result<(), VolumesError> {
+/// When the folders cannot be made or written to at the start, or the agent cannot work as it is set up.
+pub async fn run(options: Options, shutdown: impl Future<Output = ()>) -> Result<(), WorkerError> {
     let volumes = Volumes::open(&options.root)?;
     let (stop, stopping) = watch::channel(false);
     let worker = Worker {
@@ -47,19 +62,20 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()>) -> Result
         agent: options.agent,
         env: options.env,
         deadline: options.deadline,
+        silence: options.silence,
+        again: options.again,
         stopping,
     };
     let mut working = std::pin::pin!(work(worker));
     tokio::select! {
-        () = &mut working => return Ok(()),
+        ended = &mut working => return ended,
         () = shutdown => {}
     }
     stop.send_replace(true);
-    working.await;
-    Ok(())
+    working.await
 }
 
-async fn work(worker: Worker) {
+async fn work(worker: Worker) -> Result<(), WorkerError> {
     let wake = Arc::new(Notify::new());
     let mut watch = Watch::for_worker(&worker.volumes, Arc::clone(&wake));
     let mut stopping = worker.stopping.clone();
@@ -68,11 +84,12 @@ async fn work(worker: Worker) {
         let worked = match Claim::next(&worker.volumes, worker.agent.name()) {
             Ok(Some(claim)) => worker.carry_out(claim).await.map(|()| true),
             Ok(None) => Ok(false),
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         };
         pause = match worked {
             Ok(true) => continue,
             Ok(false) => LOOK,
+            Err(unfit @ WorkerError::Unfit { .. }) => return Err(unfit),
             Err(error) => {
                 let error = anyhow::Error::new(error);
                 tracing::warn!(error = format!("{error:#}"), "the worker tries again");
@@ -89,6 +106,7 @@ async fn work(worker: Worker) {
     if let Err(error) = worker.take_ends().await {
         tracing::warn!(%error, "commands that end a session wait for another worker");
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -108,6 +126,10 @@ mod tests {
     use crate::wire::report::{Report, parse};
 
     const LONG: Duration = Duration::from_secs(30);
+    const ONCE: Retries = Retries {
+        most: 1,
+        delay: Duration::ZERO,
+    };
 
     struct Given {
         root: tempfile::TempDir,
@@ -117,7 +139,7 @@ mod tests {
     /// A worker that runs until it is told to end.
     struct Running {
         stop: oneshot::Sender<()>,
-        task: JoinHandle<Result<(), VolumesError>>,
+        task: JoinHandle<Result<(), WorkerError>>,
     }
 
     impl Running {
@@ -167,6 +189,8 @@ mod tests {
                 agent,
                 env: vec![],
                 deadline,
+                silence: LONG,
+                again: ONCE,
             };
             let (stop, stopped) = oneshot::channel();
             let task = tokio::spawn(run(options, async move {
@@ -315,9 +339,12 @@ mod tests {
             agent: shell(),
             env: vec![],
             deadline: LONG,
+            silence: LONG,
+            again: ONCE,
             stopping: watch::channel(true).1,
         })
-        .await;
+        .await
+        .unwrap();
         let whereabouts = |id| given.volumes.whereabouts(id).unwrap();
         assert_eq!(whereabouts(&work_left), Whereabouts::Pending);
         assert_eq!(whereabouts(&end), Whereabouts::Processed);

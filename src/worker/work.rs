@@ -1,29 +1,35 @@
 //! Carrying out one command, from its text to its report.
 
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustix::process::Pid;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::claim::{Claim, pending};
-use crate::agents::{Agent, Ended, Job, Step};
+use super::WorkerError;
+use super::claim::Claim;
+use crate::agents::{Agent, Coding, Ended, Job, MOST_PRINTED, Retries, Step};
 use crate::clock::Allowance;
 use crate::exec::{self, GRACE, Output, Spec, stop_group};
-use crate::plan::{CommandId, ReportStatus, Time};
-use crate::volumes::{Folder, Life, Volumes, VolumesError};
+use crate::plan::{CommandId, ReportStatus, SessionId, Time};
+use crate::volumes::{Folder, Inbox, Life, Mark, Volumes, VolumesError};
 use crate::wire::command::{Command, CommandType};
 use crate::wire::report::{Report, render};
 
-/// How often the sign of life is renewed.
+/// How often the sign of life is renewed while the agent does something.
 const BEAT: Duration = Duration::from_secs(10);
-/// How often it is looked whether the command is cancelled, or an agent left behind has ended.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often it is looked whether the command is cancelled, an agent left behind has ended, or one prints without end.
+const LOOK: Duration = Duration::from_millis(50);
 /// Between asking and ending an agent when the worker itself is to end.
 const SHORT_GRACE: Duration = Duration::from_millis(500);
+/// A process that computes that much of the time does something, even if it prints nothing.
+const LEAST_EFFORT: f64 = 0.05;
+/// An agent names its session in its first lines, if it does.
+const HEAD: usize = 64 * 1024;
 /// Between attempts to write a report.
 const RETRY: Duration = Duration::from_secs(2);
 /// The most of a step's standard output and error output that goes into the report.
@@ -35,18 +41,43 @@ pub(super) struct Worker {
     pub(super) agent: Agent,
     pub(super) env: Vec<String>,
     pub(super) deadline: Duration,
+    /// The daemon ends an agent that is silent for so long.
+    pub(super) silence: Duration,
+    pub(super) again: Retries,
     pub(super) stopping: watch::Receiver<bool>,
+}
+
+/// What came of a command.
+#[derive(Debug, Default)]
+pub(super) struct Finished {
+    /// The report that is to be written; `None` if there is nothing to say or the agent has said it.
+    pub(super) report: Option<Report>,
+    /// Why the agent must not be given another one.
+    pub(super) stop: Option<String>,
+    /// What the report was taken from, and is to be removed when it is written.
+    pub(super) left: Option<(Inbox, Option<PathBuf>)>,
+}
+
+impl From<Option<Report>> for Finished {
+    fn from(report: Option<Report>) -> Self {
+        Self {
+            report,
+            ..Self::default()
+        }
+    }
 }
 
 /// Why a command is left before its report is there.
 #[derive(Debug)]
-enum Halt {
+pub(super) enum Halt {
     /// The daemon does not want it any more.
     Cancelled,
     /// The worker is to end; the next one takes the command up.
     Stopping,
     /// The files cannot be used; the command is taken up again.
     Fault(VolumesError),
+    /// The agent prints without end. The command goes on: this one has a report.
+    Flooded,
 }
 
 impl From<VolumesError> for Halt {
@@ -56,62 +87,152 @@ impl From<VolumesError> for Halt {
 }
 
 /// What the sign of life of a running agent is made of.
-struct Vital<'a> {
+pub(super) struct Vital<'a> {
     id: &'a CommandId,
-    session: Option<String>,
     started: Time,
     /// 0 until the agent's process runs.
     pid: AtomicU32,
+    now: Mutex<Current>,
+}
+
+/// What changes from run to run.
+#[derive(Clone, Default)]
+struct Current {
+    session: Option<SessionId>,
+    run: Option<Mark>,
+}
+
+impl<'a> Vital<'a> {
+    pub(super) fn new(id: &'a CommandId, started: Time) -> Self {
+        Self {
+            id,
+            started,
+            pid: AtomicU32::new(0),
+            now: Mutex::default(),
+        }
+    }
+
+    /// Begins a run.
+    pub(super) fn begin(&self, run: Mark, session: Option<&SessionId>) {
+        self.pid.store(0, Ordering::Relaxed);
+        *self.current() = Current {
+            session: session.cloned(),
+            run: Some(run),
+        };
+    }
+
+    pub(super) fn session(&self) -> Option<SessionId> {
+        self.current().session.clone()
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        // What is in there is whole at every moment.
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is looked for while an agent runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Signs {
+    /// The session, in the output of this agent.
+    pub(super) find_session: Option<Coding>,
+    /// Nothing runs, and that is wanted: the sign of life is renewed all the same.
+    pub(super) always: bool,
+}
+
+/// When an agent was last seen to do something.
+struct Pulse {
+    written: Option<SystemTime>,
+    effort: Option<Duration>,
+    at: Instant,
+}
+
+impl Pulse {
+    /// Tells whether the agent has printed anything since the last look, or computed.
+    fn beats(&mut self, output: &Output, pid: u32) -> bool {
+        let since = self.at.elapsed();
+        self.at = Instant::now();
+        let written = output.last_written();
+        if written != self.written {
+            self.written = written;
+            self.effort = None;
+            return true;
+        }
+        let effort = exec::effort(pid);
+        // The first number says nothing by itself.
+        let before = self.effort.replace(effort).unwrap_or_default();
+        effort.saturating_sub(before) >= since.mul_f64(LEAST_EFFORT)
+    }
 }
 
 impl Worker {
     /// Works on a command until its report is there. For one that was left behind, an agent that still runs is
-    /// waited for first; if there is no report then, it is done again.
+    /// waited for first; if there is no report then and its output is none either, it is done again.
     ///
     /// # Errors
-    /// What the file system says; the command is taken up again then.
-    pub(super) async fn carry_out(&self, claim: Claim) -> Result<(), VolumesError> {
+    /// What the file system says, and the command is taken up again then; or that the agent is not to be used any more.
+    pub(super) async fn carry_out(&self, claim: Claim) -> Result<(), WorkerError> {
         match self.result(claim.id()).await {
-            Ok(Some(report)) => self.submit(claim, &report).await,
+            Ok(Finished { report, stop, left }) => {
+                match report {
+                    Some(report) => self.submit(claim, &report, left).await?,
+                    None => claim.finish()?,
+                }
+                match stop {
+                    Some(said) => Err(WorkerError::Unfit {
+                        agent: self.agent.name(),
+                        said,
+                    }),
+                    None => Ok(()),
+                }
+            }
             // No report for what is cancelled: it could be taken for that of the successor.
-            Ok(None) | Err(Halt::Cancelled) => claim.finish(),
-            Err(Halt::Stopping) => Ok(()),
-            Err(Halt::Fault(error)) => Err(error),
+            Err(Halt::Cancelled) => Ok(claim.finish()?),
+            Err(Halt::Stopping | Halt::Flooded) => Ok(()),
+            Err(Halt::Fault(error)) => Err(error.into()),
         }
     }
 
-    /// Returns the report that is to be written; `None` if there is nothing to say or the agent has said it.
-    async fn result(&self, id: &CommandId) -> Result<Option<Report>, Halt> {
+    async fn result(&self, id: &CommandId) -> Result<Finished, Halt> {
         let command = match self.read(Folder::CommandsProcessed, id) {
             Ok(command) => command,
-            Err(reason) => return Ok(Some(unread(id, &reason))),
+            Err(reason) => return Ok(Some(unread(id, &reason)).into()),
         };
         if command.kind == CommandType::End {
-            return Ok(None);
+            self.forget(&command);
+            return Ok(Finished::default());
         }
-        let output = self.output(id).await?;
+        let life = self.volumes.read_life(id);
+        let output = self.output(id, &life).await?;
         if self.volumes.reported(id)? {
-            return Ok(None);
+            return Ok(Finished::default());
         }
         if self.volumes.cancel_mark(id).exists() {
             return Err(Halt::Cancelled);
         }
         let job = Job::new(&self.volumes, &command);
-        let steps = match self.agent.steps(&job) {
-            Ok(steps) => steps,
-            Err(refusal) => return Ok(Some(refusal.report(&job))),
+        let report = match &self.agent {
+            Agent::Coding(coder) => return self.talk(&job, coder, &output, &life).await,
+            Agent::Shell(shell) => match shell.steps(&job) {
+                Ok(steps) => shell.report(&job, &self.run_all(&job, &output, steps).await?),
+                Err(refusal) => refusal.report(&job),
+            },
+            Agent::Command(template) => {
+                let steps = vec![template.step(&job)];
+                template.report(&job, &self.run_all(&job, &output, steps).await?)
+            }
         };
-        let ended = self.run_all(&job, &output, steps).await?;
-        let reported = self.volumes.reported(id)?;
-        Ok((!reported).then(|| self.agent.report(&job, &ended)))
+        Ok(Some(report)
+            .filter(|_| !self.volumes.reported(id).unwrap_or(false))
+            .into())
     }
 
     /// Takes the commands that only end a session: they come when a plan ends, and so perhaps the worker.
     ///
     /// # Errors
     /// What the file system says; they wait for another worker then.
-    pub(super) async fn take_ends(&self) -> Result<(), VolumesError> {
-        for id in pending(&self.volumes)? {
+    pub(super) async fn take_ends(&self) -> Result<(), WorkerError> {
+        for id in self.volumes.waiting()? {
             let ends = self
                 .read(Folder::CommandsPending, &id)
                 .is_ok_and(|command| command.kind == CommandType::End);
@@ -137,22 +258,21 @@ impl Worker {
 
     /// Opens the files for the agent's output. As long as an agent runs that a dead worker left behind with them,
     /// it is attended like one of our own.
-    async fn output(&self, id: &CommandId) -> Result<Output, Halt> {
+    async fn output(&self, id: &CommandId, life: &Life) -> Result<Output, Halt> {
         let path = |kind| self.volumes.log(id, kind);
         let (out, err) = (path("out"), path("err"));
-        let open =
-            || Output::open(&out, &err).map_err(|error| VolumesError::new("open", &out, error));
+        let fault = |error| VolumesError::new("open", &out, error);
+        let open = || Output::open(&out, &err).map_err(fault);
         if let Some(output) = open()? {
             return Ok(output);
         }
         tracing::info!(command = %id, "waits for an agent that was left behind");
-        let life = self.volumes.read_life(id);
         let group = life.pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        let vital = Vital {
-            id,
-            session: life.session,
-            started: life.started_at.unwrap_or_else(now),
-            pid: AtomicU32::new(life.pid.unwrap_or(0)),
+        let vital = Vital::new(id, life.started_at.unwrap_or_else(now));
+        vital.pid.store(life.pid.unwrap_or(0), Ordering::Relaxed);
+        *vital.current() = Current {
+            session: life.session.clone().map(SessionId::new),
+            run: life.run,
         };
         let stop = async |grace| {
             if let Some(group) = group {
@@ -164,15 +284,25 @@ impl Worker {
                 sleep(LOOK).await;
             }
         };
+        let watched = Output::watch(&out, &err).map_err(fault)?;
+        let signs = Signs {
+            find_session: match &self.agent {
+                Agent::Coding(coder) if life.session.is_none() => Some(coder.kind),
+                _ => None,
+            },
+            always: false,
+        };
         // How long it has run is told by the wall clock only, which may have been set; the daemon ends what is too old.
         let mut left = Allowance::new(self.deadline);
         tokio::select! {
             biased;
             () = gone => {}
             () = left.used_up() => stop(GRACE).await,
-            halt = self.attend(&vital, || written(&[&out, &err])) => {
+            halt = self.attend(&vital, &watched, &signs) => {
                 stop(grace(&halt)).await;
-                return Err(halt);
+                if !matches!(halt, Halt::Flooded) {
+                    return Err(halt);
+                }
             }
         }
         // A process that left its group may still hold the file; it is looked for again later.
@@ -189,16 +319,16 @@ impl Worker {
         output: &Output,
         steps: Vec<Step>,
     ) -> Result<Vec<Ended>, Halt> {
-        let vital = Vital {
-            id: &job.command.id,
-            session: Some(job.session.to_string()),
-            started: now(),
-            pid: AtomicU32::new(0),
-        };
+        let vital = Vital::new(&job.command.id, now());
+        vital.current().session = Some(job.session.clone());
+        let signs = Signs::default();
         let mut left = self.deadline;
         let mut all = Vec::new();
         for step in steps {
-            let ended = self.run(job, output, step, left, &vital).await?;
+            let caps = [MOST_OUT, MOST_ERR];
+            let ended = self
+                .run(job, output, step, left, &vital, &signs, caps)
+                .await?;
             let lived = ended.outcome.as_ref().map(|outcome| outcome.lived);
             left = left.saturating_sub(lived.unwrap_or_default());
             let success = ended.success();
@@ -210,19 +340,33 @@ impl Worker {
         Ok(all)
     }
 
-    async fn run(
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one run, from its command line to its end"
+    )]
+    pub(super) async fn run(
         &self,
         job: &Job<'_>,
         output: &Output,
         step: Step,
         deadline: Duration,
         vital: &Vital<'_>,
+        signs: &Signs,
+        [most_out, most_err]: [usize; 2],
     ) -> Result<Ended, Halt> {
         let [out, err] = output.lengths();
+        let own = self.agent.env().iter().map(ToString::to_string);
+        let named: Vec<String> = self.env.iter().cloned().chain(own).collect();
+        let mut env = exec::environment(&named);
+        env.extend(
+            step.set
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into())),
+        );
         let spec = Spec {
             argv: step.argv,
             cwd: job.workspace.clone(),
-            env: exec::environment(&self.env),
+            env,
             stdin: step.stdin,
             deadline,
         };
@@ -232,31 +376,40 @@ impl Worker {
         };
         let mut halted = None;
         let cancel = async {
-            let halt = self.attend(vital, || output.last_written()).await;
+            let halt = self.attend(vital, output, signs).await;
             let grace = grace(&halt);
             halted = Some(halt);
             grace
         };
         let outcome = exec::run(&spec, output, started, cancel).await;
-        if let Some(halt) = halted {
-            return Err(halt);
+        let flooded = matches!(halted, Some(Halt::Flooded));
+        match halted {
+            Some(Halt::Flooded) => output.cut([out, err], MOST_PRINTED),
+            Some(halt) => return Err(halt),
+            None => {}
         }
         Ok(Ended {
             name: step.name,
             outcome: outcome.map_err(chain),
-            out: output.out_since(out, MOST_OUT),
-            err: output.err_since(err, MOST_ERR),
+            out: output.out_since(out, most_out),
+            err: output.err_since(err, most_err),
+            flooded,
         })
     }
 
-    /// Keeps the sign of life as long as the agent may go on, and says why it may not any longer.
-    async fn attend(
-        &self,
-        vital: &Vital<'_>,
-        last_written: impl Fn() -> Option<SystemTime>,
-    ) -> Halt {
+    /// Keeps the sign of life as long as the agent does something, and says why it may not go on any longer.
+    pub(super) async fn attend(&self, vital: &Vital<'_>, output: &Output, signs: &Signs) -> Halt {
         let mark = self.volumes.cancel_mark(vital.id);
         let mut stopping = self.stopping.clone();
+        let begun = vital.current().run.map(|run| [run.out, run.err]);
+        let begun = begun.unwrap_or_else(|| output.lengths());
+        let mut searched = begun[0];
+        let mut pulse = Pulse {
+            written: None,
+            effort: None,
+            at: Instant::now(),
+        };
+        let every = BEAT.min(self.silence / 5).max(LOOK);
         let mut next_beat = Instant::now();
         loop {
             if mark.exists() {
@@ -265,9 +418,30 @@ impl Worker {
             if *stopping.borrow_and_update() {
                 return Halt::Stopping;
             }
+            let lengths = output.lengths();
+            let printed = |at: usize| lengths[at].saturating_sub(begun[at]);
+            if printed(0).max(printed(1)) > MOST_PRINTED {
+                return Halt::Flooded;
+            }
+            if let Some(kind) = signs.find_session
+                && lengths[0] > searched
+                && vital.session().is_none()
+            {
+                searched = lengths[0];
+                let found = kind.session(&output.head_since(begun[0], HEAD));
+                if found.is_some() {
+                    vital.current().session = found;
+                    // At once: without it a crash would lose the session.
+                    next_beat = Instant::now();
+                    pulse.written = None;
+                }
+            }
             if Instant::now() >= next_beat {
-                self.beat(vital, last_written());
-                next_beat = Instant::now() + BEAT;
+                let pid = vital.pid.load(Ordering::Relaxed);
+                if signs.always || pulse.beats(output, pid) {
+                    self.beat(vital, output.last_written());
+                }
+                next_beat = Instant::now() + every;
             }
             tokio::select! {
                 () = sleep(LOOK) => {}
@@ -276,13 +450,15 @@ impl Worker {
         }
     }
 
-    fn beat(&self, vital: &Vital<'_>, last_written: Option<SystemTime>) {
+    pub(super) fn beat(&self, vital: &Vital<'_>, last_written: Option<SystemTime>) {
+        let Current { session, run } = vital.current().clone();
         let life = Life {
             pid: Some(vital.pid.load(Ordering::Relaxed)).filter(|pid| *pid != 0),
-            session: vital.session.clone(),
+            session: session.map(|session| session.to_string()),
             started_at: Some(vital.started),
             last_output_at: last_written.and_then(time_of),
             blocked_until: None,
+            run,
         };
         // The agent works all the same; the next one may succeed.
         if let Err(error) = self.volumes.live(vital.id, &life) {
@@ -291,7 +467,12 @@ impl Worker {
     }
 
     /// Writes the report and lets go of the command. Work that is done is not thrown away because a disk is full.
-    async fn submit(&self, claim: Claim, report: &Report) -> Result<(), VolumesError> {
+    async fn submit(
+        &self,
+        claim: Claim,
+        report: &Report,
+        left: Option<(Inbox, Option<PathBuf>)>,
+    ) -> Result<(), VolumesError> {
         let text = render(report);
         let mut stopping = self.stopping.clone();
         while let Err(error) = self.volumes.submit(claim.id(), &text) {
@@ -302,13 +483,18 @@ impl Worker {
             }
         }
         tracing::info!(command = %claim.id(), status = report.status.as_str(), "reported");
+        match left {
+            Some((inbox, Some(report))) => inbox.remove(&report),
+            Some((inbox, None)) => inbox.close(),
+            None => {}
+        }
         claim.finish()
     }
 }
 
 fn grace(halt: &Halt) -> Duration {
     match halt {
-        Halt::Stopping => SHORT_GRACE,
+        Halt::Stopping | Halt::Flooded => SHORT_GRACE,
         Halt::Cancelled | Halt::Fault(_) => GRACE,
     }
 }
@@ -323,7 +509,7 @@ fn chain(error: impl std::error::Error + Send + Sync + 'static) -> String {
     format!("{:#}", anyhow::Error::new(error))
 }
 
-fn now() -> Time {
+pub(super) fn now() -> Time {
     time_of(SystemTime::now()).unwrap_or_default()
 }
 
@@ -332,7 +518,6 @@ fn time_of(time: SystemTime) -> Option<Time> {
     Some(Time::default().plus(since))
 }
 
-fn written(paths: &[&Path]) -> Option<SystemTime> {
-    let written = |path: &&Path| path.metadata().and_then(|data| data.modified()).ok();
-    paths.iter().filter_map(written).max()
+pub(super) fn system_time(time: Time) -> SystemTime {
+    SystemTime::UNIX_EPOCH + time.since(Time::default())
 }

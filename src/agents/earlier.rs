@@ -1,0 +1,27 @@
+//! What came before a command: the earlier commands of its task that were taken, and the reports on them.
+
+use crate::plan::CommandId;
+use crate::volumes::{Folder, Volumes, VolumesError};
+use crate::wire::command::{Command, CommandType};
+
+/// Returns the earlier commands of a command's task, the newest first; without a task, those of its session.
+///
+/// # Errors
+/// When the folder cannot be listed. What cannot be read is left out.
+pub(super) fn commands<'a>(
+    volumes: &'a Volumes,
+    command: &'a Command,
+) -> Result<impl Iterator<Item = Command> + 'a, VolumesError> {
+    let mut ids: Vec<CommandId> = volumes.taken()?;
+    ids.retain(|id| *id <= command.id);
+    Ok(ids.into_iter().rev().filter_map(move |id| {
+        let text = volumes.read_command(Folder::CommandsProcessed, &id).ok()?;
+        let earlier = Command::parse(&text).ok()?;
+        let same = if command.task.is_some() {
+            earlier.plan == command.plan && earlier.task == command.task
+        } else {
+            command.session.is_some() && earlier.session == command.session
+        };
+        (same && earlier.kind != CommandType::End).then_some(earlier)
+    }))
+}

@@ -1,0 +1,326 @@
+//! What the coding agents printed, recorded against a model on this machine and shortened, and what is read of it.
+
+use std::path::Path;
+
+use super::*;
+use crate::plan::Time;
+
+/// Reads `tests/samples/agents/NAME.txt`: how it ended, then what it printed.
+fn heard(name: &str) -> Heard {
+    heard_when(name, Some)
+}
+
+fn heard_when(name: &str, exit: impl FnOnce(exec::Outcome) -> Option<exec::Outcome>) -> Heard {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/agents");
+    let text = std::fs::read_to_string(folder.join(format!("{name}.txt"))).unwrap();
+    let (how, text) = text.split_once("\n---- stdout\n").unwrap();
+    let (out, err) = text.split_once("\n---- stderr\n").unwrap();
+    let (kind, number) = how.split_once(' ').unwrap();
+    let number = Some(number.parse().unwrap());
+    let ended = if kind == "exit" {
+        exec::Outcome {
+            exit: number,
+            ..exec::Outcome::default()
+        }
+    } else {
+        exec::Outcome {
+            signal: number,
+            ..exec::Outcome::default()
+        }
+    };
+    let (agent, _) = name.split_once('-').unwrap();
+    Coding::named(agent).unwrap().read(&Printed {
+        out,
+        err,
+        exit: exit(ended),
+        begins: !name.ends_with("resumed"),
+        now: Time(0),
+    })
+}
+
+/// Tells an outcome in a word and what matters of it.
+fn told(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Done { text } => format!("done: {text}"),
+        Outcome::Refused { what, .. } => format!("refused: {}", what.join("; ")),
+        Outcome::Model(fault) => {
+            let status = fault.status.map_or("-".into(), |status| status.to_string());
+            format!("model {status} retryable {}", fault.retryable)
+        }
+        Outcome::SessionMissing => "missing".into(),
+        Outcome::SessionInUse => "in use".into(),
+        Outcome::Usage { said } => format!("usage: {}", said.lines().next().unwrap_or_default()),
+        Outcome::Killed { how } => format!("killed: {how}"),
+        Outcome::Garbled { why } => format!("garbled: {why}"),
+    }
+}
+
+#[test]
+fn every_recorded_run_is_understood() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/agents");
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter_map(|name| name.strip_suffix(".txt").map(str::to_owned))
+        .collect();
+    names.sort();
+    let lines: Vec<String> = names
+        .iter()
+        .map(|name| format!("{name}: {}", told(&heard(name).outcome)))
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    aider-400: model 400 retryable false
+    aider-401: model 401 retryable false
+    aider-429: model 429 retryable true
+    aider-500: model 500 retryable true
+    aider-cut: model - retryable true
+    aider-done: done: I write it.
+
+
+
+    hello.txt
+
+    ```
+    hello from the fake model
+
+    ```
+
+    Tokens: 710 sent, 14 received.
+
+    hello.txt
+    Applied edit to hello.txt
+    aider-killed: killed: was ended by signal 15
+    aider-nothing: garbled: it changed no file. It said: fake side answer Tokens: 706 sent, 4 received.
+    aider-refused-by-service: model 400 retryable false
+    claude-401: model 401 retryable false
+    claude-429: model 429 retryable true
+    claude-500: model 500 retryable true
+    claude-cut: model - retryable true
+    claude-done: done: Done: hello.txt written. Prompts seen: 2.
+    claude-done-2.1.197: done: Done: hello.txt written. Prompts seen: 2.
+    claude-in-use: in use
+    claude-int: garbled: it ended with exit code 0 and without a last word
+    claude-max-turns: garbled: ["Reached maximum number of turns (1)"]
+    claude-missing: missing
+    claude-refused: refused: Write: /w/ws/claude/hello.txt
+    claude-resumed: done: Done: hello.txt written. Prompts seen: 3.
+    claude-term: garbled: it ended with exit code 143 and without a last word
+    codex-400: model 400 retryable false
+    codex-401: model 401 retryable false
+    codex-429: model 429 retryable true
+    codex-500: model - retryable true
+    codex-cut: model - retryable true
+    codex-done: done: Done: hello.txt written. Prompts seen: 2.
+    codex-killed: killed: was ended by signal 15
+    codex-missing: missing
+    codex-refused: done: Done: hello.txt written. Prompts seen: 2.
+    codex-resumed: done: Done: hello.txt written. Prompts seen: 3.
+    gemini-400: model 400 retryable false
+    gemini-401: model 401 retryable false
+    gemini-401-json: model 401 retryable false
+    gemini-429: model 429 retryable true
+    gemini-500: model 500 retryable true
+    gemini-done: done: Done: hello.txt written. Prompts seen: 1.
+    gemini-killed: killed: was ended by signal 15
+    gemini-missing: missing
+    gemini-term: garbled: it ended with exit code 0 and without a last word
+    gemini-untrusted: usage: Gemini CLI is not running in a trusted directory. To proceed, either use `--skip-trust`, set the `GEMINI_CLI_TRUST_WORKSPACE=true` environment variable, or trust this directory in interactive mode. For more details, see https://geminicli.com/docs/cli/trusted-folders/#headless-and-automated-environments
+    opencode-401: model 401 retryable false
+    opencode-429: model 429 retryable true
+    opencode-500: model 500 retryable true
+    opencode-cut: killed: was ended by signal 9
+    opencode-done: done: Done: hello.txt written. Prompts seen: 1.
+    opencode-killed: killed: was ended by signal 9
+    opencode-missing: missing
+    opencode-refused: refused: edit (tmp/research/agent-clis/ws/opencode/hello.txt)
+    "#);
+}
+
+#[test]
+fn sessions_and_usage_come_along() {
+    let of = |name: &str| {
+        let heard = heard(name);
+        let session = heard
+            .session
+            .map_or("-".into(), |session| session.to_string());
+        let Usage {
+            input_tokens,
+            output_tokens,
+            cost_usd,
+        } = heard.usage;
+        format!("{name}: {session} {input_tokens} {output_tokens} {cost_usd:.4}")
+    };
+    let names = [
+        "claude-done",
+        "claude-done-2.1.197",
+        "claude-resumed",
+        "codex-done",
+        "codex-resumed",
+        "codex-killed",
+        "gemini-done",
+        "gemini-killed",
+        "opencode-done",
+        "opencode-killed",
+        "aider-done",
+    ];
+    insta::assert_snapshot!(names.map(of).join("\n"), @r#"
+    claude-done: df85155c-6696-473d-9b97-0a5f518a0d0c 24653 41 0.0994
+    claude-done-2.1.197: 66666666-6666-4666-8666-666666666666 38109 41 0.1916
+    claude-resumed: 11111111-1111-4111-8111-111111111111 24969 41 0.0000
+    codex-done: 01a1ffc0-86c6-7800-b6a8-b71d88dcb33f 20212 28 0.0000
+    codex-resumed: 01a1ffc0-86c6-7800-b6a8-b71d88dcb33f 40873 56 0.0000
+    codex-killed: 01a1ffc0-86c6-7800-b6a8-b71d88dcb33f 0 0 0.0000
+    gemini-done: 01a1ffc0-86c6-7800-b6a8-b71d88dcb34f 18557 37 0.0000
+    gemini-killed: 01a1ffc0-86c6-7800-b6a8-b71d88dcb34f 0 0 0.0000
+    opencode-done: ses_e003c359effeAB2Zs4gGNdaqZG 17181 41 0.0000
+    opencode-killed: ses_e003c359effeAB2Zs4gGNdaqZG 0 0 0.0000
+    aider-done: - 710 14 0.0000
+    "#);
+}
+
+#[test]
+fn a_run_that_somebody_else_started_is_read_by_its_words_alone() {
+    for agent in ["claude", "codex", "gemini", "opencode", "aider"] {
+        let done = heard_when(&format!("{agent}-done"), |_| None);
+        assert!(matches!(done.outcome, Outcome::Done { .. }), "{agent}");
+        let killed = heard_when(
+            &format!(
+                "{agent}-{}",
+                if agent == "claude" { "term" } else { "killed" }
+            ),
+            |_| None,
+        );
+        assert!(matches!(killed.outcome, Outcome::Killed { .. }), "{agent}");
+    }
+}
+
+#[test]
+fn a_success_that_ends_with_an_error_is_none() {
+    for agent in ["claude", "codex", "gemini", "opencode", "aider"] {
+        for (exit, signal, timed_out) in [
+            (Some(1), None, false),
+            (None, Some(9), false),
+            (None, Some(15), true),
+        ] {
+            let heard = heard_when(&format!("{agent}-done"), |_| {
+                Some(exec::Outcome {
+                    exit,
+                    signal,
+                    timed_out,
+                    ..exec::Outcome::default()
+                })
+            });
+            assert!(
+                matches!(
+                    heard.outcome,
+                    Outcome::Garbled { .. } | Outcome::Killed { .. }
+                ),
+                "{agent}: {:?}",
+                heard.outcome
+            );
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_usage_limit_is_read() {
+    let read = |kind: Coding, out: &str| {
+        kind.read(&Printed {
+            out,
+            err: "",
+            exit: Some(exec::Outcome {
+                exit: Some(1),
+                ..exec::Outcome::default()
+            }),
+            begins: true,
+            now: Time(0),
+        })
+        .outcome
+    };
+    let until = |outcome: Outcome| match outcome {
+        Outcome::Model(fault) => fault.until,
+        other => panic!("{other:?}"),
+    };
+    let error = r#"{"type":"result","is_error":true,"api_error_status":429,"result":"limit"}"#;
+    let event = r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1800000000}}"#;
+    let both = format!("{event}\n{error}");
+    assert_eq!(
+        until(read(Coding::Claude, &both)),
+        Some(Time(1_800_000_000_000_000))
+    );
+    let old = error.replace("limit\"", "Claude AI usage limit reached|1800000000\"");
+    assert_eq!(
+        until(read(Coding::Claude, &old)),
+        Some(Time(1_800_000_000_000_000))
+    );
+    assert_eq!(until(read(Coding::Claude, error)), None);
+    let open = |wait: &str| {
+        format!(
+            r#"{{"type":"error","error":{{"data":{{"message":"m","statusCode":429,"isRetryable":true,"responseHeaders":{{"retry-after":"{wait}"}}}}}}}}"#
+        )
+    };
+    assert_eq!(
+        until(read(Coding::OpenCode, &open("3600"))),
+        Some(Time(3_600_000_000))
+    );
+    assert_eq!(until(read(Coding::OpenCode, &open("2"))), None);
+}
+
+#[test]
+fn what_is_allowed_reaches_each_agent_or_is_refused() {
+    let words = ["", "edit", "edit shell", "edit shell:cargo test *", "all"];
+    let mut lines = Vec::new();
+    for kind in Coding::ALL {
+        for word in words {
+            let list: Vec<String> = match word {
+                "edit shell:cargo test *" => vec!["edit".into(), "shell:cargo test *".into()],
+                word => word.split_whitespace().map(str::to_owned).collect(),
+            };
+            let allow = Allow::parse(&list).unwrap();
+            let coder = Coder {
+                kind,
+                allow,
+                more: vec!["--more".into()],
+            };
+            let talk = Talk::Resume(crate::plan::SessionId::new("S"));
+            let said = match coder.call(talk, Path::new("/w"), Path::new("/h")) {
+                Ok(call) => {
+                    let set = call.set.iter().find(|(name, _)| name.ends_with("CONTENT"));
+                    let set = set
+                        .map(|(_, value)| format!(" {value}"))
+                        .unwrap_or_default();
+                    call.argv.join(" ") + &set
+                }
+                Err(unfit) => format!("refused: {unfit}"),
+            };
+            if kind != Coding::Aider || said.starts_with("refused") {
+                lines.push(format!("[{word}] {said}"));
+            }
+        }
+    }
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    [] claude -p --verbose --output-format stream-json --permission-mode default --resume S --more
+    [edit] claude -p --verbose --output-format stream-json --permission-mode acceptEdits --resume S --more
+    [edit shell] claude -p --verbose --output-format stream-json --permission-mode acceptEdits --allowedTools Bash --resume S --more
+    [edit shell:cargo test *] claude -p --verbose --output-format stream-json --permission-mode acceptEdits --allowedTools Bash(cargo test *) --resume S --more
+    [all] claude -p --verbose --output-format stream-json --dangerously-skip-permissions --resume S --more
+    [] codex exec --json --skip-git-repo-check -s read-only -C /w --more resume S -
+    [edit] codex exec --json --skip-git-repo-check -s workspace-write -C /w --more resume S -
+    [edit shell] codex exec --json --skip-git-repo-check -s workspace-write -C /w --more resume S -
+    [edit shell:cargo test *] refused: codex cannot be kept to some commands: its sandbox runs every command, without the network and with only the workspace to write to
+    [all] codex exec --json --skip-git-repo-check -s danger-full-access -C /w --more resume S -
+    [] gemini -o stream-json --approval-mode default --skip-trust --resume S --more
+    [edit] gemini -o stream-json --approval-mode auto_edit --skip-trust --resume S --more
+    [edit shell] gemini -o stream-json --approval-mode auto_edit --skip-trust --allowed-tools run_shell_command --resume S --more
+    [edit shell:cargo test *] gemini -o stream-json --approval-mode auto_edit --skip-trust --allowed-tools run_shell_command(cargo test) --resume S --more
+    [all] gemini -o stream-json --approval-mode yolo --skip-trust --resume S --more
+    [] opencode run --format json -s S --more {"autoupdate":false,"permission":{"bash":"deny","edit":"deny","external_directory":"deny","webfetch":"deny"},"share":"disabled"}
+    [edit] opencode run --format json -s S --more {"autoupdate":false,"permission":{"bash":"deny","edit":"allow","external_directory":"deny","webfetch":"deny"},"share":"disabled"}
+    [edit shell] opencode run --format json -s S --more {"autoupdate":false,"permission":{"bash":"allow","edit":"allow","external_directory":"deny","webfetch":"deny"},"share":"disabled"}
+    [edit shell:cargo test *] opencode run --format json -s S --more {"autoupdate":false,"permission":{"bash":{"*":"deny","cargo test *":"allow"},"edit":"allow","external_directory":"deny","webfetch":"deny"},"share":"disabled"}
+    [all] opencode run --format json -s S --more {"autoupdate":false,"permission":{"bash":"allow","edit":"allow","external_directory":"allow","webfetch":"allow"},"share":"disabled"}
+    [] refused: aider cannot be kept from changing files
+    [edit shell] refused: aider runs no commands
+    [edit shell:cargo test *] refused: aider runs no commands
+    "#);
+}

@@ -1,0 +1,95 @@
+//! Which agent is to run: found, asked for its version, told what it may do. What is wrong with it is said here, once, before
+//! there is anything that could fail.
+
+use anyhow::anyhow;
+
+use super::args::{Agent as AgentArgs, AgentKind};
+use super::failure::Failure;
+use super::output::complain;
+use super::planner::on_path;
+use super::probe::usable;
+use super::setup::Setup;
+use crate::agents::{Agent, Allow, Coder, Login, Unfit};
+use crate::config::Environment;
+
+impl AgentArgs {
+    /// Returns the agent that is meant, if one is. Its program is looked for here and now: a path starts from the current
+    /// folder, not from the one that the agent will work in.
+    ///
+    /// # Errors
+    /// There is no such program, it is too old, or it cannot keep to what it is allowed.
+    pub(super) async fn choose(&self, setup: &Setup) -> Result<Option<Agent>, Failure> {
+        let Some(kind) = self.agent else {
+            return Ok(None);
+        };
+        let environment = &setup.environment;
+        let mut argv = self.argv.clone();
+        if let (AgentKind::Command, Some(program)) = (kind, argv.first_mut()) {
+            let path = find_program(program, environment).ok_or_else(|| {
+                Failure::usage(anyhow!("there is no program `{program}`"))
+                    .hint("give its path, or install it where the PATH leads")
+            })?;
+            *program = path;
+        }
+        let agent = Agent::new(kind.name(), argv).map_err(|error| {
+            Failure::usage(error)
+                .hint("`--agent shell`, or `--agent command -- PROGRAM {prompt_file}`")
+        })?;
+        let agent = if self.allow_shell {
+            agent.allow_shell()
+        } else {
+            agent
+        };
+        if !matches!(agent, Agent::Coding(_)) {
+            return Ok(Some(agent));
+        }
+        let allow = Allow::parse(&setup.config.worker.allow).map_err(|error| {
+            let hint = error.hint();
+            Failure::usage(error).hint(hint)
+        })?;
+        let agent = agent.allowing(allow).map_err(unfit)?;
+        if let Agent::Coding(coder) = &agent {
+            examine(coder, setup).await?;
+        }
+        Ok(Some(agent))
+    }
+}
+
+fn unfit(unfit: Unfit) -> Failure {
+    let way_out = unfit.way_out.clone();
+    Failure::usage(unfit).hint(way_out)
+}
+
+/// Finds out whether an agent can work here, and warns if it may not reach a model.
+async fn examine(coder: &Coder, setup: &Setup) -> Result<(), Failure> {
+    usable(coder.kind, &setup.environment).await?;
+    let worker = &setup.config.worker;
+    let own = coder.kind.program().env;
+    // Only what the agent gets to see counts.
+    let variable = |name: &str| {
+        let passed = own.contains(&name) || name == "HOME" || worker.env.iter().any(|n| n == name);
+        let value = setup.environment.get(name).filter(|_| passed);
+        value.map(str::to_owned)
+    };
+    let root = rustix::process::geteuid().is_root();
+    coder
+        .kind
+        .fits(&coder.allow, root, &variable)
+        .map_err(unfit)?;
+    if let Login::NotSeen(what) = coder.kind.login(&variable) {
+        complain(&format!(
+            "! {} may not be logged in: {what}\n",
+            coder.kind.name()
+        ));
+    }
+    Ok(())
+}
+
+/// Returns where a program is: a name is looked for on the PATH and stays as it is.
+fn find_program(program: &str, environment: &Environment) -> Option<String> {
+    if !program.contains('/') {
+        return on_path(program, environment).map(|_| program.to_owned());
+    }
+    let path = std::path::absolute(program).ok()?;
+    path.is_file().then(|| path.to_str().map(str::to_owned))?
+}

@@ -1,0 +1,386 @@
+//! Carrying out one command with a coding agent that is known: its session, its runs one after the other, and what is made of
+//! them. What follows from how a run ended is decided in `agents::Outcome::next`.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use super::work::{Finished, Halt, Signs, Vital, Worker, now};
+use crate::agents::{
+    Coder, Course, Heard, Job, ModelFault, Next, Outcome, Printed, Step, Talk, Told, Usage,
+};
+use crate::exec::{self, Output, Stdin};
+use crate::plan::SessionId;
+use crate::volumes::{Folder, Inbox, Life, Mark, Volumes};
+use crate::wire::command::{Command, CommandType};
+
+/// The most that is read of what a run printed: the end of it says what is needed.
+const MOST_OUT: usize = 8 * 1024 * 1024;
+const MOST_ERR: usize = 64 * 1024;
+/// The most that is read of what a session printed before, to know what it had used.
+const MOST_EARLIER: usize = 256 * 1024;
+
+/// What is known while an agent works on a command.
+struct Talking<'a> {
+    worker: &'a Worker,
+    job: &'a Job<'a>,
+    coder: &'a Coder,
+    output: &'a Output,
+    inbox: Inbox,
+    session: Option<SessionId>,
+    usage: Usage,
+    /// What the session had used after its last run, where the agent counts so.
+    total: Option<Usage>,
+    notes: Vec<String>,
+    left: Duration,
+}
+
+/// The next run.
+struct Plan {
+    talk: Talk,
+    told: Told,
+}
+
+impl Worker {
+    /// Works on a command with a coding agent until there is something to report. `life` is the sign of a worker that had the
+    /// command before: what its last run printed is used, and what it began is gone on with.
+    pub(super) async fn talk(
+        &self,
+        job: &Job<'_>,
+        coder: &Coder,
+        output: &Output,
+        life: &Life,
+    ) -> Result<Finished, Halt> {
+        let mut talking = Talking {
+            worker: self,
+            job,
+            coder,
+            output,
+            inbox: Inbox::of(&job.workspace),
+            session: None,
+            usage: Usage::default(),
+            total: None,
+            notes: Vec::new(),
+            left: self.deadline,
+        };
+        let finished = talking.go(life).await;
+        if finished.is_err() {
+            talking.inbox.close();
+        }
+        finished
+    }
+
+    /// Removes what is kept for a session that is over.
+    pub(super) fn forget(&self, command: &Command) {
+        if let Some(session) = &command.session {
+            // Most sessions have none.
+            std::fs::remove_file(history(&self.volumes, session)).ok();
+        }
+    }
+}
+
+impl Talking<'_> {
+    async fn go(&mut self, life: &Life) -> Result<Finished, Halt> {
+        let since = life.started_at.filter(|_| life.run.is_some());
+        let since = since.map_or_else(SystemTime::now, super::work::system_time);
+        if let Err(error) = self.inbox.open() {
+            // The agent may report by its last message.
+            tracing::debug!(%error, "no folder for reports in the workspace");
+        }
+        let vital = Vital::new(&self.job.command.id, life.started_at.unwrap_or_else(now));
+        let mut heard = life.run.map(|mark| self.collect(mark, life));
+        let mut plan = self.begin();
+        if let Some(collected) =
+            heard.take_if(|heard| matches!(heard.outcome, Outcome::Killed { .. }))
+        {
+            self.session = collected.session.or(self.session.take());
+            plan = self.again(Told::Interrupted);
+        }
+        let (mut faults, mut changes) = (0, 0);
+        loop {
+            let now = match heard.take() {
+                Some(heard) => heard,
+                None => self.run(plan, &vital).await?,
+            };
+            if now.session.is_some() {
+                self.session.clone_from(&now.session);
+            }
+            if self.worker.volumes.reported(&self.job.command.id)? {
+                self.inbox.close();
+                return Ok(Finished::default());
+            }
+            let next = now.outcome.next(faults, changes, self.worker.again);
+            match next {
+                Next::Again(wait) if wait < self.left => {
+                    faults += 1;
+                    self.note_fault(&now.outcome);
+                    self.pause(wait, &vital).await?;
+                    plan = self.again(Told::Interrupted);
+                }
+                Next::Resume => {
+                    changes += 1;
+                    plan = self.again(Told::Interrupted);
+                }
+                Next::Anew => {
+                    changes += 1;
+                    plan = self.anew();
+                }
+                Next::Again(_) | Next::Report | Next::Stop => {
+                    return Ok(self.finish(now.outcome, next, since));
+                }
+            }
+        }
+    }
+
+    /// The first run is what the command says.
+    fn begin(&mut self) -> Plan {
+        match (&self.job.command.kind, &self.job.command.session) {
+            (CommandType::Continue, Some(session)) => {
+                self.session = Some(session.clone());
+                Plan {
+                    talk: Talk::Resume(session.clone()),
+                    told: Told::Command,
+                }
+            }
+            (CommandType::Continue, None) => {
+                let session = self.fresh(None);
+                Plan {
+                    talk: Talk::Begin(session),
+                    told: Told::Lost,
+                }
+            }
+            _ => {
+                let session = self.fresh(Some(&self.job.session));
+                Plan {
+                    talk: Talk::Begin(session),
+                    told: Told::Command,
+                }
+            }
+        }
+    }
+
+    /// Goes on in the session, if there is one.
+    fn again(&mut self, told: Told) -> Plan {
+        match &self.session {
+            Some(session) => Plan {
+                talk: Talk::Resume(session.clone()),
+                told,
+            },
+            None => self.begin(),
+        }
+    }
+
+    /// Begins a session in place of one that is lost.
+    fn anew(&mut self) -> Plan {
+        let continues = self.job.command.kind == CommandType::Continue;
+        if let Some(lost) = self.session.take().filter(|_| continues) {
+            self.notes.push(format!(
+                "The session `{lost}` was lost; a new one was told the task and the last report."
+            ));
+        }
+        Plan {
+            talk: Talk::Begin(self.fresh(None)),
+            told: if continues {
+                Told::Lost
+            } else {
+                Told::Interrupted
+            },
+        }
+    }
+
+    /// Names a session that is to begin: as was wished, if that is a name which agents take.
+    fn fresh(&mut self, wished: Option<&SessionId>) -> SessionId {
+        let wished = wished.filter(|wished| Uuid::try_parse(wished.as_str()).is_ok());
+        let session =
+            wished.map_or_else(|| SessionId::new(Uuid::new_v4().to_string()), Clone::clone);
+        if self.coder.kind.takes_names() {
+            self.session = Some(session.clone());
+        }
+        session
+    }
+
+    async fn run(&mut self, plan: Plan, vital: &Vital<'_>) -> Result<Heard, Halt> {
+        let Plan { talk, told } = plan;
+        let begins = !matches!(talk, Talk::Resume(_));
+        let heard = |outcome| Heard {
+            outcome,
+            session: None,
+            usage: Usage::default(),
+        };
+        let named = match &talk {
+            Talk::Begin(session) | Talk::Resume(session) => session.clone(),
+            Talk::Alone => self.job.session.clone(),
+        };
+        let history = history(&self.worker.volumes, &named);
+        if !begins && self.coder.kind.needs_history() && !history.exists() {
+            return Ok(heard(Outcome::SessionMissing));
+        }
+        let call = match self.coder.call(talk, &self.job.workspace, &history) {
+            Ok(call) => call,
+            Err(unfit) => {
+                let said = format!("{unfit}; {}", unfit.way_out);
+                return Ok(heard(Outcome::Usage { said }));
+            }
+        };
+        if self.coder.kind.counts_from_the_beginning() && self.total.is_none() && !begins {
+            self.total = Some(self.used_before());
+        }
+        let report = self.inbox.report(&self.job.command.id);
+        let step = Step {
+            name: self.coder.kind.name().into(),
+            argv: call.argv,
+            set: call.set,
+            stdin: Stdin::Text(self.coder.brief(self.job, &report, told)),
+        };
+        let [out, err] = self.output.lengths();
+        // Before the process: whoever comes after a crash finds the session, and where its output begins.
+        vital.begin(Mark { out, err, begins }, self.session.as_ref());
+        self.worker.beat(vital, None);
+        let caps = [MOST_OUT, MOST_ERR];
+        let kind = self.coder.kind;
+        let signs = Signs {
+            find_session: self.session.is_none().then_some(kind),
+            always: false,
+        };
+        let ended = self
+            .worker
+            .run(self.job, self.output, step, self.left, vital, &signs, caps)
+            .await?;
+        if ended.flooded {
+            return Ok(heard(flooded()));
+        }
+        let exit = match ended.outcome {
+            Ok(exit) => exit,
+            Err(why) if self.job.workspace.is_dir() => {
+                return Ok(heard(Outcome::Usage { said: why }));
+            }
+            Err(why) => return Ok(heard(Outcome::Garbled { why })),
+        };
+        self.left = self.left.saturating_sub(exit.lived);
+        let mut heard = self.coder.kind.read(&Printed {
+            out: &ended.out,
+            err: &ended.err,
+            exit: Some(exit),
+            begins,
+            now: now(),
+        });
+        heard.session = heard.session.or(vital.session());
+        self.count(heard.usage, begins);
+        Ok(heard)
+    }
+
+    /// Reads the run of a worker that is gone.
+    fn collect(&mut self, mark: Mark, life: &Life) -> Heard {
+        let known = life.session.clone().map(SessionId::new);
+        let lengths = self.output.lengths();
+        if lengths[0].saturating_sub(mark.out) > crate::agents::MOST_PRINTED {
+            return Heard {
+                outcome: flooded(),
+                session: known,
+                usage: Usage::default(),
+            };
+        }
+        let mut heard = self.coder.kind.read(&Printed {
+            out: &self.output.out_since(mark.out, MOST_OUT),
+            err: &self.output.err_since(mark.err, MOST_ERR),
+            exit: None,
+            begins: mark.begins,
+            now: now(),
+        });
+        heard.session = heard.session.or(known);
+        self.count(heard.usage, mark.begins);
+        heard
+    }
+
+    fn count(&mut self, usage: Usage, begins: bool) {
+        if !self.coder.kind.counts_from_the_beginning() {
+            self.usage.add(usage);
+        } else if usage != Usage::default() {
+            let before = self.total.filter(|_| !begins).unwrap_or_default();
+            self.usage.add(usage.since(before));
+            self.total = Some(usage);
+        }
+    }
+
+    /// Finds what the session had used before this run, in what it printed then.
+    fn used_before(&self) -> Usage {
+        let used = |out: String| {
+            let heard = self.coder.kind.read(&Printed {
+                out: &out,
+                err: "",
+                exit: None,
+                begins: false,
+                now: now(),
+            });
+            Some(heard.usage).filter(|usage| *usage != Usage::default())
+        };
+        let earlier = || {
+            let earlier = self.job.earlier()?;
+            let path = self.worker.volumes.log(&earlier.id, "out");
+            used(exec::tail_of(&path, MOST_EARLIER))
+        };
+        used(self.output.out_since(0, MOST_EARLIER))
+            .or_else(earlier)
+            .unwrap_or_default()
+    }
+
+    fn note_fault(&mut self, outcome: &Outcome) {
+        if let Outcome::Model(ModelFault { said, status, .. }) = outcome {
+            let status = status
+                .map(|status| format!(" ({status})"))
+                .unwrap_or_default();
+            tracing::info!(command = %self.job.command.id, said, status, "the model behind the agent failed, it is tried again");
+        }
+    }
+
+    /// Waits, and shows meanwhile that this is wanted.
+    async fn pause(&mut self, wait: Duration, vital: &Vital<'_>) -> Result<(), Halt> {
+        let signs = Signs {
+            find_session: None,
+            always: true,
+        };
+        tokio::select! {
+            biased;
+            halt = self.worker.attend(vital, self.output, &signs) => return Err(halt),
+            () = sleep(wait) => {}
+        }
+        self.left = self.left.saturating_sub(wait);
+        Ok(())
+    }
+
+    fn finish(&mut self, outcome: Outcome, next: Next, since: SystemTime) -> Finished {
+        let left = self.inbox.read(&self.job.command.id, since);
+        let stop = match (&outcome, next) {
+            (Outcome::Usage { said }, Next::Stop) => Some(said.clone()),
+            _ => None,
+        };
+        let course = Course {
+            outcome,
+            session: self.session.clone(),
+            usage: self.usage,
+            notes: std::mem::take(&mut self.notes),
+        };
+        let bytes = left.as_ref().map(|(_, bytes)| bytes.as_slice());
+        Finished {
+            report: Some(self.coder.report(self.job, &course, bytes)),
+            stop,
+            left: Some((self.inbox.clone(), left.map(|(path, _)| path))),
+        }
+    }
+}
+
+fn flooded() -> Outcome {
+    Outcome::Garbled {
+        why: format!(
+            "it printed more than {} MiB",
+            crate::agents::MOST_PRINTED >> 20
+        ),
+    }
+}
+
+/// Where an agent that has no sessions keeps what was said in one.
+fn history(volumes: &Volumes, session: &SessionId) -> PathBuf {
+    volumes.path(Folder::Logs).join(format!("{session}.chat"))
+}

@@ -1,0 +1,452 @@
+//! Coding agents behind the real program: scripts under their names print what the real ones were recorded to print.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use crate::common::agent::Exchange;
+use crate::common::env::{DEADLINE, Ran, TestEnv, wait_until};
+
+/// What every script does first: says its version, notes how it was called, what it read and what its environment is, and
+/// has its session in `$session`.
+const PRELUDE: &str = r#"#!/bin/sh
+if [ "$1" = --version ]; then echo "2.1.330 (Claude Code)"; exit 0; fi
+notes=@NOTES@
+run=1; while ! mkdir "$notes/$run" 2>/dev/null; do run=$((run+1)); done
+printf '%s\n' "$*" > "$notes/$run/call"
+cat > "$notes/$run/prompt"
+env > "$notes/$run/env"
+session=$(sed 's/.*--\(session-id\|resume\) \([^ ]*\).*/\2/' "$notes/$run/call")
+say() { printf '{"type":"assistant","session_id":"%s","message":{"content":[]}}\n' "$session"; }
+result() { printf '{"type":"result","is_error":false,"session_id":"%s","permission_denials":[%s],"usage":{"input_tokens":100,"output_tokens":7},"total_cost_usd":0.5,"result":"%s"}\n' "$session" "$2" "$1"; }
+fault() { printf '{"type":"result","is_error":true,"terminal_reason":"api_error","api_error_status":%s,"session_id":"%s","result":"API Error"}\n' "$1" "$session"; exit 1; }
+report() { mkdir -p .plan-agent; printf -- '---\nstatus: %s\n---\n\n## Core results\n\n%s\n' "$1" "$2" > "$(sed -n 's/^report: //p' "$notes/$run/prompt")"; }
+"#;
+
+struct Scene {
+    env: TestEnv,
+    exchange: Exchange,
+}
+
+impl Scene {
+    /// A folder in which `claude` is this script.
+    fn with(script: &str) -> Self {
+        Self::configured(script, "")
+    }
+
+    fn configured(script: &str, config: &str) -> Self {
+        let mut env = TestEnv::new();
+        let notes = env.path("notes");
+        fs::create_dir(&notes).unwrap();
+        let notes = notes.display().to_string();
+        let text = PRELUDE.replace("@NOTES@", &notes) + &script.replace("@NOTES@", &notes);
+        env.write("bin/claude", &text);
+        let path = env.path("bin/claude");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let config = format!(
+            "[llm]\nprovider = \"none\"\n[worker]\nretry_delay = \"10ms\"\nretries = 2\n{config}"
+        );
+        env.write("config.toml", &config);
+        env.write("plan.md", "# Parts\n\n- [ ] Make the part\n");
+        let path = format!(
+            "{}:{}",
+            env.path("bin").display(),
+            std::env::var("PATH").unwrap()
+        );
+        env.set("PATH", &path);
+        env.set("HOME", &env.path("home").display().to_string());
+        env.set("ANTHROPIC_API_KEY", "key-of-the-agent");
+        let exchange = Exchange::at(env.path("volumes"));
+        Self { env, exchange }
+    }
+
+    fn run(&self) -> Ran {
+        let words = [
+            "run",
+            "--plan",
+            "plan.md",
+            "--agent",
+            "claude",
+            "--no-input",
+        ];
+        self.env.run(&words)
+    }
+
+    fn note(&self, run: u32, what: &str) -> String {
+        self.env.read(&format!("notes/{run}/{what}"))
+    }
+
+    fn runs(&self) -> usize {
+        fs::read_dir(self.env.path("notes"))
+            .unwrap()
+            .filter(|entry| entry.as_ref().unwrap().path().is_dir())
+            .count()
+    }
+
+    /// The session that a run was called with, and how.
+    fn session(&self, run: u32) -> (String, String) {
+        let call = self.note(run, "call");
+        let words: Vec<&str> = call.split_whitespace().collect();
+        let at = words
+            .iter()
+            .position(|word| ["--session-id", "--resume"].contains(word))
+            .unwrap();
+        (words[at].to_owned(), words[at + 1].to_owned())
+    }
+
+    fn reports(&self) -> Vec<String> {
+        let pending = self.exchange.texts("reports/pending", ".md");
+        let processed = self.exchange.texts("reports/processed", ".md");
+        [processed, pending].concat()
+    }
+
+    fn workspace(&self, name: &str) -> PathBuf {
+        self.env.path("volumes/workspace").join(name)
+    }
+}
+
+#[test]
+fn what_the_agent_says_at_its_end_becomes_the_report() {
+    let scene = Scene::with("say; result 'The part is made.'");
+    let ran = scene.run();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let (how, session) = scene.session(1);
+    assert_eq!(how, "--session-id");
+    let [report] = scene.reports().try_into().unwrap();
+    assert!(
+        report.contains("status: SUCCESS") && report.contains("The part is made."),
+        "{report}"
+    );
+    assert!(
+        report.contains(&format!("session_id: {session}")),
+        "{report}"
+    );
+    assert!(
+        report.contains("input_tokens: 100") && report.contains("cost_usd: 0.5"),
+        "{report}"
+    );
+    let prompt = scene.note(1, "prompt");
+    assert!(
+        prompt.contains("Make the part") && !prompt.contains("rename"),
+        "{prompt}"
+    );
+    assert!(!scene.workspace(".plan-agent").exists());
+}
+
+#[test]
+fn a_report_in_the_workspace_is_filed_and_the_next_attempt_goes_on_in_the_session() {
+    let scene = Scene::with(
+        "if [ $run = 1 ]; then report FAILED 'half of it'; else report SUCCESS 'all of it'; fi; result done",
+    );
+    let ran = scene.run();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let (how, session) = scene.session(1);
+    assert_eq!(how, "--session-id");
+    assert_eq!(scene.session(2), ("--resume".to_owned(), session));
+    let reports = scene.reports();
+    assert_eq!(reports.len(), 2);
+    assert!(reports[0].contains("half of it") && reports[1].contains("all of it"));
+    assert!(!scene.workspace(".plan-agent").exists());
+}
+
+#[test]
+fn what_was_refused_is_asked_about_and_never_accepted() {
+    let denied = r#"{"tool_name":"Bash","tool_input":{"command":"cargo test"}}"#;
+    let scene = Scene::with(&format!(
+        "report SUCCESS 'all of it'; result done '{denied}'"
+    ));
+    let ran = scene.run();
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert_eq!(scene.runs(), 1);
+    let [report] = scene.reports().try_into().unwrap();
+    assert!(report.contains("status: PARTIAL_SUCCESS"), "{report}");
+    assert!(
+        report.contains("- `Bash: cargo test`") && report.contains("all of it"),
+        "{report}"
+    );
+    let questions = scene.exchange.questions();
+    assert!(
+        questions[0]
+            .1
+            .contains("was not allowed to do `Bash: cargo test`"),
+        "{questions:?}"
+    );
+}
+
+#[test]
+fn a_model_that_is_overloaded_is_tried_again_in_the_same_session() {
+    let scene = Scene::with("[ $run = 1 ] && fault 429; say; result 'made'");
+    let ran = scene.run();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let (_, session) = scene.session(1);
+    assert_eq!(scene.session(2), ("--resume".to_owned(), session));
+    assert!(scene.note(2, "prompt").contains("You were interrupted"));
+    assert_eq!(scene.reports().len(), 1);
+}
+
+#[test]
+fn a_model_that_stays_away_or_refuses_fails_the_task() {
+    for (status, runs, says) in [
+        (529, 3, "Model unavailable (529)"),
+        (401, 1, "check key and model"),
+    ] {
+        let scene = Scene::configured(&format!("fault {status}"), "[run]\nmax_attempts = 1\n");
+        let ran = scene.run();
+        assert_eq!(ran.code, Some(4), "{ran:?}");
+        assert_eq!(scene.runs(), runs);
+        let [report] = scene.reports().try_into().unwrap();
+        assert!(
+            report.contains("status: FAILED") && report.contains(says),
+            "{report}"
+        );
+    }
+}
+
+#[test]
+fn a_usage_limit_parks_the_task() {
+    let limit = r#"printf '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":4102444800}}\n'"#;
+    let scene = Scene::with(&format!("{limit}; fault 429"));
+    let words = [
+        "run",
+        "--plan",
+        "plan.md",
+        "--agent",
+        "claude",
+        "--no-input",
+    ];
+    let running = scene.env.start(&words);
+    wait_until("the task is parked", DEADLINE, || {
+        let log = scene.env.run(&["log"]);
+        log.stdout.contains("2100-01-01") || log.stdout.contains("usage limit")
+    });
+    drop(running);
+    assert_eq!(scene.runs(), 1);
+    let [report] = scene.reports().try_into().unwrap();
+    assert!(
+        report.contains("blocked_until: 2100-01-01T00:00:00Z"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_lost_session_is_begun_anew_and_told_what_was() {
+    let lost = r#"
+case $run in
+1) report FAILED 'half of it'; result done ;;
+2) echo "No conversation found with session ID: $session" >&2; exit 1 ;;
+*) report SUCCESS 'all of it'; result done ;;
+esac"#;
+    let scene = Scene::with(lost);
+    let ran = scene.run();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let (_, first) = scene.session(1);
+    assert_eq!(scene.session(2), ("--resume".to_owned(), first.clone()));
+    let (how, second) = scene.session(3);
+    assert_eq!(how, "--session-id");
+    assert_ne!(first, second);
+    let prompt = scene.note(3, "prompt");
+    assert!(
+        prompt.contains("the earlier one is lost") && prompt.contains("    half of it"),
+        "{prompt}"
+    );
+    assert!(prompt.contains("    # 1 · Make the part"), "{prompt}");
+    let reports = scene.reports();
+    assert!(
+        reports[1].contains(&format!("The session `{first}` was lost")),
+        "{}",
+        reports[1]
+    );
+    assert!(reports[1].contains(&format!("session_id: {second}")));
+}
+
+#[test]
+fn the_result_of_an_agent_that_a_killed_worker_left_is_used() {
+    let scene =
+        Scene::with("say; until [ -e @NOTES@/go ]; do sleep 0.05; done; result 'made alone'");
+    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
+    let mut worker = scene.env.start(&["worker", "--agent", "claude"]);
+    wait_until("the agent works", DEADLINE, || scene.runs() == 1);
+    wait_until("the session is kept", DEADLINE, || {
+        let life = scene.exchange.texts("active", ".json").concat();
+        life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#)
+    });
+    worker.child.kill().unwrap();
+    worker.wait();
+    scene.env.write("notes/go", "");
+    let _next = scene.env.start(&["worker", "--agent", "claude"]);
+    assert_eq!(daemon.wait().code(), Some(0));
+    assert_eq!(scene.runs(), 1);
+    let [report] = scene.reports().try_into().unwrap();
+    assert!(
+        report.contains("status: SUCCESS") && report.contains("made alone"),
+        "{report}"
+    );
+    assert!(report.contains("input_tokens: 100"), "{report}");
+}
+
+#[test]
+fn an_agent_that_was_killed_with_its_worker_goes_on_in_its_session() {
+    let scene = Scene::with("say; [ $run = 1 ] && sleep 1000; result 'made at last'");
+    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
+    let mut worker = scene.env.start(&["worker", "--agent", "claude"]);
+    wait_until("the agent works", DEADLINE, || {
+        let life = scene.exchange.texts("active", ".json").concat();
+        scene.runs() == 1 && life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#)
+    });
+    worker.child.kill().unwrap();
+    worker.wait();
+    let life = scene.exchange.texts("active", ".json").concat();
+    let (_, pid) = life.split_once(r#""pid":"#).unwrap();
+    let pid: i32 = pid.split(',').next().unwrap().parse().unwrap();
+    let group = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
+    let _next = scene.env.start(&["worker", "--agent", "claude"]);
+    assert_eq!(daemon.wait().code(), Some(0));
+    let (how, session) = scene.session(1);
+    assert_eq!(how, "--session-id");
+    assert_eq!(scene.session(2), ("--resume".to_owned(), session));
+    assert_eq!(scene.runs(), 2);
+}
+
+#[test]
+fn an_agent_that_cannot_start_stops_the_worker_with_one_notice() {
+    let scene = Scene::with("echo \"error: unknown option '--verbose'\" >&2; exit 1");
+    let ran = scene.run();
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert_eq!(scene.runs(), 1);
+    let notice = "! no more tasks are taken: the agent `claude` cannot work as it is set up: error: unknown option";
+    assert_eq!(ran.stderr.matches(notice).count(), 1, "{}", ran.stderr);
+    let questions = scene.exchange.questions();
+    assert!(questions[0].1.contains("unknown option"), "{questions:?}");
+}
+
+#[test]
+fn nothing_in_a_task_is_interpreted_and_nothing_of_the_environment_passed_on() {
+    let mut scene = Scene::with("result 'made'");
+    scene.env.set("PLANTED_SECRET", "canary-of-the-environment");
+    let plan = "# Parts\n\n- [ ] Make $(touch x) `touch x` ; touch x\n";
+    scene.env.write("plan.md", plan);
+    let ran = scene.run();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(scene.note(1, "prompt").contains("$(touch x)"));
+    let variables = scene.note(1, "env");
+    assert!(variables.contains("ANTHROPIC_API_KEY=key-of-the-agent"));
+    assert!(variables.contains("CLAUDE_CODE_MAX_RETRIES=2") && !variables.contains("PLANTED"));
+    let mut folders = vec![scene.env.path("")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            assert_ne!(entry.file_name(), "x");
+            if entry.path().is_dir() {
+                folders.push(entry.path());
+            } else {
+                let bytes = fs::read(entry.path()).unwrap();
+                let text = String::from_utf8_lossy(&bytes);
+                assert!(
+                    !text.contains("canary-of-the-environment"),
+                    "{:?}",
+                    entry.path()
+                );
+                let key = text.contains("key-of-the-agent");
+                assert!(!key || entry.file_name() == "env", "{:?}", entry.path());
+            }
+        }
+    }
+}
+
+#[test]
+fn an_agent_that_prints_without_end_is_stopped() {
+    let scene = Scene::configured(
+        "yes '{\"type\":\"assistant\"}'",
+        "[run]\nmax_attempts = 1\n",
+    );
+    let ran = scene.run();
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    let [report] = scene.reports().try_into().unwrap();
+    assert!(report.contains("it printed more than 64 MiB"), "{report}");
+    for name in scene.exchange.names("logs") {
+        let length = fs::metadata(scene.exchange.path("logs").join(&name))
+            .unwrap()
+            .len();
+        assert!(length <= 64 << 20, "{name} has {length} bytes");
+    }
+}
+
+#[test]
+fn silence_ends_an_attempt_and_activity_does_not() {
+    let silent = "[ $run = 1 ] && sleep 1000; for i in 1 2 3 4 5 6 7 8 9 10; do say; sleep 0.5; done; result 'made'";
+    let scene = Scene::configured(silent, "[run]\ntask_timeout = \"3s\"\n");
+    let ran = scene.run();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(scene.runs(), 2, "{ran:?}");
+    assert!(
+        ran.stderr.contains("no sign of life") || ran.stdout.contains("no sign of life"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn what_is_wrong_with_an_agent_is_said_once_and_at_the_start() {
+    let scene = Scene::with("result 'made'");
+    let seen = |words: &[&str]| {
+        let words = [
+            &["run", "--plan", "plan.md", "--no-input", "--agent"],
+            words,
+        ]
+        .concat();
+        scene.env.run(&words).seen(&scene.env)
+    };
+    insta::assert_snapshot!(seen(&["clade"]), @r#"
+    error: invalid value 'clade' for '--agent <claude|codex|gemini|opencode|aider|command|shell>'
+      [possible values: claude, codex, gemini, opencode, aider, command, shell]
+
+      tip: a similar value exists: 'claude'
+
+    For more information, try '--help'.
+    exit 2
+    "#);
+    let codex = scene.env.path("bin/codex");
+    fs::write(&codex, "#!/bin/sh\necho codex-cli 0.2.0\n").unwrap();
+    fs::set_permissions(&codex, fs::Permissions::from_mode(0o755)).unwrap();
+    insta::assert_snapshot!(seen(&["codex"]), @r"
+    error: the coding agent `codex` is too old: it is 0.2.0, and 0.44.0 is needed
+    Hint: `npm install -g @openai/codex`
+    exit 2
+    ");
+    fs::write(&codex, "#!/bin/sh\necho no node >&2; exit 127\n").unwrap();
+    insta::assert_snapshot!(seen(&["codex"]), @r"
+    error: `[FOLDER]/bin/codex --version` tells no version: no node
+    Hint: does `codex` run by hand? `npm install -g @openai/codex` installs it anew
+    exit 2
+    ");
+    scene
+        .env
+        .write("config.toml", "[worker]\nallow = [\"edits\"]\n");
+    insta::assert_snapshot!(seen(&["claude"]), @r#"
+    error: `worker.allow` has `edits`
+    Hint: write "edit", "shell", "shell:cargo test *" or "all"
+    exit 2
+    "#);
+    fs::write(&codex, "#!/bin/sh\necho codex-cli 0.169.0\n").unwrap();
+    scene.env.write(
+        "config.toml",
+        "[worker]\nallow = [\"edit\", \"shell:ls\"]\n",
+    );
+    insta::assert_snapshot!(seen(&["codex"]), @r#"
+    error: codex cannot be kept to some commands: its sandbox runs every command, without the network and with only the workspace to write to
+    Hint: [worker] allow = ["edit"] lets it do that, "all" takes the sandbox away
+    exit 2
+    "#);
+    let mut bare = Scene::with("result 'made'");
+    bare.env
+        .set("PATH", &bare.env.path("bin").display().to_string());
+    let missing = bare
+        .env
+        .run(&["run", "--plan", "plan.md", "--agent", "gemini"]);
+    insta::assert_snapshot!(missing.seen(&bare.env), @r"
+    error: the coding agent `gemini` is not installed
+    Hint: `npm install -g @google/gemini-cli`, or choose another one: `plan-agent doctor` shows which there are
+    exit 2
+    ");
+    assert_eq!(scene.runs(), 0);
+}
