@@ -121,7 +121,11 @@ impl Desk {
                 draft.settle(&outcome).map(|()| None)
             }
             Step::Accept(command) => draft.accept_merged(command, new_question()).map(|()| None),
-            Step::Withdraw(_) | Step::Check(_) | Step::Ask(_) | Step::MoveBranch => Ok(None),
+            Step::Withdraw(_)
+            | Step::Inspect(_)
+            | Step::Check(_)
+            | Step::Ask(_)
+            | Step::MoveBranch => Ok(None),
         }
     }
 

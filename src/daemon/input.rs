@@ -7,6 +7,7 @@ use tokio::task::{Id, JoinError};
 
 use super::arrival::{Arrival, Refused, Reply};
 use super::desk::{Desk, Outgoing, new_question};
+use super::inspect::{Inspected, QuickLook};
 use super::isolation::BranchNews;
 use super::steps::{Asked, Checked, Said};
 use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON, STORE_PAUSE};
@@ -25,6 +26,7 @@ pub(super) enum Input {
     Looked(Box<Scanner>, Result<Box<Look>, VolumesError>),
     Published(CommandId),
     Withdrawn(CommandId, Withdrawal),
+    Inspected(CommandId, Box<Inspected>),
     Checked(CommandId, Checked),
     Branch(BranchNews),
     Asked(Box<Asked>),
@@ -103,6 +105,7 @@ impl Daemon {
     async fn absorb(&mut self, key: Key, input: Input) {
         let failed = match &input {
             Input::Withdrawn(id, done) => self.withdrawn(id, *done).await.err(),
+            Input::Inspected(id, found) => self.inspected(id, found).await.err(),
             Input::Checked(id, checked) => self.checked(id, checked.clone()).await.err(),
             Input::Branch(news) => self.branch(news.clone()).await.err(),
             Input::Asked(asked) => self.asked(asked).await.err(),
@@ -127,6 +130,7 @@ impl Daemon {
             Input::Filed(name) => drop(self.filings.remove(&name)),
             Input::MissionWritten(seq) => self.mission = (seq, self.clock.now().plus(MISSION_PACE)),
             Input::Withdrawn(..)
+            | Input::Inspected(..)
             | Input::Checked(..)
             | Input::Branch(_)
             | Input::Asked(..)
@@ -136,7 +140,7 @@ impl Daemon {
 
     /// Commits a change together with everything that follows from it by itself. A refusal is no failure: what came back is out
     /// of date then, and the plan says what is due instead.
-    async fn commit(
+    pub(super) async fn commit(
         &mut self,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
@@ -316,9 +320,12 @@ impl Daemon {
         }
         let (desk, world) = (self.desk.clone(), self.now_world());
         let (reports, replies) = (look.reports, look.replies);
+        let readable = reports.iter().any(|arrival| arrival.content.is_ok());
+        let quick = readable.then(|| self.lookout.quick(now)).flatten();
+        let seen = quick.clone();
         let (decided, early) = oneshot::channel();
         let change = move |draft: &mut Draft<'_>| {
-            let effect = take(draft, reports, replies, &news, &desk, &world);
+            let effect = take(draft, reports, replies, &news, seen.as_ref(), &desk, &world);
             drop(decided.send(effect.outgoing.clone()));
             Ok(effect)
         };
@@ -340,6 +347,9 @@ impl Daemon {
         let (effect, prepared) = tokio::join!(change, prepare);
         let effect = effect?;
         self.signs = look.signs;
+        if let Some(quick) = quick {
+            self.lookout.remember(&quick);
+        }
         self.send_prepared(effect.outgoing, prepared);
         for (name, filed) in effect.filings {
             let at = if filed == Filed::Processed {
@@ -410,6 +420,7 @@ fn what(key: &Key) -> &'static str {
         Key::Scan => "the exchange folder",
         Key::Publish(_) => "publishing a command",
         Key::Withdraw(_) => "taking a command back",
+        Key::Inspect(_) => "looking what changed",
         Key::Check(_) => "running checks",
         Key::Branch => "the branch of the results",
         Key::Ask(_) => "asking the model",
@@ -431,6 +442,7 @@ fn take(
     reports: Vec<Arrival>,
     replies: Vec<(QuestionId, Reply)>,
     signs: &[(CommandId, Sign)],
+    seen: Option<&QuickLook>,
     desk: &Desk,
     world: &World,
 ) -> Effect {
@@ -447,7 +459,7 @@ fn take(
         }
     }
     for arrival in reports {
-        take_report(draft, arrival, &mut effect);
+        take_report(draft, arrival, seen, &mut effect);
     }
     for (id, reply) in replies {
         take_reply(draft, id, reply, &mut effect);
@@ -456,7 +468,12 @@ fn take(
     effect
 }
 
-fn take_report(draft: &mut Draft<'_>, arrival: Arrival, effect: &mut Effect) {
+fn take_report(
+    draft: &mut Draft<'_>,
+    arrival: Arrival,
+    seen: Option<&QuickLook>,
+    effect: &mut Effect,
+) {
     let name = arrival.name.clone();
     let Some(command) = arrival.command.clone() else {
         if let Err(Refused { explanation, .. }) = arrival.content {
@@ -470,7 +487,13 @@ fn take_report(draft: &mut Draft<'_>, arrival: Arrival, effect: &mut Effect) {
     }
     let filed = match arrival.content {
         Ok(report) => draft
-            .part(|draft| draft.report(&command, report))
+            .part(|draft| {
+                let taken = draft.report(&command, report)?;
+                if let (Taken::Counts, Some(seen)) = (taken, seen) {
+                    seen.record(draft, &command)?;
+                }
+                Ok(taken)
+            })
             .map(filing),
         Err(Refused {
             reason,

@@ -7,6 +7,7 @@ mod arrival;
 mod desk;
 mod facts;
 mod input;
+mod inspect;
 mod isolation;
 mod mend;
 mod pace;
@@ -38,6 +39,7 @@ use crate::wire::command::Language;
 use crate::wire::{mission, question};
 use desk::{Desk, Outgoing};
 use input::Input;
+use inspect::Lookout;
 use pace::Pace;
 
 /// Who changes the plan, as its log says.
@@ -125,6 +127,7 @@ enum Key {
     Scan,
     Publish(CommandId),
     Withdraw(CommandId),
+    Inspect(CommandId),
     Check(CommandId),
     Branch,
     Ask(Subject),
@@ -211,6 +214,11 @@ pub async fn run(
         .await?;
     tracing::info!(plan = %settings.plan, workspace = %settings.workspace.display(), "the daemon starts");
     let mut daemon = Daemon::new(settings, store, clock);
+    tokio::select! {
+        biased;
+        () = &mut shutdown => return Ok(End::Interrupted),
+        looked = daemon.look_first() => looked?,
+    }
     daemon.take_up().await?;
     // To take up a large plan takes its time; nothing stood still.
     daemon.wake_at = clock.now();
@@ -227,6 +235,7 @@ pub async fn run(
     daemon.running.shutdown().await;
     if matches!(end, End::Settled(_)) {
         steps::tell_unread(&daemon.settings);
+        daemon.lookout.clear();
         if let Err(error) = isolation::tidy(&daemon.settings, &daemon.store).await {
             tracing::warn!(error = format!("{error:#}"), "worktrees stay behind");
         }
@@ -282,6 +291,7 @@ struct Daemon {
     filings: BTreeMap<String, (Time, Filed)>,
     /// Questions whose file is in `questions/pending`.
     shown: BTreeSet<QuestionId>,
+    lookout: Lookout,
     scanner: Option<Scanner>,
     /// When the look began that last listed the folder of reports; `None` if something of that listing was left out.
     listed_at: Option<Time>,
@@ -326,6 +336,7 @@ impl Daemon {
         let stored = Arc::new(Notify::new());
         let watch = Watch::start(&settings.volumes, Arc::clone(&wake), Arc::clone(&stored));
         let scanner = Scanner::new(&settings.volumes, watch.hints());
+        let lookout = Lookout::new(&settings, clock);
         let desk = Desk {
             prompts: Arc::clone(&settings.prompts),
             language: settings.language,
@@ -355,6 +366,7 @@ impl Daemon {
             outgoing: BTreeMap::new(),
             filings: BTreeMap::new(),
             shown: BTreeSet::new(),
+            lookout,
             scanner: Some(scanner),
             listed_at: None,
             waiting: false,
@@ -485,6 +497,7 @@ impl Daemon {
         for step in &view.due.steps {
             match step {
                 Step::Withdraw(id) => self.withdraw(id, view.recalls.contains(id)),
+                Step::Inspect(id) => self.inspect(id),
                 Step::Check(id) => self.check(id, view.line.is_some()),
                 Step::MoveBranch => self.move_branch(view),
                 Step::Ask(subject) => self.ask(subject),

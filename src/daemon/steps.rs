@@ -157,7 +157,6 @@ fn build(
                 .map(|report| clip(&report.text(), STALE))
                 .collect();
             let facts = questions::JudgeFacts {
-                changed_files: None,
                 stale_reports: stale,
             };
             let command = command.clone();

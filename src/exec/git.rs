@@ -54,6 +54,8 @@ pub struct Git {
     deadline: Duration,
     index: Option<PathBuf>,
     lock: Option<PathBuf>,
+    /// Where new objects go, and where the others are.
+    objects: Option<[PathBuf; 2]>,
 }
 
 /// What a command said, and its exit code.
@@ -95,6 +97,7 @@ impl Git {
             deadline: DEADLINE,
             index: None,
             lock: None,
+            objects: None,
         }
     }
 
@@ -109,6 +112,13 @@ impl Git {
     #[must_use]
     pub fn with_index(mut self, index: &Path) -> Self {
         self.index = Some(index.to_owned());
+        self
+    }
+
+    /// Puts new objects into a folder instead of the repository's own, which is only read.
+    #[must_use]
+    pub fn with_objects(mut self, new: &Path, known: &Path) -> Self {
+        self.objects = Some([new.to_owned(), known.to_owned()]);
         self
     }
 
@@ -221,14 +231,29 @@ impl Git {
             tracing::debug!(%error, "a snapshot begins with an empty index");
         }
         let git = self.clone().with_index(&index);
-        let excluded: Vec<String> = left_out
-            .iter()
-            .map(|name| format!(":(exclude,top){name}"))
-            .collect();
+        let excluded = self.excluding(left_out).await?;
         let mut words = vec!["add", "--all", "--", "."];
         words.extend(excluded.iter().map(String::as_str));
         git.bytes(&words).await?;
         git.line(&["write-tree"]).await
+    }
+
+    /// Returns what keeps `add` from taking some paths of the work tree. Those that git ignores anyway are not named: it takes
+    /// that for a mistake.
+    ///
+    /// # Errors
+    /// As [`Self::bytes`].
+    pub(super) async fn excluding(&self, names: &[&str]) -> Result<Vec<String>, GitError> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let said = self.run(&[&["check-ignore", "--"], names].concat()).await?;
+        let ignored = String::from_utf8_lossy(&said.out);
+        let ignored: Vec<&str> = ignored.lines().collect();
+        let named = names.iter().filter(|name| !ignored.contains(*name));
+        Ok(named
+            .map(|name| format!(":(exclude,top,literal){name}"))
+            .collect())
     }
 
     async fn output(&self) -> Result<Output, GitError> {
@@ -259,6 +284,11 @@ impl Git {
         if let Some(index) = &self.index {
             env.push(("GIT_INDEX_FILE".into(), index.into()));
         }
+        if let Some([new, known]) = &self.objects {
+            env.push(("GIT_OBJECT_DIRECTORY".into(), new.into()));
+            let name = "GIT_ALTERNATE_OBJECT_DIRECTORIES";
+            env.push((name.into(), quoted_path(known)));
+        }
         Spec {
             argv,
             cwd: self.folder.clone(),
@@ -279,6 +309,11 @@ impl Git {
 }
 
 impl GitError {
+    /// Tells whether git took too long.
+    pub fn late(&self) -> bool {
+        matches!(self, Self::Late { .. } | Self::Busy(_))
+    }
+
     /// Tells whether there is no git to be run.
     pub fn missing(&self) -> bool {
         let Self::Start { source, .. } = self else {
@@ -301,6 +336,17 @@ fn version(said: &str) -> Option<(u32, u32)> {
     let mut numbers = said.strip_prefix("git version ")?.split('.');
     let major = numbers.next()?.parse().ok()?;
     Some((major, numbers.next()?.parse().ok()?))
+}
+
+/// Returns a path as it stands in a list of paths with colons.
+fn quoted_path(path: &Path) -> OsString {
+    match path.to_str() {
+        Some(text) if text.contains([':', '"', '\\']) => {
+            let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+            format!("\"{escaped}\"").into()
+        }
+        _ => path.into(),
+    }
 }
 
 /// Returns what a command is called in a message: the words up to the first that only it knows.
@@ -352,7 +398,7 @@ mod tests {
             return;
         };
         for (name, text) in [
-            (".gitignore", "ignored\n"),
+            (".gitignore", "ignored\nleft out\n"),
             ("kept", "1"),
             ("ignored", "2"),
             ("MISSION.md", "3"),
@@ -362,7 +408,7 @@ mod tests {
         git.bytes(&["add", "kept"]).await.unwrap();
         fs::write(root.path().join("kept"), "changed").unwrap();
         let index = fs::read(root.path().join(".git/index")).unwrap();
-        let tree = git.snapshot(&["MISSION.md"]).await.unwrap();
+        let tree = git.snapshot(&["MISSION.md", "left out"]).await.unwrap();
         let names = git.line(&["ls-tree", "--name-only", &tree]).await.unwrap();
         assert_eq!(names, ".gitignore\nkept");
         let kept = git.line(&["show", &format!("{tree}:kept")]).await.unwrap();

@@ -2,6 +2,7 @@
 //! group, their output in files that outlive whoever started them. And the checks of results: commands, and files that
 //! are to be there.
 
+mod changes;
 mod checks;
 mod effort;
 mod git;
@@ -10,6 +11,7 @@ mod output;
 mod produced;
 mod worktree;
 
+pub use changes::{Listing, Trees};
 pub use checks::{Check, check, check_marked, end_left_behind};
 pub use effort::effort;
 pub use git::{Git, GitError, LEAST as LEAST_GIT, Said, git_version};

@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use super::quote::{clip, one_line, quote};
-use crate::plan::{Attempt, CheckResult, Plan, ReportStatus, Task, TaskId};
+use crate::plan::{Attempt, CheckResult, Plan, ReportStatus, Seen, Task, TaskId};
 
 /// Neighbours shown on each side of a task.
 const WINDOW: usize = 5;
@@ -44,8 +44,6 @@ pub struct PlanContext<'a> {
 /// What is known of a result besides the plan's rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JudgeFacts {
-    /// Paths that changed in the workspace during the attempt; `None` when nobody looked.
-    pub changed_files: Option<Vec<String>>,
     /// Reports for this task that came for other commands and did not count.
     pub stale_reports: Vec<String>,
 }
@@ -203,6 +201,8 @@ pub(super) struct JudgeView {
     changed: Vec<String>,
     changed_known: bool,
     changed_more: usize,
+    /// What the changes do not tell; empty if nothing.
+    changed_note: String,
     earlier: Vec<EarlierView>,
     stale: Vec<String>,
     /// Why `next` is out of the question; empty if it is not.
@@ -257,7 +257,10 @@ impl JudgeView {
         let (before, after) = plan.tasks_around(task);
         let mut before = before.take(WINDOW).map(LineView::new).collect::<Vec<_>>();
         before.reverse();
-        let changed = facts.changed_files.as_deref().unwrap_or_default();
+        let looked = attempt.changes.as_ref();
+        let looked = looked.filter(|changes| changes.seen != Seen::Nothing);
+        let changed = looked.map(|changes| changes.files.as_slice());
+        let changed = changed.unwrap_or_default();
         let mut earlier = plan
             .attempts_of(task.number)
             .rev()
@@ -291,8 +294,10 @@ impl JudgeView {
                 .take(MAX_CHANGED)
                 .map(|path| one_line(path, NAME))
                 .collect(),
-            changed_known: facts.changed_files.is_some(),
-            changed_more: changed.len().saturating_sub(MAX_CHANGED),
+            changed_known: looked.is_some(),
+            changed_more: looked.map_or(0, |changes| changes.more)
+                + changed.len().saturating_sub(MAX_CHANGED),
+            changed_note: changed_note(attempt),
             earlier,
             stale: facts
                 .stale_reports
@@ -303,6 +308,16 @@ impl JudgeView {
             obstacle: obstacle(attempt).unwrap_or_default(),
         }
     }
+}
+
+fn changed_note(attempt: &Attempt) -> String {
+    let limits = match attempt.changes.as_ref().map(|changes| changes.seen) {
+        Some(Seen::Times) => Some("removed files are not seen".to_owned()),
+        Some(Seen::Part) => Some("only some of the files were looked at".to_owned()),
+        Some(Seen::Git | Seen::Listing | Seen::Nothing) | None => None,
+    };
+    let notes: Vec<String> = limits.into_iter().chain(attempt.company()).collect();
+    notes.join("; ")
 }
 
 /// Returns why `next` is out of the question, if it is.

@@ -8,8 +8,9 @@ use super::command::{CommandContext, CommandKind, CommandView};
 use super::context::{JudgeFacts, JudgeView, PlanContext, PlanView, ReplanView, WholeView};
 use super::prompts::Template;
 use crate::plan::{
-    Attempt, AttemptState, CheckResult, CommandId, Decision, Evidence, Head, Kind, Origin, Plan,
-    PlanId, PlanStatus, Report, ReportStatus, Row, Task, TaskId, TaskStatus, Time, Verdict,
+    Attempt, AttemptState, Changes, CheckResult, CommandId, Decision, Evidence, Head, Kind, Origin,
+    Plan, PlanId, PlanStatus, Report, ReportStatus, Row, Seen, Task, TaskId, TaskStatus, Time,
+    Verdict,
 };
 use crate::wire::command::Language;
 
@@ -76,7 +77,6 @@ fn json(view: &impl Serialize) -> Value {
 
 fn facts() -> JudgeFacts {
     JudgeFacts {
-        changed_files: Some(vec!["src/main.py".to_owned()]),
         stale_reports: vec!["an older report".to_owned()],
     }
 }
@@ -225,6 +225,14 @@ pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
         rejections: 0,
         rejected: None,
         report: (fill == Fill::Rich).then(|| report(ReportStatus::PartialSuccess, "results")),
+        tree: None,
+        beside: if fill == Fill::Rich {
+            vec![TaskId(3)]
+        } else {
+            Vec::new()
+        },
+        changes: (fill == Fill::Rich)
+            .then(|| Changes::new(Seen::Times, vec!["src/main.py".to_owned()])),
         checks: (fill == Fill::Rich).then(|| vec![check()]),
         merge: None,
         verdict: (number == 1).then(|| Verdict {

@@ -74,6 +74,8 @@ impl World {
 pub enum Step {
     /// Tell the agent to stop, or take the command back.
     Withdraw(CommandId),
+    /// Look what a reported attempt changed.
+    Inspect(CommandId),
     /// Run the checks of a reported attempt.
     Check(CommandId),
     /// Ask the language model.
@@ -112,7 +114,7 @@ impl Step {
     pub fn is_decision(&self) -> bool {
         !matches!(
             self,
-            Self::Withdraw(_) | Self::Check(_) | Self::Ask(_) | Self::MoveBranch
+            Self::Withdraw(_) | Self::Inspect(_) | Self::Check(_) | Self::Ask(_) | Self::MoveBranch
         )
     }
 }
@@ -290,6 +292,8 @@ fn decide(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         due.step(Step::AgentAsks(id));
     } else if report.blocked_until.is_some() {
         due.step(Step::Park(id));
+    } else if attempt.changes.is_none() {
+        due.step(Step::Inspect(id));
     } else if check && attempt.checks.is_none() {
         if !merge || is_next(plan, attempt) {
             due.step(Step::Check(id));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{
     Ask, AskId, Attempt, AttemptState, CommandId, Head, Kind, Order, PlanId, PlanStatus, Question,
-    QuestionId, Session, SessionId, Subject, Task, TaskId, TaskStatus,
+    QuestionId, Session, SessionId, Subject, Task, TaskId, TaskStatus, Time,
 };
 
 /// One row of a plan, as it is stored.
@@ -300,6 +300,16 @@ impl Plan {
     /// Returns an attempt by its command.
     pub fn attempt(&self, id: &CommandId) -> Option<&Attempt> {
         self.attempts.get(id)
+    }
+
+    /// Returns when the work on a reported attempt began: with its own command, or with the one whose report it mends.
+    pub fn began(&self, attempt: &Attempt) -> Time {
+        let same = self
+            .attempts_of(attempt.task)
+            .filter(|other| other.number == attempt.number);
+        same.map(|other| other.issued)
+            .min()
+            .unwrap_or(attempt.issued)
     }
 
     /// Returns the attempts of a task in the order in which they were issued.

@@ -70,6 +70,12 @@ fn report(status: ReportStatus, at: Time) -> Report {
     }
 }
 
+/// Takes in a report, and that nothing is known of what changed.
+fn hear(draft: &mut Draft<'_>, n: u32, report: Report) -> Result<(), Refusal> {
+    draft.report(&command(n), report)?;
+    draft.inspected(&command(n), Changes::default(), None)
+}
+
 fn change<T>(
     plan: &mut Plan,
     run: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal>,
@@ -415,7 +421,7 @@ fn a_result_that_the_model_cannot_judge_takes_no_lane() {
         };
         draft.start(policy, "/work")?;
         draft.issue(TaskId(1), issue(1))?;
-        draft.report(&command(1), report(ReportStatus::Success, Time(1)))?;
+        hear(draft, 1, report(ReportStatus::Success, Time(1)))?;
         let ask = draft.begin_ask(&Subject::Judge(command(1)))?;
         draft.failed_ask(&ask, "unreachable", question(1))
     })
@@ -431,6 +437,40 @@ fn a_result_that_the_model_cannot_judge_takes_no_lane() {
     assert_eq!(
         due(&plan, &World::default()).steps,
         [Step::Ask(Subject::Judge(command(1)))]
+    );
+}
+
+#[test]
+fn who_works_at_the_same_time_is_noted_on_both_sides() {
+    let mut plan = running(&[("a", &[]), ("b", &[]), ("c", &[])]);
+    change(&mut plan, |draft| {
+        draft.kept_tree("before");
+        draft.issue(TaskId(1), issue(1))?;
+        draft.issue(TaskId(2), issue(2))?;
+        draft.report(&command(1), report(ReportStatus::Success, Time(1)))?;
+        let changes = Changes::new(Seen::Git, vec!["a.txt".to_owned()]);
+        draft.inspected(&command(1), changes, Some("after"))?;
+        let verdict = rules::judge(draft.plan().attempt(&command(1)).unwrap(), draft.now());
+        draft.judge(&command(1), &verdict, question(1))?;
+        draft.issue(TaskId(3), issue(3))
+    })
+    .unwrap();
+    let attempt = |n| plan.attempt(&command(n)).unwrap();
+    let beside = |n| attempt(n).beside.iter().map(|id| id.0).collect::<Vec<_>>();
+    assert_eq!(
+        [beside(1), beside(2), beside(3)],
+        [vec![2], vec![1, 3], vec![2]]
+    );
+    let tree = |n| attempt(n).tree.as_deref();
+    assert_eq!(
+        [tree(1), tree(2), tree(3)],
+        [Some("before"), Some("before"), Some("after")]
+    );
+    let evidence = plan.task(TaskId(1)).unwrap().evidence.clone().unwrap();
+    assert!(!evidence.verified);
+    assert_eq!(
+        evidence.facts,
+        ["changed: a.txt", "task 2 was at work in the same folder"]
     );
 }
 
@@ -816,6 +856,7 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                         let verdict = rules::judge(draft.plan().attempt(&id).unwrap(), draft.now());
                         draft.judge(&id, &verdict, question(n * 100 + 1))?;
                     }
+                    Step::Inspect(id) => draft.inspected(&id, Changes::default(), None)?,
                     Step::Withdraw(id) => draft.recalled(&id)?,
                     Step::Check(id) => {
                         merge(draft, &id, n)?;

@@ -1,6 +1,7 @@
 //! What has to be there before a result is accepted, and what is told of it.
 
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use super::*;
 
@@ -74,4 +75,164 @@ fn a_file_that_leads_out_of_the_workspace_is_refused_when_the_plan_is_made() {
         !scene.env.path("volumes/plan-agent.db").exists(),
         "nothing was begun"
     );
+}
+
+/// Returns what the plan keeps of the last attempt: how it was looked for changes, and what changed.
+fn changes(scene: &Scene) -> (String, Vec<String>) {
+    let shown: Value = serde_json::from_str(&scene.works(&["show", "--format", "json"])).unwrap();
+    let rows = shown["rows"].as_array().unwrap();
+    let attempt = rows.iter().filter_map(|row| row.get("attempt")).next_back();
+    let changes = &attempt.unwrap()["changes"];
+    let files = changes["files"].as_array().unwrap().iter();
+    (
+        changes["seen"].as_str().unwrap().to_owned(),
+        files
+            .map(|file| file.as_str().unwrap().to_owned())
+            .collect(),
+    )
+}
+
+/// Runs git in a folder; false if there is no git.
+fn git(folder: &Path, words: &[&str]) -> bool {
+    let names = ["-c", "user.name=x", "-c", "user.email=x@localhost"];
+    let ran = std::process::Command::new("git")
+        .args(names)
+        .args(words)
+        .current_dir(folder)
+        .output();
+    match ran {
+        Err(_) => {
+            skip("git is not installed");
+            false
+        }
+        Ok(ran) => {
+            assert!(ran.status.success(), "{ran:?}");
+            true
+        }
+    }
+}
+
+#[test]
+fn the_judge_is_shown_what_changed() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "plan" => planned(&[("First", &[]), ("Second", &[1])]),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Chat, "");
+    let workspace = scene.env.path("volumes/workspace");
+    let _agent = scene.agent(move |command| {
+        if command.task() == 1 {
+            fs::create_dir_all(workspace.join("src")).unwrap();
+            fs::write(workspace.join("src/one.txt"), "one").unwrap();
+        }
+        Act::success("it is there")
+    });
+    let ran = scene.run(&["run", "Do it"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let asked = server.asked();
+    let judged: Vec<_> = asked.iter().filter(|asked| asked.kind == "judge").collect();
+    for (asked, told) in judged.iter().zip([
+        "- Files changed: src/one.txt\n",
+        "- Nothing changed: no file in the workspace was written.\n",
+    ]) {
+        assert!(asked.prompt().contains(told), "{}", asked.prompt());
+    }
+    assert_eq!(judged.len(), 2);
+    let why = scene.works(&["why", "1"]);
+    assert!(why.contains("     changed: src/one.txt\n"), "{why}");
+    let audited = asked.iter().find(|asked| asked.kind == "audit").unwrap();
+    assert!(audited.prompt().contains("changed: src/one.txt"));
+}
+
+#[test]
+fn a_folder_with_many_files_is_looked_at_as_well() {
+    let scene = Scene::by_rules("");
+    for number in 0..200 {
+        scene
+            .env
+            .write(&format!("volumes/workspace/many/{number}"), "x");
+    }
+    let workspace = scene.env.path("volumes/workspace");
+    let _agent = scene.agent(move |_| {
+        fs::write(workspace.join("many/7"), "changed").unwrap();
+        fs::remove_file(workspace.join("many/8")).unwrap();
+        Act::success("done")
+    });
+    let ran = scene.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let (seen, files) = changes(&scene);
+    assert_eq!(seen, "listing");
+    assert_eq!(files, ["many/7", "many/8 (removed)"]);
+}
+
+/// What git knew when the command was handed out is still known to the next daemon, and the repository stays as it was.
+#[test]
+fn in_a_repository_git_tells_what_changed_even_after_a_kill() {
+    let scene = Scene::by_rules("");
+    let workspace = scene.env.path("volumes/workspace");
+    for (name, text) in [
+        (".gitignore", "build\n"),
+        ("kept", "1"),
+        ("gone", "2"),
+        ("src/a", "3"),
+    ] {
+        scene.env.write(&format!("volumes/workspace/{name}"), text);
+    }
+    if !git(&workspace, &["init", "--quiet"]) {
+        return;
+    }
+    git(&workspace, &["add", "."]);
+    git(&workspace, &["commit", "--quiet", "-m", "first"]);
+    scene.env.write("volumes/workspace/src/b", "by the person");
+    let index = fs::read(workspace.join(".git/index")).unwrap();
+    let args = ["run", "--plan", "one.md"];
+    let mut first = scene.start(&args);
+    let command = scene.exchange.take("the command", |_| true);
+    fs::remove_file(workspace.join("gone")).unwrap();
+    scene.env.write("volumes/workspace/src/a", "changed");
+    scene.env.write("volumes/workspace/build/out", "ignored");
+    first.running.child.kill().unwrap();
+    first.running.wait();
+    let agent = scene.agent(|_| Act::success(""));
+    let resumed = scene.start(&["resume"]);
+    scene.env.write("volumes/workspace/new", "x");
+    scene.exchange.submit(
+        &command.id,
+        &crate::common::agent::report("SUCCESS", "done"),
+    );
+    let ended = { resumed }.running.wait();
+    assert!(ended.success(), "{ended:?}");
+    drop(agent);
+    let (seen, files) = changes(&scene);
+    assert_eq!(seen, "git");
+    assert_eq!(files, ["gone (removed)", "new", "src/a"]);
+    assert_eq!(fs::read(workspace.join(".git/index")).unwrap(), index);
+    assert_eq!(
+        scene.exchange.names("trees"),
+        [""; 0],
+        "nothing stays behind"
+    );
+}
+
+#[test]
+fn who_else_was_at_work_is_told() {
+    let scene = Scene::by_rules("run.max_parallel = 2");
+    let run = scene.start(&["run", "--plan", "two.md"]);
+    let left = scene
+        .exchange
+        .take("the left one", |command| command.task() == 1);
+    let right = scene
+        .exchange
+        .take("the right one", |command| command.task() == 2);
+    for command in [left, right] {
+        let report = crate::common::agent::report("SUCCESS", "done");
+        scene.exchange.submit(&command.id, &report);
+    }
+    let ended = { run }.running.wait();
+    assert!(ended.success(), "{ended:?}");
+    for (task, other) in [("1", 2), ("2", 1)] {
+        let why = scene.works(&["why", task]);
+        let told = format!("task {other} was at work in the same folder");
+        assert!(why.contains(&told), "{why}");
+    }
 }

@@ -11,6 +11,9 @@ use crate::wire::text::{one_line, time_text};
 /// The longest reason that is shown on one line.
 const REASON: usize = 200;
 
+/// Files that changed and are named.
+const CHANGED: usize = 10;
+
 /// Returns what led a task to where it is, and what it waits for; `None` if there is no such task.
 pub fn why(plan: &Plan, id: TaskId, now: Time, paint: Paint, program: &Program) -> Option<String> {
     let task = plan.task(id)?;
@@ -177,6 +180,9 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
         let said = one_line(&report.results, REASON);
         format!("report: {}: {said}", report.status.as_str())
     });
+    let changes = attempt.changes.as_ref();
+    let changes = changes.map(|changes| line(&changes.text(CHANGED)));
+    let changes = changes.into_iter().chain(attempt.company());
     let used = usage::attempt_line(attempt).map(|used| format!("used: {used}"));
     let checks = attempt
         .checks
@@ -197,6 +203,7 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
     });
     let details = report
         .into_iter()
+        .chain(changes)
         .chain(used)
         .chain(checks)
         .chain(rejected)

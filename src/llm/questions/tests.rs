@@ -214,7 +214,6 @@ fn a_judge_s_prompt_in_full() {
     let task = plan.task(TaskId(2)).unwrap();
     let attempt = plan.attempt(&CommandId::new("task-2")).unwrap();
     let facts = JudgeFacts {
-        changed_files: Some(words(&["src/a.py"])),
         stale_reports: words(&["late"]),
     };
     let question = judge(&PROMPTS, &plan, task, attempt, &facts).unwrap();
@@ -255,7 +254,8 @@ fn a_judge_s_prompt_in_full() {
 
     - Status in the report: PARTIAL_SUCCESS
     - Check `test`: FAILED (exit 1)
-    - Files changed: src/a.py
+    - Files changed: src/main.py
+    - About these changes: removed files are not seen; task 3 was at work in the same folder.
 
     End of the output of `test`:
     <data name="check output">

@@ -6,9 +6,9 @@ use super::budget::money;
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    About, Attempt, AttemptState, By, CheckResult, CommandId, ConfirmAbort, Decision, Evidence,
-    Kind, PlanStatus, QuestionId, Rejection, Report, ReportStatus, Review, Session, SessionId,
-    Task, TaskId, TaskStatus, Verdict,
+    About, Attempt, AttemptState, By, Changes, CheckResult, CommandId, ConfirmAbort, Decision,
+    Evidence, Kind, PlanStatus, QuestionId, Rejection, Report, ReportStatus, Review, Session,
+    SessionId, Task, TaskId, TaskStatus, Verdict,
 };
 use crate::plan::state::Row;
 
@@ -17,6 +17,12 @@ const MAX_REPAIRS: u32 = 2;
 
 /// The longest pause that an agent may ask for.
 const LONGEST_PARK: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Tasks that are noted as working beside an attempt.
+const MAX_BESIDE: usize = 20;
+
+/// Files that changed and are named in the evidence.
+const EVIDENT: usize = 10;
 
 /// What a task's result keeps of a report's text, in characters.
 const RESULT_CHARS: usize = 2000;
@@ -98,8 +104,15 @@ impl Draft<'_> {
         {
             return Err(Refusal::Asking(id));
         }
+        let (mut tree, mut beside) = match &self.plan.head().line {
+            // A worktree of its own begins with what is accepted, and nobody else is there.
+            Some(line) => (Some(line.tip.clone()), Vec::new()),
+            None => (self.plan.head().tree.clone(), self.join_others(id)),
+        };
         if let (Some(mut garbled), Some(_)) = (before, repairs) {
             garbled.state = AttemptState::Garbled;
+            tree.clone_from(&garbled.tree);
+            beside.clone_from(&garbled.beside);
             self.put_attempt(garbled);
         } else {
             task.attempts += 1;
@@ -118,6 +131,9 @@ impl Draft<'_> {
             rejections: repairs.unwrap_or(0),
             rejected: None,
             report: None,
+            tree,
+            beside,
+            changes: None,
             checks: None,
             merge: None,
             verdict: None,
@@ -136,6 +152,55 @@ impl Draft<'_> {
         });
         self.put_attempt(attempt);
         self.put_task(task);
+        Ok(())
+    }
+
+    /// Notes a task beside those that are under way, and returns them: they work in one folder.
+    fn join_others(&mut self, task: TaskId) -> Vec<TaskId> {
+        let others: Vec<Attempt> = self
+            .plan
+            .open_attempts()
+            .filter(|other| other.task != task && other.state == AttemptState::Open)
+            .take(MAX_BESIDE)
+            .cloned()
+            .collect();
+        let numbers = others.iter().map(|other| other.task).collect();
+        for mut other in others {
+            if !other.beside.contains(&task) && other.beside.len() < MAX_BESIDE {
+                other.beside.push(task);
+                self.put_attempt(other);
+            }
+        }
+        numbers
+    }
+
+    /// Records what git knows of the workspace from now on.
+    pub fn kept_tree(&mut self, tree: &str) {
+        if self.plan.head().tree.as_deref() != Some(tree) {
+            let tree = Some(tree.to_owned());
+            self.change_head(|head| head.tree = tree);
+        }
+    }
+
+    /// Records what changed in the workspace during a reported attempt, and what git knows of it now, if anything.
+    ///
+    /// # Errors
+    /// The attempt awaits no such thing.
+    pub fn inspected(
+        &mut self,
+        id: &CommandId,
+        changes: Changes,
+        tree: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let mut attempt = self.attempt(id)?;
+        if attempt.state != AttemptState::Reported || attempt.changes.is_some() {
+            return Err(Refusal::NotAwaited(id.clone()));
+        }
+        attempt.changes = Some(changes);
+        self.put_attempt(attempt);
+        if let Some(tree) = tree {
+            self.kept_tree(tree);
+        }
         Ok(())
     }
 
@@ -652,6 +717,11 @@ fn evidence(attempt: &Attempt) -> Evidence {
     let line = |check: &CheckResult| format!("{}: {}", check.name, check.outcome());
     Evidence {
         verified: !checks.is_empty(),
-        facts: checks.iter().map(line).collect(),
+        facts: checks
+            .iter()
+            .map(line)
+            .chain(attempt.changes.iter().map(|changes| changes.text(EVIDENT)))
+            .chain(attempt.company())
+            .collect(),
     }
 }

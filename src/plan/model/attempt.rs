@@ -40,6 +40,15 @@ pub struct Attempt {
     /// The last unreadable report, until a readable one comes or it is asked for again.
     pub rejected: Option<Rejection>,
     pub report: Option<Report>,
+    /// What git knew of the workspace when it was handed out, if it is a repository.
+    #[serde(default)]
+    pub tree: Option<String>,
+    /// Tasks that were under way in the same folder meanwhile.
+    #[serde(default)]
+    pub beside: Vec<TaskId>,
+    /// `None` until somebody has looked after the report came.
+    #[serde(default)]
+    pub changes: Option<Changes>,
     /// `None` until the checks that apply have run.
     pub checks: Option<Vec<CheckResult>>,
     /// What came of it together with the other results, where each task has a worktree of its own.
@@ -47,6 +56,21 @@ pub struct Attempt {
     pub merge: Option<Merge>,
     pub verdict: Option<Verdict>,
     pub state: AttemptState,
+}
+
+impl Attempt {
+    /// Returns who else was at work in the same folder, if anybody was.
+    pub fn company(&self) -> Option<String> {
+        let numbers: Vec<String> = self.beside.iter().map(ToString::to_string).collect();
+        match numbers.as_slice() {
+            [] => None,
+            [one] => Some(format!("task {one} was at work in the same folder")),
+            several => Some(format!(
+                "tasks {} were at work in the same folder",
+                several.join(", ")
+            )),
+        }
+    }
 }
 
 /// Where an attempt stands.
@@ -145,6 +169,74 @@ impl Report {
         let said = said.map(|(heading, section)| format!("\n## {heading}\n\n{section}\n"));
         let status = format!("status: {}\n", self.status.as_str());
         std::iter::once(status).chain(said).collect()
+    }
+}
+
+/// Files that changed and are named; the rest is counted.
+const MAX_CHANGED: usize = 50;
+
+/// What changed in the workspace during an attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Changes {
+    pub seen: Seen,
+    /// Paths from the workspace, as far as they are named.
+    pub files: Vec<String>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+/// How it was found out what changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Seen {
+    /// Not at all: the workspace cannot be read.
+    #[default]
+    Nothing,
+    /// By what git knows, without what it ignores.
+    Git,
+    /// By listings before and after.
+    Listing,
+    /// By the times of the files, which do not tell what was removed.
+    Times,
+    /// As by the times, and only of some of the files: there are too many.
+    Part,
+}
+
+impl Changes {
+    /// Keeps the first of all paths that changed.
+    pub fn new(seen: Seen, mut paths: Vec<String>) -> Self {
+        let more = paths.len().saturating_sub(MAX_CHANGED);
+        paths.truncate(MAX_CHANGED);
+        Self {
+            seen,
+            files: paths,
+            more,
+        }
+    }
+
+    /// Returns how the path of a file is named that is gone.
+    pub fn removed(path: &str) -> String {
+        format!("{path} (removed)")
+    }
+
+    /// Returns what changed in a line, with so many names at most.
+    pub fn text(&self, most: usize) -> String {
+        if self.files.is_empty() {
+            let none = match self.seen {
+                Seen::Nothing => "nobody could look which files changed",
+                Seen::Git | Seen::Listing => "no file changed",
+                Seen::Times => "no file was written; removed ones are not seen",
+                Seen::Part => "no file was written among those that were looked at",
+            };
+            return none.to_owned();
+        }
+        let (named, others) = self.files.split_at(self.files.len().min(most));
+        let more = match others.len() + self.more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("changed: {}{more}", named.join(", "))
     }
 }
 

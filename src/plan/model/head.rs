@@ -204,6 +204,9 @@ pub struct Head {
     pub replans: u32,
     /// Replans a human allowed beyond the policy.
     pub extra_replans: u32,
+    /// What git last knew of the workspace, if it is a repository.
+    #[serde(default)]
+    pub tree: Option<String>,
     /// The replan that is open; nothing new starts meanwhile.
     pub replan: Option<Replan>,
     /// What the audit of the goal found, once it has passed.
@@ -247,6 +250,7 @@ impl Head {
             granted: Granted::new(),
             replans: 0,
             extra_replans: 0,
+            tree: None,
             replan: None,
             audited: None,
             outcome: None,

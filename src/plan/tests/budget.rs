@@ -100,7 +100,7 @@ fn a_limit_of_attempts_stops_the_next_one_and_nothing_else() {
         "the last attempt is let end, though all are used"
     );
     change(&mut plan, |draft| {
-        draft.report(&command(2), report(ReportStatus::Success, Time(1)))
+        hear(draft, 2, report(ReportStatus::Success, Time(1)))
     })
     .unwrap();
     assert_eq!(
@@ -160,7 +160,7 @@ fn a_report_waits_for_its_judge_until_the_budget_allows_the_call() {
             cost_usd: 2.5,
             ..report(ReportStatus::Success, Time(1))
         };
-        draft.report(&command(1), dear)
+        hear(draft, 1, dear)
     })
     .unwrap();
     assert_eq!(stop(&mut plan, &World::default()), Limit::CostUsd);
@@ -192,7 +192,7 @@ fn the_last_call_is_heard_before_the_plan_stops() {
     let subject = Subject::Judge(command(1));
     change(&mut plan, |draft| {
         draft.issue(TaskId(1), issue(1))?;
-        draft.report(&command(1), report(ReportStatus::Success, Time(1)))?;
+        hear(draft, 1, report(ReportStatus::Success, Time(1)))?;
         draft.begin_ask(&subject)
     })
     .unwrap();

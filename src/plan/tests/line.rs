@@ -34,8 +34,8 @@ fn results_are_merged_one_at_a_time_in_the_order_of_their_reports() {
     change(&mut plan, |draft| {
         draft.issue(TaskId(1), issue(1))?;
         draft.issue(TaskId(2), issue(2))?;
-        draft.report(&command(2), report(ReportStatus::Success, Time(2)))?;
-        draft.report(&command(1), report(ReportStatus::Success, Time(3)))
+        hear(draft, 2, report(ReportStatus::Success, Time(2)))?;
+        hear(draft, 1, report(ReportStatus::Success, Time(3)))
     })
     .unwrap();
     let steps = |plan: &Plan| due(plan, &World::default()).steps;
@@ -75,7 +75,7 @@ fn what_a_person_accepts_late_is_merged_again_before_it_counts() {
     let mut plan = isolated(&[("a", &[]), ("b", &[])]);
     let done = |draft: &mut Draft<'_>, task: u32, decision| {
         draft.issue(TaskId(task), issue(task))?;
-        draft.report(&command(task), report(ReportStatus::Success, Time(2)))?;
+        hear(draft, task, report(ReportStatus::Success, Time(2)))?;
         merge(draft, &command(task), task)?;
         draft.checked(&command(task), vec![])?;
         draft.judge(&command(task), &verdict(decision), question(task))

@@ -1,0 +1,361 @@
+//! What changed in a folder: by what git knows, kept aside from the person's repository, or by listings and the times of the
+//! files where there is no repository.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::git::{Git, GitError};
+use super::produced::changed_at;
+use crate::plan::{Changes, Seen, Time};
+use crate::wire::text::one_line;
+
+/// Folders whose content nobody works on.
+const SKIPPED: [&str; 5] = [
+    ".git",
+    ".plan-agent",
+    "node_modules",
+    ".venv",
+    "__pycache__",
+];
+
+/// A folder with this file in it holds what can be made again.
+const CACHE: &str = "CACHEDIR.TAG";
+
+/// Levels of folders that are looked into.
+const DEPTH: usize = 32;
+
+/// Characters of a path.
+const PATH: usize = 300;
+
+/// A git that takes longer is not waited for: the times of the files tell nearly as much.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// The files of a folder at a moment, without those that nobody works on.
+#[derive(Debug)]
+pub struct Listing {
+    /// When the look began, in plan time.
+    pub at: Time,
+    files: BTreeMap<String, Stamp>,
+    /// Nothing was left out because it was too much or could not be read.
+    complete: bool,
+}
+
+/// What differs when a file was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    length: u64,
+    seconds: i64,
+    nanoseconds: i64,
+    changed: Time,
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            inode: metadata.ino(),
+            length: metadata.len(),
+            seconds: metadata.ctime(),
+            nanoseconds: metadata.ctime_nsec(),
+            changed: changed_at(metadata),
+        }
+    }
+}
+
+impl Listing {
+    /// Lists a folder without what lies at some paths, up to so many entries; follows no link. `None` if the folder itself
+    /// cannot be read.
+    pub fn of(folder: &Path, left_out: &[PathBuf], most: usize, at: Time) -> Option<Self> {
+        let mut listing = Self {
+            at,
+            files: BTreeMap::new(),
+            complete: true,
+        };
+        let mut left = most;
+        let mut folders = vec![(folder.to_owned(), String::new(), 0)];
+        while let Some((folder, prefix, depth)) = folders.pop() {
+            let entries = match fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                Err(_) if depth == 0 => return None,
+                Err(_) => {
+                    listing.complete = false;
+                    continue;
+                }
+            };
+            let mut names = Vec::new();
+            for entry in entries.flatten() {
+                if left == 0 {
+                    listing.complete = false;
+                    break;
+                }
+                left -= 1;
+                names.push(entry);
+            }
+            if names.iter().any(|entry| entry.file_name() == CACHE) {
+                continue;
+            }
+            for entry in names {
+                let (path, name) = (entry.path(), entry.file_name());
+                let name = name.to_string_lossy();
+                if SKIPPED.contains(&name.as_ref()) || left_out.contains(&path) {
+                    continue;
+                }
+                let shown = one_line(&format!("{prefix}{name}"), PATH);
+                // What is gone by now was removed; the next look says so.
+                let Ok(metadata) = entry.metadata() else {
+                    continue;
+                };
+                if !metadata.is_dir() {
+                    listing.files.insert(shown, Stamp::of(&metadata));
+                } else if depth < DEPTH {
+                    folders.push((path, format!("{shown}/"), depth + 1));
+                } else {
+                    listing.complete = false;
+                }
+            }
+        }
+        Some(listing)
+    }
+
+    /// Returns how many files it has; `None` if some were left out.
+    pub fn files(&self) -> Option<usize> {
+        self.complete.then_some(self.files.len())
+    }
+
+    /// Returns what changed since a moment, given by the plan's and by the wall clock. An earlier listing tells a file that was
+    /// written just before that moment from one that was written just after, and what was removed.
+    pub fn changes(&self, before: Option<&Self>, since: Time, wall: Time) -> Changes {
+        let before = before.filter(|before| before.complete);
+        let began = before.filter(|before| before.at <= since);
+        let was = |path: &str, stamp: &Stamp| {
+            began.is_some_and(|began| began.files.get(path) == Some(stamp))
+        };
+        let written = self
+            .files
+            .iter()
+            .filter(|(path, stamp)| stamp.changed >= wall && !was(path, stamp))
+            .map(|(path, _)| path.clone());
+        let removed = before
+            .filter(|_| self.complete)
+            .into_iter()
+            .flat_map(|before| before.files.keys())
+            .filter(|path| !self.files.contains_key(*path))
+            .map(|path| Changes::removed(path));
+        let seen = match began {
+            _ if !self.complete => Seen::Part,
+            Some(_) => Seen::Listing,
+            None => Seen::Times,
+        };
+        Changes::new(seen, written.chain(removed).collect())
+    }
+}
+
+/// What git knows of a folder from time to time. Its index and its objects are kept aside: the person's stay as they are.
+#[derive(Clone, Debug)]
+pub struct Trees {
+    git: Git,
+    index: PathBuf,
+    /// The person's own, to begin with.
+    first_index: PathBuf,
+    left_out: Vec<String>,
+}
+
+impl Trees {
+    /// Tells whether a folder is a repository of its own; one that only lies within another is none.
+    pub fn are_in(folder: &Path) -> bool {
+        folder.join(".git").symlink_metadata().is_ok()
+    }
+
+    /// Names a repository, a folder for what is kept aside, which is made, and the paths within that are left out.
+    ///
+    /// # Errors
+    /// It is no repository, or the folder cannot be made.
+    pub async fn of(folder: &Path, aside: &Path, left_out: &[PathBuf]) -> Result<Self, GitError> {
+        let objects = aside.join("objects");
+        fs::create_dir_all(&objects)?;
+        let index = aside.join("index");
+        let git = Git::at(folder)
+            .within(DEADLINE)
+            .one_at_a_time(&aside.join("lock"));
+        let path = async |name| -> Result<PathBuf, GitError> {
+            let path = git.line(&["rev-parse", "--git-path", name]).await?;
+            Ok(folder.join(path))
+        };
+        let (first_index, theirs) = (path("index").await?, path("objects").await?);
+        let within: Vec<&str> = left_out
+            .iter()
+            .filter_map(|path| path.strip_prefix(folder).ok()?.to_str())
+            .collect();
+        Ok(Self {
+            left_out: git.excluding(&within).await?,
+            git: git.with_index(&index).with_objects(&objects, &theirs),
+            index,
+            first_index,
+        })
+    }
+
+    /// Keeps the files as they are, those excepted that git ignores, and returns the id under which they are kept.
+    ///
+    /// # Errors
+    /// What git says, such as that it takes too long.
+    pub async fn keep(&self) -> Result<String, GitError> {
+        match self.add().await {
+            Err(error) if !error.late() => {
+                tracing::debug!(%error, "a new index is begun");
+                // One that was left behind half-written would be in the way for ever.
+                for path in [&self.index, &self.index.with_extension("lock")] {
+                    if let Err(error) = fs::remove_file(path) {
+                        tracing::debug!(%error, path = %path.display(), "nothing to remove");
+                    }
+                }
+                self.add().await
+            }
+            added => added,
+        }
+    }
+
+    async fn add(&self) -> Result<String, GitError> {
+        if !self.index.exists()
+            && let Err(error) = fs::copy(&self.first_index, &self.index)
+        {
+            // Without it every file is read once.
+            tracing::debug!(%error, "begins with an empty index");
+        }
+        let mut words = vec!["add", "--all", "--", "."];
+        words.extend(self.left_out.iter().map(String::as_str));
+        self.git.bytes(&words).await?;
+        self.git.line(&["write-tree"]).await
+    }
+
+    /// Returns what differs between two that were kept, without what has not been written since a moment of the wall clock.
+    ///
+    /// # Errors
+    /// One of them is not kept any more, or what git says.
+    pub async fn changes(&self, old: &str, new: &str, since: Time) -> Result<Changes, GitError> {
+        let words = [
+            "diff-tree",
+            "-r",
+            "-z",
+            "--no-renames",
+            "--name-status",
+            old,
+            new,
+        ];
+        let said = self.git.bytes(&words).await?;
+        let said = String::from_utf8_lossy(&said);
+        let mut parts = said.split('\0');
+        let mut paths = Vec::new();
+        while let (Some(status), Some(path)) = (parts.next(), parts.next()) {
+            let shown = one_line(path, PATH);
+            match self.git.folder().join(path).symlink_metadata() {
+                _ if status == "D" => paths.push(Changes::removed(&shown)),
+                Ok(metadata) if changed_at(&metadata) < since => {}
+                _ => paths.push(shown),
+            }
+        }
+        Ok(Changes::new(Seen::Git, paths))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: Time = Time(1);
+
+    fn listing(folder: &Path) -> Listing {
+        Listing::of(folder, &[folder.join("left")], 100, AT).unwrap()
+    }
+
+    fn now() -> Time {
+        crate::clock::Clock::start().now()
+    }
+
+    #[test]
+    fn a_listing_tells_what_was_written_and_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |name: &str| {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, name).unwrap();
+        };
+        for name in [
+            "kept",
+            "gone",
+            "sub/changed",
+            "left/x",
+            "node_modules/x",
+            "c/x",
+            "c/CACHEDIR.TAG",
+        ] {
+            write(name);
+        }
+        let before = listing(root.path());
+        assert_eq!(before.files(), Some(3));
+        fs::remove_file(root.path().join("gone")).unwrap();
+        fs::write(root.path().join("sub/changed"), "longer than before").unwrap();
+        write("new");
+        write("left/y");
+        let after = listing(root.path());
+        let changes = after.changes(Some(&before), AT, Time(0));
+        assert_eq!(changes.files, ["new", "sub/changed", "gone (removed)"]);
+        assert_eq!(changes.seen, Seen::Listing);
+        let by_times = after.changes(None, AT, Time(0));
+        assert_eq!(by_times.files, ["kept", "new", "sub/changed"]);
+        assert_eq!(by_times.seen, Seen::Times);
+        let later = now().plus(Duration::from_secs(3600));
+        assert!(after.changes(None, AT, later).files.is_empty());
+        let part = Listing::of(root.path(), &[], 2, AT).unwrap();
+        assert_eq!(part.files(), None);
+        assert_eq!(part.changes(Some(&before), AT, later).seen, Seen::Part);
+        assert!(Listing::of(&root.path().join("kept"), &[], 2, AT).is_none());
+    }
+
+    #[tokio::test]
+    async fn git_tells_what_changed_and_keeps_everything_aside() {
+        let root = tempfile::tempdir().unwrap();
+        let (folder, aside) = (root.path().join("w"), root.path().join("aside"));
+        fs::create_dir(&folder).unwrap();
+        let own = Git::at(&folder);
+        match own.run(&["init", "--quiet"]).await {
+            Err(error) if error.missing() => return,
+            said => assert_eq!(said.unwrap().exit, 0),
+        }
+        for (name, text) in [
+            (".gitignore", "ignored\nMISSION.md\n"),
+            ("kept", "1"),
+            ("gone", "2"),
+            ("changed", "3"),
+        ] {
+            fs::write(folder.join(name), text).unwrap();
+        }
+        own.bytes(&["add", "kept"]).await.unwrap();
+        let state = || {
+            let objects = fs::read_dir(folder.join(".git/objects")).unwrap().count();
+            (fs::read(folder.join(".git/index")).unwrap(), objects)
+        };
+        let was = state();
+        let left_out = [folder.join("MISSION.md")];
+        let trees = Trees::of(&folder, &aside, &left_out).await.unwrap();
+        let old = trees.keep().await.unwrap();
+        fs::remove_file(folder.join("gone")).unwrap();
+        for name in ["changed", "ignored", "MISSION.md", "näher \n.txt"] {
+            fs::write(folder.join(name), "now").unwrap();
+        }
+        // What a git that was killed leaves behind.
+        fs::write(aside.join("index.lock"), "").unwrap();
+        let new = trees.keep().await.unwrap();
+        let changes = trees.changes(&old, &new, Time(0)).await.unwrap();
+        assert_eq!(changes.files, ["changed", "gone (removed)", "näher .txt"]);
+        assert_eq!(changes.seen, Seen::Git);
+        let later = now().plus(Duration::from_secs(3600));
+        let changes = trees.changes(&old, &new, later).await.unwrap();
+        assert_eq!(changes.files, ["gone (removed)"]);
+        assert_eq!(state(), was, "the repository is as it was");
+        let missing = "4b825dc642cb6eb9a060e54bf8d69288fbee4905";
+        assert!(trees.changes(missing, &new, Time(0)).await.is_err());
+    }
+}
