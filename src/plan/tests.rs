@@ -951,6 +951,9 @@ proptest! {
             if done.is_err() {
                 prop_assert_eq!(&plan, &before, "a refused operation changes nothing");
             }
+            if plan.attempts_made() > before.attempts_made() && matches!(op, Op::Issue(_) | Op::Decisions) {
+                prop_assert_eq!(before.no_repair(Lived::default()), None, "{:?} begins", op);
+            }
             if !matches!(op, Op::Reset) {
                 for task in before.tasks().filter(|task| task.status.satisfies()) {
                     prop_assert_eq!(plan.task(task.number).map(|task| task.status), Some(task.status));

@@ -23,15 +23,10 @@ pub(super) fn policy() -> impl Strategy<Value = Policy> {
 /// What must hold in every plan that can be reached.
 pub(super) fn check(plan: &Plan) -> Result<(), TestCaseError> {
     let lived = Lived::default();
-    // A call and an attempt are counted when they begin, one at a time: never one more than is allowed.
-    for limit in [Limit::LlmCalls, Limit::Attempts] {
-        let allowed = plan.allowed(limit).unwrap_or(f64::INFINITY);
-        prop_assert!(
-            plan.used(limit, lived) <= allowed,
-            "{limit:?}: {}",
-            plan.used_of(limit, lived)
-        );
-    }
+    // A call is counted when it begins, one at a time: never one more than is allowed. So is an attempt, but one whose command
+    // was taken back may turn out to have been taken.
+    let calls = plan.allowed(Limit::LlmCalls).unwrap_or(f64::INFINITY);
+    prop_assert!(plan.used(Limit::LlmCalls, lived) <= calls);
     let made = plan
         .attempts()
         .filter(|attempt| attempt.kind != Kind::Repair && attempt.state != AttemptState::Withdrawn)
