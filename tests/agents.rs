@@ -9,12 +9,30 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::common::agent::Exchange;
 use crate::common::env::{Ran, TestEnv, skip};
 use crate::common::vendor::{Heard, Say, Turn, Vendor};
 
 /// A folder in which coding agents work, with a home of their own.
 struct Scene {
     env: TestEnv,
+}
+
+/// A report as it was filed.
+#[derive(Debug)]
+struct Filed {
+    text: String,
+}
+
+impl Filed {
+    /// Returns a field of the front matter.
+    fn field(&self, name: &str) -> Option<&str> {
+        self.text
+            .lines()
+            .skip(1)
+            .take_while(|line| *line != "---")
+            .find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(": "))
+    }
 }
 
 impl Scene {
@@ -94,6 +112,13 @@ impl Scene {
         let ran = self.run(&["status", "--json"]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         serde_json::from_str(&ran.stdout).unwrap()
+    }
+
+    /// Returns the reports that were taken, in the order of their commands.
+    fn reports(&self) -> Vec<Filed> {
+        let exchange = Exchange::at(self.env.path("volumes"));
+        let texts = exchange.texts("reports/processed", ".md");
+        texts.into_iter().map(|text| Filed { text }).collect()
     }
 
     fn made(&self) -> PathBuf {

@@ -17,6 +17,7 @@ use crate::config::{
 };
 use crate::daemon::Models;
 use crate::llm::{AgentModel, AgentSettings, Anthropic, Llm, Model, OpenAi, RetryPolicy, Settings};
+use crate::volumes::Folder;
 
 impl Setup {
     /// Chooses who plans and judges; `at_work` is the agent that does the work, if it is known.
@@ -141,6 +142,7 @@ fn of_agent(asked: &AskedAgent, config: &Config) -> Result<Models, Failure> {
             model: model.clone(),
             env: config.worker.env.clone(),
             timeout: asked.timeout,
+            marks: config.root().join(Folder::Active.as_str()),
         };
         let llm = AgentModel::new(settings)
             .context("failed to make a temporary folder to ask the agent in")?;

@@ -1,28 +1,19 @@
-//! Runs a named check: a command line whose exit code says whether a task's work is good. While it runs, its output is in a
-//! file that is locked as long as any of its processes lives, and whose name ends with its process group; so whoever comes
-//! after a kill finds it and ends it.
+//! Runs a named check: a command line whose exit code says whether a task's work is good. While it runs, a mark tells where
+//! it is found.
 
 use std::future::Future;
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use rustix::process::{Pid, getpgid};
-
-use super::group::{Spec, Stdin, environment, run, stop_group};
-use super::output::{Output, alive};
+use super::group::{Spec, Stdin, environment, run};
+use super::mark::Mark;
+use super::output::Output;
 use crate::plan::CheckResult;
 use crate::wire::text::printable;
 
 /// The most that is kept of a check's output.
 const TAIL: usize = 4 * 1024;
-
-/// Between asking a check that was left behind to end and ending it: nobody waits for its result, and a start waits for it.
-const LEFT_GRACE: Duration = Duration::from_millis(500);
-
-/// What stands between the name of what is checked and the process group.
-const MARK: &str = ".check";
 
 /// A check as it is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,30 +24,6 @@ pub struct Check {
     pub timeout: Duration,
     /// Names of variables it gets besides those that every child gets.
     pub env: Vec<String>,
-}
-
-/// Where a check is found while it runs; gone with this.
-struct Mark(PathBuf);
-
-impl Mark {
-    /// Names the process group in the file's name: a content would be the child's, and a second file could be missing.
-    fn sign(&mut self, group: u32) {
-        let mut name = self.0.clone().into_os_string();
-        name.push(format!(".{group}"));
-        let signed = PathBuf::from(name);
-        match std::fs::rename(&self.0, &signed) {
-            Ok(()) => self.0 = signed,
-            Err(error) => tracing::warn!(%error, "a check is not found after a kill"),
-        }
-    }
-}
-
-impl Drop for Mark {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_file(&self.0) {
-            tracing::debug!(%error, path = %self.0.display(), "the mark of a check stays behind");
-        }
-    }
 }
 
 /// Runs a check in a folder. It passes with exit code 0 only: one that cannot start, is killed or takes too long has
@@ -86,14 +53,12 @@ pub async fn check_marked(
     checked: &str,
     cancel: impl Future<Output = Duration>,
 ) -> io::Result<Option<CheckResult>> {
-    let path = marks.join(format!("{checked}{MARK}"));
-    let output = Output::at(&path)?.ok_or_else(|| {
+    let (mut mark, output) = Mark::check(marks, checked)?.ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::ResourceBusy,
             "a check that an earlier daemon started still runs",
         )
     })?;
-    let mut mark = Mark(path);
     Ok(run_into(check, cwd, &output, |group| mark.sign(group), cancel).await)
 }
 
@@ -139,55 +104,6 @@ fn result(check: &Check, exit: Option<i32>, passed: bool, tail: &str) -> CheckRe
         tail: printable(tail),
         finding: String::new(),
     }
-}
-
-/// Ends every check that is still running of those whose files are in `marks`, for whoever has become the only one to start
-/// any. What a check put into a group of its own is left alone, as it is at the end of every check.
-pub async fn end_left_behind(marks: &Path) {
-    // A folder that is not there holds nothing.
-    let entries = std::fs::read_dir(marks).into_iter().flatten().flatten();
-    let left: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    for path in left {
-        let Some(signed) = signature(&path) else {
-            continue;
-        };
-        if alive(&path) {
-            let Some(group) = signed.or_else(|| leader(&path)) else {
-                tracing::warn!(path = %path.display(), "a check that was left behind is not found");
-                continue;
-            };
-            tracing::info!(?group, path = %path.display(), "ends a check that was left behind");
-            stop_group(group, LEFT_GRACE).await;
-        }
-        drop(Mark(path));
-    }
-}
-
-/// Returns the process group that a mark names, or that it names none yet; `None` if the file is no mark.
-fn signature(mark: &Path) -> Option<Option<Pid>> {
-    let (_, group) = mark.file_name()?.to_str()?.rsplit_once(MARK)?;
-    if group.is_empty() {
-        return Some(None);
-    }
-    let group = group.strip_prefix('.')?.parse().ok();
-    let group = group.filter(|group| *group > 1).and_then(Pid::from_raw)?;
-    Some(Some(group))
-}
-
-/// Looks for the process that leads a check's group, where the daemon was killed before it could sign the mark: the one that
-/// writes into the file and leads a group.
-fn leader(mark: &Path) -> Option<Pid> {
-    let mark = mark.metadata().ok()?;
-    let writes = |process: &Path| {
-        let output = process.join("fd/2").metadata();
-        output.is_ok_and(|output| (output.dev(), output.ino()) == (mark.dev(), mark.ino()))
-    };
-    std::fs::read_dir("/proc")
-        .ok()?
-        .flatten()
-        .filter(|entry| writes(&entry.path()))
-        .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
-        .find(|pid| getpgid(Some(*pid)).is_ok_and(|group| group == *pid))
 }
 
 #[cfg(test)]
@@ -251,61 +167,5 @@ mod tests {
         };
         let cancel = ready(Duration::ZERO);
         assert_eq!(check(&named, &std::env::temp_dir(), cancel).await, None);
-    }
-
-    #[test]
-    fn a_mark_names_a_group_and_nothing_else_does() {
-        let group = |name| {
-            let signed = signature(Path::new(name))?;
-            Some(signed.map_or(0, Pid::as_raw_pid))
-        };
-        assert_eq!(group("active/task-1.check.4711"), Some(4711));
-        assert_eq!(group("active/task-1.check"), Some(0));
-        for name in [
-            "task-1.check.",
-            "task-1.check.x",
-            "task-1.check.1",
-            "task-1.check.-5",
-            "task-1.checks",
-            "task-1.json",
-            "4711",
-        ] {
-            assert_eq!(group(name), None, "{name}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_check_is_found_by_its_mark_with_and_without_a_signature() {
-        for signed in [true, false] {
-            let marks = tempfile::tempdir().unwrap();
-            let path = marks.path().join(format!("a{MARK}"));
-            let output = Output::at(&path).unwrap().unwrap();
-            let spec = Spec {
-                argv: ["sleep", "1000"].map(str::to_owned).to_vec(),
-                cwd: std::env::temp_dir(),
-                env: environment(&[]),
-                stdin: Stdin::Nothing,
-                deadline: LONG,
-            };
-            let (started, group) = tokio::sync::oneshot::channel();
-            let sign = path.clone();
-            let child = tokio::spawn(async move {
-                let begun = |group| {
-                    if signed {
-                        let mut mark = Mark(sign);
-                        mark.sign(group);
-                        // As if the daemon had been killed.
-                        std::mem::forget(mark);
-                    }
-                    started.send(()).unwrap();
-                };
-                run(&spec, &output, begun, pending()).await
-            });
-            group.await.unwrap();
-            end_left_behind(marks.path()).await;
-            let outcome = child.await.unwrap().unwrap();
-            assert!(outcome.signal.is_some(), "signed: {signed}");
-            assert_eq!(std::fs::read_dir(marks.path()).unwrap().count(), 0);
-        }
     }
 }

@@ -3,6 +3,8 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -12,7 +14,7 @@ use super::error::{Fault, LlmError};
 use super::{BoxFuture, Llm, Reply, Request};
 use crate::agents::{Call, Coding, Heard, ModelFault, Outcome, Printed};
 use crate::clock::Clock;
-use crate::exec::{self, Output, Spec, Stdin, environment};
+use crate::exec::{self, Mark, Output, Spec, Stdin, environment};
 use crate::wire::text::one_line;
 
 /// Bytes of output; an agent that prints more is ended. Its events repeat an answer of 64 KiB a few times.
@@ -34,6 +36,8 @@ pub struct AgentSettings {
     pub env: Vec<String>,
     /// How long one question may take.
     pub timeout: Duration,
+    /// The folder in which an agent that answers is found by the next daemon, should this one be killed.
+    pub marks: PathBuf,
 }
 
 /// A coding agent that answers questions.
@@ -43,6 +47,7 @@ pub struct AgentModel {
     clock: Clock,
     /// Holds an empty folder to work in, and nothing else.
     place: TempDir,
+    questions: AtomicU64,
 }
 
 impl AgentModel {
@@ -58,6 +63,7 @@ impl AgentModel {
             settings,
             clock: Clock::start(),
             place,
+            questions: AtomicU64::new(0),
         })
     }
 
@@ -85,6 +91,7 @@ impl AgentModel {
             model,
             env,
             timeout,
+            marks,
         } = &self.settings;
         let failed = |error: io::Error| Fault::Unfit {
             said: own_words(&error.to_string()),
@@ -106,14 +113,31 @@ impl AgentModel {
             stdin: Stdin::Text(prompt(request)),
             deadline: *timeout,
         };
-        let output = Output::nameless_apart().map_err(failed)?;
+        let number = self.questions.fetch_add(1, Ordering::Relaxed);
+        let name = self.place.path().file_name().unwrap_or_default();
+        let name = format!("{}-{number}", name.to_string_lossy());
+        let (mut mark, output) = match Mark::question(marks, &name) {
+            Ok(Some((mark, output))) => (Some(mark), output),
+            unmarked => {
+                tracing::debug!(
+                    ?unmarked,
+                    "an agent is asked that is not found after a kill"
+                );
+                (None, Output::nameless_apart().map_err(failed)?)
+            }
+        };
+        let sign = |group| {
+            if let Some(mark) = &mut mark {
+                mark.sign(group);
+            }
+        };
         let flood = async {
             while output.lengths().iter().sum::<u64>() <= MAX_OUTPUT {
                 sleep(LOOK).await;
             }
             GRACE
         };
-        let exit = exec::run(&spec, &output, |_| {}, flood)
+        let exit = exec::run(&spec, &output, sign, flood)
             .await
             .map_err(|error| Fault::Unfit {
                 said: own_words(&format!("{:#}", anyhow::Error::new(error))),

@@ -4,7 +4,7 @@ use super::*;
 
 use std::fs;
 
-use crate::common::env::lives;
+use crate::common::env::{DEADLINE, lives, wait_until};
 
 /// Stands for Claude Code: keeps what it was asked and how, and says what lies in a file for this question.
 const FAKE: &str = r#"
@@ -174,6 +174,33 @@ fn an_agent_that_hangs_is_ended_with_all_that_it_started() {
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("did not answer within 1s"), "{ran:?}");
     assert!(!lives(scene.env.read("pid").trim()));
+}
+
+#[test]
+fn an_agent_that_a_killed_daemon_was_asking_is_ended_by_the_next() {
+    let scene = Scene::with_fake("llm.provider = 'agent'");
+    let pid = scene.env.path("pid");
+    let hangs = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo 2.1.330; exit; }}\necho $$ >> {}\nexec sleep 1000\n",
+        pid.display()
+    );
+    let answers = scene.env.read("fake/claude.sh");
+    scene.env.write("fake/claude.sh", &hangs);
+    let mut daemon = scene.env.start(&["run", "Make a greeting", "--no-input"]);
+    let asked = || fs::read_to_string(&pid).unwrap_or_default();
+    wait_until("the agent is asked", DEADLINE, || asked().ends_with('\n'));
+    daemon.child.kill().unwrap();
+    daemon.wait();
+    assert!(lives(asked().trim()), "nothing is left behind");
+
+    scene.env.write("fake/claude.sh", &answers);
+    let _next = scene.env.start(&["resume", "--no-input"]);
+    wait_until("it is ended", DEADLINE, || !lives(asked().trim()));
+    let active = Exchange::at(scene.env.path("volumes"));
+    wait_until("its mark is gone", DEADLINE, || {
+        let names = active.names("active");
+        !names.iter().any(|name| name.contains(".question"))
+    });
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Real agents against a vendor on loopback.
 
 use super::*;
+use crate::common::vendor::{READ, WRITTEN};
 
 /// Answers questions, and makes the file for whoever is to work.
 fn both(file: &Path) -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
@@ -64,4 +65,176 @@ fn gemini_plans() {
 #[test]
 fn opencode_plans() {
     asks("opencode");
+}
+
+/// Has one agent do everything: plan, work, judge, look at the goal, sum up.
+fn reaches_a_goal(agent: &str) {
+    let mut scene = Scene::new("llm.provider = 'agent'");
+    let vendor = Vendor::start(both(&scene.made()));
+    if !scene.install(agent, &vendor) {
+        return;
+    }
+    let ran = scene.run(&["run", "Make a greeting", "--agent", agent, "--no-input"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.stdout
+            .contains("The greeting is written, says the agent."),
+        "{ran:?}"
+    );
+    assert_eq!(
+        scene.env.read("volumes/workspace/hello.txt").trim(),
+        "hello"
+    );
+    let usage = &scene.status()["usage"];
+    assert!(
+        usage["llm_input_tokens"].as_u64() >= Some(4 * READ),
+        "{usage}"
+    );
+}
+
+#[test]
+fn claude_alone_reaches_a_goal() {
+    reaches_a_goal("claude");
+}
+
+#[test]
+fn codex_alone_reaches_a_goal() {
+    reaches_a_goal("codex");
+}
+
+#[test]
+fn what_claude_is_refused_is_told_and_asked_about() {
+    let mut scene = Scene::new("llm.provider = 'none'");
+    scene.env.write("plan.md", PLAN);
+    let vendor = Vendor::start(|heard| match heard.turns.last() {
+        Some(Turn::Tool(_)) => Say::Text("I could not run it.".into()),
+        _ => Say::Call(
+            "Bash",
+            json!({"command": "curl example.com", "description": "looks"}),
+        ),
+    });
+    if !scene.install("claude", &vendor) {
+        return;
+    }
+    let ran = scene.run(&[
+        "run",
+        "--plan",
+        "plan.md",
+        "--agent",
+        "claude",
+        "--no-input",
+    ]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    let reports = scene.reports();
+    assert_eq!(reports.len(), 1, "{reports:?}");
+    assert_eq!(
+        reports[0].field("status"),
+        Some("PARTIAL_SUCCESS"),
+        "{reports:?}"
+    );
+    assert!(reports[0].text.contains("curl example.com"), "{reports:?}");
+}
+
+#[test]
+fn a_key_that_is_refused_is_a_failure_that_names_it() {
+    for agent in ["claude", "codex"] {
+        let mut scene = Scene::new("llm.provider = 'none'\nrun.max_attempts = 1");
+        scene.env.write("plan.md", PLAN);
+        let vendor = Vendor::start(|_| Say::Fault(401));
+        if !scene.install(agent, &vendor) {
+            continue;
+        }
+        let ran = scene.run(&["run", "--plan", "plan.md", "--agent", agent, "--no-input"]);
+        assert_eq!(ran.code, Some(4), "{ran:?}");
+        let reports = scene.reports();
+        assert_eq!(reports.len(), 1, "{agent}: {reports:?}");
+        assert_eq!(reports[0].field("status"), Some("FAILED"), "{reports:?}");
+        assert!(reports[0].text.contains("key"), "{reports:?}");
+        assert!(!reports[0].text.contains("sk-canary"), "{reports:?}");
+    }
+}
+
+/// One task, whose first result is not enough.
+const PLAN: &str = "---\nname: A greeting\ngoal: Greet twice\n---\n\n## Greet\n\nMake `hello.txt` and say BANANA.\n";
+
+/// By rules, with a check that only a second attempt passes.
+const TWICE: &str = "llm.provider = 'none'\n[run]\nchecks = ['twice']\n[checks]\ntwice = { run = ['test', '-s', 'again.txt'] }\n";
+
+/// Has an agent do a task, be sent back by a check, and go on in its session.
+fn works(agent: &str) {
+    let mut scene = Scene::new(TWICE);
+    scene.env.write("plan.md", PLAN);
+    let (first, second) = (scene.made(), scene.env.path("volumes/workspace/again.txt"));
+    let vendor = Vendor::start(move |heard| {
+        let file = if heard.was_told("`twice`") {
+            &second
+        } else {
+            &first
+        };
+        heard.make_once(file, "hello")
+    });
+    if !scene.install(agent, &vendor) {
+        return;
+    }
+    let ran = scene.run(&["run", "--plan", "plan.md", "--agent", agent, "--no-input"]);
+    let reports = scene.reports();
+    assert_eq!(ran.code, Some(0), "{ran:?}\n{reports:?}");
+    assert_eq!(
+        scene.env.read("volumes/workspace/hello.txt").trim(),
+        "hello"
+    );
+
+    assert_eq!(reports.len(), 2, "{reports:?}");
+    for report in &reports {
+        assert_eq!(report.field("status"), Some("SUCCESS"), "{report:?}");
+        let tokens = |name: &str| {
+            report
+                .field(name)
+                .and_then(|number| number.parse::<u64>().ok())
+        };
+        assert!(tokens("input_tokens") >= Some(READ), "{report:?}");
+        assert!(tokens("output_tokens") >= Some(WRITTEN), "{report:?}");
+        assert!(
+            report.text.contains("hello.txt") || report.text.contains("again.txt"),
+            "{report:?}"
+        );
+    }
+    assert!(reports[0].field("session_id").is_some(), "{reports:?}");
+    assert_eq!(
+        reports[0].field("session_id"),
+        reports[1].field("session_id")
+    );
+    // The second attempt is asked for in the conversation of the first.
+    let heard = vendor.heard();
+    let again = heard
+        .iter()
+        .find(|heard| heard.was_told("`twice`"))
+        .unwrap();
+    assert!(again.was_told("BANANA"), "{:?}", again.turns);
+    assert!(again.turns.contains(&Turn::Model), "{:?}", again.turns);
+}
+
+#[test]
+fn claude_works_and_goes_on() {
+    works("claude");
+}
+
+#[test]
+fn codex_works_and_goes_on() {
+    works("codex");
+}
+
+#[test]
+fn gemini_works_and_goes_on() {
+    works("gemini");
+}
+
+#[test]
+fn opencode_works_and_goes_on() {
+    works("opencode");
+}
+
+#[test]
+fn aider_works_and_goes_on() {
+    works("aider");
 }

@@ -25,6 +25,8 @@ pub enum Say {
     Text(String),
     /// Makes a file by the tool that the agent offers for it; an agent without tools reads its edits in the text.
     Make(PathBuf, String),
+    /// Calls a tool.
+    Call(&'static str, Value),
     /// An error with this status.
     Fault(u16),
 }
@@ -168,6 +170,7 @@ impl Heard {
             }
             Say::Text(text) => (text, None),
             Say::Make(file, text) => self.making(&file, &text),
+            Say::Call(tool, input) => (String::new(), Some((tool.to_owned(), input))),
         };
         let doing = Doing {
             model: self.body["model"].as_str().unwrap_or("scripted").to_owned(),

@@ -1,0 +1,181 @@
+//! Where a process is found while it runs, by whoever comes after a kill: a file that is locked as long as any process of its
+//! tree lives, because it is its standard error, and whose name ends with its process group.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::{Pid, getpgid};
+
+use super::group::stop_group;
+use super::output::{Output, alive};
+
+/// Between asking a process that was left behind to end and ending it: nobody waits for its result, and a start waits for it.
+const LEFT_GRACE: Duration = Duration::from_millis(500);
+
+/// What stands between the name of what is run and the process group.
+const CHECK: &str = ".check";
+const QUESTION: &str = ".question";
+
+/// A process's mark; gone with this.
+#[derive(Debug)]
+pub struct Mark(PathBuf);
+
+impl Mark {
+    /// Makes the mark of a check, with one file for all that it prints. `None` if an earlier one of that name still runs.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(super) fn check(marks: &Path, checked: &str) -> io::Result<Option<(Self, Output)>> {
+        let path = marks.join(format!("{checked}{CHECK}"));
+        let output = Output::at(&path)?;
+        Ok(output.map(|output| (Self(path), output)))
+    }
+
+    /// As [`Self::check`] for an agent that is asked something; what it prints on its standard output is kept apart.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn question(marks: &Path, question: &str) -> io::Result<Option<(Self, Output)>> {
+        let path = marks.join(format!("{question}{QUESTION}"));
+        let output = Output::locked_by(&path)?;
+        Ok(output.map(|output| (Self(path), output)))
+    }
+
+    /// Names the process group in the file's name: a content would be the child's, and a second file could be missing.
+    pub fn sign(&mut self, group: u32) {
+        let mut name = self.0.clone().into_os_string();
+        name.push(format!(".{group}"));
+        let signed = PathBuf::from(name);
+        match std::fs::rename(&self.0, &signed) {
+            Ok(()) => self.0 = signed,
+            Err(error) => tracing::warn!(%error, "a process is not found after a kill"),
+        }
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.0) {
+            tracing::debug!(%error, path = %self.0.display(), "a mark stays behind");
+        }
+    }
+}
+
+/// Ends every process that is still running of those whose marks are in a folder, for whoever has become the only one to
+/// start any. What a check put into a group of its own is left alone, as it is at the end of every check.
+pub async fn end_left_behind(marks: &Path) {
+    // A folder that is not there holds nothing.
+    let entries = std::fs::read_dir(marks).into_iter().flatten().flatten();
+    let left: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    for path in left {
+        let Some(signed) = signature(&path) else {
+            continue;
+        };
+        if alive(&path) {
+            let Some(group) = signed.or_else(|| leader(&path)) else {
+                tracing::warn!(path = %path.display(), "a process that was left behind is not found");
+                continue;
+            };
+            tracing::info!(?group, path = %path.display(), "ends a process that was left behind");
+            stop_group(group, LEFT_GRACE).await;
+        }
+        drop(Mark(path));
+    }
+}
+
+/// Returns the process group that a mark names, or that it names none yet; `None` if the file is no mark.
+fn signature(mark: &Path) -> Option<Option<Pid>> {
+    let name = mark.file_name()?.to_str()?;
+    let (_, group) = [CHECK, QUESTION]
+        .iter()
+        .find_map(|kind| name.rsplit_once(kind))?;
+    if group.is_empty() {
+        return Some(None);
+    }
+    let group = group.strip_prefix('.')?.parse().ok();
+    let group = group.filter(|group| *group > 1).and_then(Pid::from_raw)?;
+    Some(Some(group))
+}
+
+/// Looks for the process that leads the group, where the daemon was killed before it could sign the mark: the one that
+/// writes into the file and leads a group.
+fn leader(mark: &Path) -> Option<Pid> {
+    let mark = mark.metadata().ok()?;
+    let writes = |process: &Path| {
+        let output = process.join("fd/2").metadata();
+        output.is_ok_and(|output| (output.dev(), output.ino()) == (mark.dev(), mark.ino()))
+    };
+    std::fs::read_dir("/proc")
+        .ok()?
+        .flatten()
+        .filter(|entry| writes(&entry.path()))
+        .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+        .find(|pid| getpgid(Some(*pid)).is_ok_and(|group| group == *pid))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+    use crate::exec::{Spec, Stdin, environment, run};
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_mark_names_a_group_and_nothing_else_does() {
+        let group = |name| {
+            let signed = signature(Path::new(name))?;
+            Some(signed.map_or(0, Pid::as_raw_pid))
+        };
+        assert_eq!(group("active/task-1.check.4711"), Some(4711));
+        assert_eq!(group("active/task-1.check"), Some(0));
+        assert_eq!(group("active/1-2.question.4711"), Some(4711));
+        for name in [
+            "task-1.check.",
+            "task-1.check.x",
+            "task-1.check.1",
+            "task-1.check.-5",
+            "task-1.checks",
+            "task-1.question.1",
+            "task-1.json",
+            "4711",
+        ] {
+            assert_eq!(group(name), None, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_check_is_found_by_its_mark_with_and_without_a_signature() {
+        for signed in [true, false] {
+            let marks = tempfile::tempdir().unwrap();
+            let (mut mark, output) = Mark::check(marks.path(), "a").unwrap().unwrap();
+            let spec = Spec {
+                argv: ["sleep", "1000"].map(str::to_owned).to_vec(),
+                cwd: std::env::temp_dir(),
+                env: environment(&[]),
+                stdin: Stdin::Nothing,
+                deadline: LONG,
+            };
+            let (started, group) = tokio::sync::oneshot::channel();
+            let child = tokio::spawn(async move {
+                let begun = |group| {
+                    if signed {
+                        mark.sign(group);
+                    }
+                    // As if the daemon had been killed.
+                    std::mem::forget(mark);
+                    started.send(()).unwrap();
+                };
+                run(&spec, &output, begun, pending()).await
+            });
+            group.await.unwrap();
+            end_left_behind(marks.path()).await;
+            let outcome = child.await.unwrap().unwrap();
+            assert!(outcome.signal.is_some(), "signed: {signed}");
+            assert_eq!(std::fs::read_dir(marks.path()).unwrap().count(), 0);
+        }
+    }
+}
