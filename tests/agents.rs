@@ -53,6 +53,7 @@ impl Scene {
             skip(&format!("`{agent}` is not installed"));
             return false;
         };
+        self.env.be_patient();
         self.env.show(agent, &program.join(agent));
         let url = vendor.url();
         match agent {

@@ -1,7 +1,6 @@
 //! Coding agents behind the real program: scripts under their names print what the real ones were recorded to print.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crate::common::agent::Exchange;
@@ -9,7 +8,7 @@ use crate::common::env::{DEADLINE, Ran, TestEnv, wait_until};
 
 /// What every script does first: says its version, notes how it was called, what it read and what its environment is, and
 /// has its session in `$session`.
-const PRELUDE: &str = r#"#!/bin/sh
+const PRELUDE: &str = r#"
 if [ "$1" = --version ]; then echo "2.1.330 (Claude Code)"; exit 0; fi
 notes=@NOTES@
 run=1; while ! mkdir "$notes/$run" 2>/dev/null; do run=$((run+1)); done
@@ -40,20 +39,12 @@ impl Scene {
         fs::create_dir(&notes).unwrap();
         let notes = notes.display().to_string();
         let text = PRELUDE.replace("@NOTES@", &notes) + &script.replace("@NOTES@", &notes);
-        env.write("bin/claude", &text);
-        let path = env.path("bin/claude");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        env.show_script("claude", &text);
         let config = format!(
             "[llm]\nprovider = \"none\"\n[worker]\nretry_delay = \"10ms\"\nretries = 2\n{config}"
         );
         env.write("config.toml", &config);
         env.write("plan.md", "# Parts\n\n- [ ] Make the part\n");
-        let path = format!(
-            "{}:{}",
-            env.path("bin").display(),
-            std::env::var("PATH").unwrap()
-        );
-        env.set("PATH", &path);
         env.set("HOME", &env.path("home").display().to_string());
         env.set("ANTHROPIC_API_KEY", "key-of-the-agent");
         let exchange = Exchange::at(env.path("volumes"));
@@ -309,6 +300,37 @@ fn an_agent_that_was_killed_with_its_worker_goes_on_in_its_session() {
 }
 
 #[test]
+fn an_agent_without_sessions_remembers_in_a_file_outside_the_workspace_until_the_end() {
+    let mut scene = Scene::with("exit 1");
+    let script = r#"
+if [ "$1" = --version ]; then echo "aider 0.86.2"; exit 0; fi
+history=$(echo "$*" | sed 's/.*--chat-history-file \([^ ]*\).*/\1/')
+if [ -e "$history" ]; then echo "$*" >> ../../again; fi
+cat >> "$history"
+echo "Repo-map: disabled"
+echo "I write it."
+echo "Tokens: 1.2k sent, 14 received."
+if [ -e ../../again ]; then echo "Applied edit to part"; fi
+"#;
+    scene.env.show_script("aider", script);
+    let words = ["run", "--plan", "plan.md", "--agent", "aider", "--no-input"];
+    let ran = scene.env.run(&words);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let again = scene.env.read("again");
+    assert!(again.contains("--restore-chat-history"), "{again}");
+    let reports = scene.reports();
+    assert!(reports[0].contains("status: FAILED") && reports[0].contains("it changed no file"));
+    assert!(reports[1].contains("status: SUCCESS") && reports[1].contains("input_tokens: 1200"));
+    let logs = scene.exchange.names("logs");
+    assert!(!logs.iter().any(|name| name.ends_with(".chat")), "{logs:?}");
+    assert_eq!(
+        fs::read_dir(scene.workspace("")).unwrap().count(),
+        1,
+        "only MISSION.md"
+    );
+}
+
+#[test]
 fn an_agent_that_cannot_start_stops_the_worker_with_one_notice() {
     let scene = Scene::with("echo \"error: unknown option '--verbose'\" >&2; exit 1");
     let ran = scene.run();
@@ -387,16 +409,12 @@ fn silence_ends_an_attempt_and_activity_does_not() {
 
 #[test]
 fn what_is_wrong_with_an_agent_is_said_once_and_at_the_start() {
-    let scene = Scene::with("result 'made'");
-    let seen = |words: &[&str]| {
-        let words = [
-            &["run", "--plan", "plan.md", "--no-input", "--agent"],
-            words,
-        ]
-        .concat();
+    let mut scene = Scene::with("result 'made'");
+    let seen = |scene: &Scene, name: &str| {
+        let words = ["run", "--plan", "plan.md", "--no-input", "--agent", name];
         scene.env.run(&words).seen(&scene.env)
     };
-    insta::assert_snapshot!(seen(&["clade"]), @r#"
+    insta::assert_snapshot!(seen(&scene, "clade"), @r"
     error: invalid value 'clade' for '--agent <claude|codex|gemini|opencode|aider|command|shell>'
       [possible values: claude, codex, gemini, opencode, aider, command, shell]
 
@@ -404,49 +422,34 @@ fn what_is_wrong_with_an_agent_is_said_once_and_at_the_start() {
 
     For more information, try '--help'.
     exit 2
-    "#);
-    let codex = scene.env.path("bin/codex");
-    fs::write(&codex, "#!/bin/sh\necho codex-cli 0.2.0\n").unwrap();
-    fs::set_permissions(&codex, fs::Permissions::from_mode(0o755)).unwrap();
-    insta::assert_snapshot!(seen(&["codex"]), @r"
-    error: the coding agent `codex` is too old: it is 0.2.0, and 0.44.0 is needed
-    Hint: `npm install -g @openai/codex`
-    exit 2
     ");
-    fs::write(&codex, "#!/bin/sh\necho no node >&2; exit 127\n").unwrap();
-    insta::assert_snapshot!(seen(&["codex"]), @r"
-    error: `[FOLDER]/bin/codex --version` tells no version: no node
-    Hint: does `codex` run by hand? `npm install -g @openai/codex` installs it anew
-    exit 2
-    ");
-    scene
-        .env
-        .write("config.toml", "[worker]\nallow = [\"edits\"]\n");
-    insta::assert_snapshot!(seen(&["claude"]), @r#"
-    error: `worker.allow` has `edits`
-    Hint: write "edit", "shell", "shell:cargo test *" or "all"
-    exit 2
-    "#);
-    fs::write(&codex, "#!/bin/sh\necho codex-cli 0.169.0\n").unwrap();
-    scene.env.write(
-        "config.toml",
-        "[worker]\nallow = [\"edit\", \"shell:ls\"]\n",
-    );
-    insta::assert_snapshot!(seen(&["codex"]), @r#"
-    error: codex cannot be kept to some commands: its sandbox runs every command, without the network and with only the workspace to write to
-    Hint: [worker] allow = ["edit"] lets it do that, "all" takes the sandbox away
-    exit 2
-    "#);
-    let mut bare = Scene::with("result 'made'");
-    bare.env
-        .set("PATH", &bare.env.path("bin").display().to_string());
-    let missing = bare
-        .env
-        .run(&["run", "--plan", "plan.md", "--agent", "gemini"]);
-    insta::assert_snapshot!(missing.seen(&bare.env), @r"
+    insta::assert_snapshot!(seen(&scene, "gemini"), @r"
     error: the coding agent `gemini` is not installed
     Hint: `npm install -g @google/gemini-cli`, or choose another one: `plan-agent doctor` shows which there are
     exit 2
     ");
+    scene.env.show_script("codex", "echo codex-cli 0.2.0");
+    insta::assert_snapshot!(seen(&scene, "codex"), @r"
+    error: the coding agent `codex` is too old: it is 0.2.0, and 0.44.0 is needed
+    Hint: `npm install -g @openai/codex`
+    exit 2
+    ");
+    let allow = |scene: &Scene, words: &str| {
+        let config = format!("[worker]\nallow = {words}\n");
+        scene.env.write("config.toml", &config);
+    };
+    allow(&scene, r#"["edits"]"#);
+    insta::assert_snapshot!(seen(&scene, "claude"), @r#"
+    error: `worker.allow` has `edits`
+    Hint: write "edit", "shell", "shell:cargo test *" or "all"
+    exit 2
+    "#);
+    scene.env.show_script("aider", "echo aider 0.86.2");
+    allow(&scene, r#"["edit", "shell:ls"]"#);
+    insta::assert_snapshot!(seen(&scene, "aider"), @r#"
+    error: aider runs no commands
+    Hint: [worker] allow = ["edit"]
+    exit 2
+    "#);
     assert_eq!(scene.runs(), 0);
 }

@@ -102,7 +102,12 @@ impl Adapter for Claude {
             .pointer("/api_error_status")
             .and_then(Value::as_u64)
             .and_then(|status| status.try_into().ok());
-        let outcome = if status.is_some() || text_at(&result, "/terminal_reason") == "api_error" {
+        let outcome = if text.contains("run /login") {
+            // Told as a fault of the model without a status, but no other try mends it.
+            Outcome::Usage {
+                said: one_line(&text, 400),
+            }
+        } else if status.is_some() || text_at(&result, "/terminal_reason") == "api_error" {
             let mut fault = ModelFault::new(status, one_line(&text, 400));
             fault.until = limit(printed.out, &text).filter(|_| status.is_none_or(|s| s == 429));
             Outcome::Model(fault)

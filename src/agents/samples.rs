@@ -102,6 +102,7 @@ fn every_recorded_run_is_understood() {
     claude-int: garbled: it ended with exit code 0 and without a last word
     claude-max-turns: garbled: ["Reached maximum number of turns (1)"]
     claude-missing: missing
+    claude-no-login: usage: Not logged in · Please run /login
     claude-refused: refused: Write: /w/ws/claude/hello.txt
     claude-resumed: done: Done: hello.txt written. Prompts seen: 3.
     claude-term: garbled: it ended with exit code 143 and without a last word
@@ -123,6 +124,7 @@ fn every_recorded_run_is_understood() {
     gemini-done: done: Done: hello.txt written. Prompts seen: 1.
     gemini-killed: killed: was ended by signal 15
     gemini-missing: missing
+    gemini-no-login: usage: Please set an Auth method in your /w/home/.gemini/settings.json or specify one of the following environment variables before running: GEMINI_API_KEY, GOOGLE_GENAI_USE_VERTEXAI, GOOGLE_GENAI_USE_GCA
     gemini-term: garbled: it ended with exit code 0 and without a last word
     gemini-untrusted: usage: Gemini CLI is not running in a trusted directory. To proceed, either use `--skip-trust`, set the `GEMINI_CLI_TRUST_WORKSPACE=true` environment variable, or trust this directory in interactive mode. For more details, see https://geminicli.com/docs/cli/trusted-folders/#headless-and-automated-environments
     opencode-401: model 401 retryable false

@@ -10,7 +10,8 @@ use super::output::{Output, Style};
 use super::planner::{login, on_path, planner};
 use super::probe::{Probe, probe};
 use crate::agents::{Coding, Login};
-use crate::config::{Config, ConfigError, Environment, Planner};
+use crate::config::{Config, ConfigError, Environment, Isolation, Planner};
+use crate::exec::project_head;
 use crate::llm::Prompts;
 use crate::wire::text::printable;
 
@@ -86,12 +87,7 @@ async fn findings(config: &Config, environment: &Environment) -> Vec<Finding> {
         prompts(&config.prompts_dir()),
         model(config, environment),
         program("shell", "sh", "`--agent shell` cannot work", environment),
-        program(
-            "git",
-            "git",
-            "a model that plans is told nothing of the workspace's history",
-            environment,
-        ),
+        git(config, environment).await,
     ];
     findings.extend(agents(environment).await);
     findings
@@ -239,6 +235,27 @@ fn model(config: &Config, environment: &Environment) -> Finding {
             state: State::Bad,
             text: error.to_string(),
             hint: error.hint(),
+        },
+    }
+}
+
+/// Looks for git; where each task is to have a worktree, for a project that can have some.
+async fn git(config: &Config, environment: &Environment) -> Finding {
+    if config.run.isolation == Isolation::Shared {
+        let without = "a model that plans is told nothing of the workspace's history";
+        return program("git", "git", without, environment);
+    }
+    let workspace = config.workspace();
+    match project_head(&workspace).await {
+        Ok(_) => {
+            let shown = workspace.display();
+            good("git", format!("tasks can have worktrees of `{shown}`"))
+        }
+        Err(error) => Finding {
+            about: "git",
+            state: State::Bad,
+            hint: Some(error.hint()),
+            text: error.to_string(),
         },
     }
 }

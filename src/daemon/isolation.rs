@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use super::{BY, Settings};
-use crate::exec::{Kept, Merged, Moved, Place, Project, project_head};
+use crate::exec::{Kept, Merged, Moved, Place, Project, UNTOUCHED, project_head};
 use crate::plan::{Attempt, CheckResult, Line, MERGE_CHECK, Merge, Plan, PlanId, Task, TaskId};
 use crate::store::Store;
 use crate::volumes::keep_out_of_git;
@@ -59,7 +59,7 @@ impl Layout {
             folder: line.folder.clone(),
             place: place(line, &head.id, task),
             tip: line.tip.clone(),
-            merge: last.is_some_and(clashed),
+            merge: last.is_some_and(Attempt::clashed),
         })
     }
 
@@ -79,11 +79,6 @@ fn place(line: &Line, plan: &PlanId, task: TaskId) -> Place {
         folder: line.worktree(task).into(),
         branch: Line::task_branch(plan, task),
     }
-}
-
-fn clashed(attempt: &Attempt) -> bool {
-    let mut checks = attempt.checks.iter().flatten();
-    checks.any(|check| check.name == MERGE_CHECK && !check.passed)
 }
 
 fn project(settings: &Settings, line: &Line) -> Project {
@@ -161,6 +156,26 @@ pub(super) async fn merge(
     }
 }
 
+/// Fails the files that a task was to produce and that are as they were when the plan began: in a worktree every file is new.
+pub(super) async fn fail_untouched(
+    settings: &Settings,
+    line: &Line,
+    task: &Task,
+    results: &mut [CheckResult],
+) -> anyhow::Result<()> {
+    let (project, place) = (
+        project(settings, line),
+        place(line, &settings.plan, task.number),
+    );
+    for (path, result) in task.produces.iter().zip(results) {
+        if result.passed && project.untouched(&place, &line.base, path).await? {
+            result.passed = false;
+            UNTOUCHED.clone_into(&mut result.finding);
+        }
+    }
+    Ok(())
+}
+
 fn failed(reason: &str) -> Aside {
     Aside::Failed(CheckResult {
         name: MERGE_CHECK.to_owned(),
@@ -172,7 +187,26 @@ fn failed(reason: &str) -> Aside {
 }
 
 /// Moves the branch of the results to where they are, unless somebody else has moved it.
-pub(super) async fn move_branch(settings: &Settings, line: &Line) -> anyhow::Result<BranchNews> {
+pub(super) async fn move_branch(
+    settings: &Settings,
+    line: &Line,
+    settled: bool,
+) -> anyhow::Result<BranchNews> {
+    match try_move(settings, line).await {
+        // Of a plan that has ended nobody waits until it can be moved.
+        Err(error) if settled || !settings.workspace.is_dir() => Ok(BranchNews::Elsewhere {
+            found: line.shown.clone().unwrap_or_default(),
+            reason: format!(
+                "the branch `{}` cannot be moved to `{}`: {error:#}. `retry` tries again",
+                Line::branch(&settings.plan),
+                line.tip
+            ),
+        }),
+        moved => moved,
+    }
+}
+
+async fn try_move(settings: &Settings, line: &Line) -> anyhow::Result<BranchNews> {
     let project = project(settings, line);
     let branch = Line::branch(&settings.plan);
     let shown = line.shown.as_deref();

@@ -570,11 +570,12 @@ impl Daemon {
 
     fn move_branch(&mut self, view: &View) {
         let (settings, line) = (Arc::clone(&self.settings), view.line.clone());
+        let settled = view.status.settled();
         let Some(line) = line else {
             return;
         };
         self.spawn(Key::Branch, async move {
-            isolation::move_branch(&settings, &line)
+            isolation::move_branch(&settings, &line, settled)
                 .await
                 .map(Input::Branch)
         });

@@ -223,6 +223,7 @@ pub(super) async fn check(
         merge: None,
     };
     if let Some((line, task, attempt)) = merging {
+        isolation::fail_untouched(settings, &line, &task, &mut checked.results).await?;
         if checked.results.iter().any(|result| !result.passed) {
             return Ok(checked);
         }

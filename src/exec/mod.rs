@@ -19,7 +19,7 @@ pub use git::{Git, GitError, LEAST as LEAST_GIT, Said, git_version};
 pub use group::{ExecError, GRACE, Outcome, Spec, Stdin, environment, run, stop_group};
 pub use mark::{Mark, end_left_behind};
 pub use output::{Output, alive, tail_of};
-pub use produced::{changed_at, leads_out, produced};
+pub use produced::{UNTOUCHED, changed_at, leads_out, produced};
 pub use worktree::{
     AGENT_FOLDER, Kept, Merged, Moved, Place, Project, ProjectError, difference, project_head,
     span_of,

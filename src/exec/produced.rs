@@ -20,6 +20,9 @@ const TICK: Duration = Duration::from_millis(10);
 /// … or, where the file system keeps whole seconds, by as much as two of them.
 const COARSE: Duration = Duration::from_secs(2);
 
+/// What is said of a file that nobody has written.
+pub const UNTOUCHED: &str = "was there before the plan began and has not been written since; if it is right as it is, write it anew";
+
 /// Looks at a file as a check. It passes if it is a regular file within the workspace with something in it, written since
 /// a moment of the wall clock.
 pub fn produced(workspace: &Path, path: &str, since: Time) -> CheckResult {
@@ -83,10 +86,7 @@ fn look(workspace: &Path, path: &str, since: Time) -> Result<u64, String> {
         return Err("empty".to_owned());
     }
     if changed_at(&metadata) < since {
-        return Err(
-            "was there before the plan began and has not been written since; if it is right as it is, write it anew"
-                .to_owned(),
-        );
+        return Err(UNTOUCHED.to_owned());
     }
     Ok(metadata.len())
 }

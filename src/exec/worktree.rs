@@ -193,9 +193,12 @@ impl Project {
     pub async fn lay_out(&self, place: &Place, start: &str) -> Result<(), GitError> {
         self.make_folder()?;
         if let Some(ready) = self.ready_mark(&place.folder).await? {
+            if ready.exists() {
+                return Ok(());
+            }
             let status = ["status", "--porcelain"];
             let whole = self.at(&place.folder).run(&status).await?;
-            if ready.exists() || (whole.exit == 0 && whole.out.is_empty()) {
+            if whole.exit == 0 && whole.out.is_empty() {
                 return Ok(fs::write(ready, "")?);
             }
         }
@@ -252,6 +255,27 @@ impl Project {
             tracing::warn!(folder = %place.folder.display(), said = said.err, "the accepted results are not merged in");
         }
         Ok(())
+    }
+
+    /// Tells whether a file in a task's worktree is as it was in a commit, and nobody has written it anew since it was laid out.
+    ///
+    /// # Errors
+    /// As [`Git::holds`].
+    pub async fn untouched(&self, place: &Place, base: &str, path: &str) -> Result<bool, GitError> {
+        let git = self.at(&place.folder);
+        if git.resolve(&format!("{base}:{path}")).await?.is_none() {
+            return Ok(false);
+        }
+        let file = format!(":(top,literal){path}");
+        let words = ["diff", "--quiet", "--no-ext-diff", base, "--", &file];
+        if !git.holds(&words).await? {
+            return Ok(false);
+        }
+        // What was written again with the same content counts as written.
+        let ready = self.ready_mark(&place.folder).await?;
+        let laid_out = ready.and_then(|ready| ready.metadata().ok()?.modified().ok());
+        let written = fs::metadata(place.folder.join(path))?.modified()?;
+        Ok(laid_out.is_none_or(|laid_out| written <= laid_out))
     }
 
     /// Commits what an agent left in a task's worktree onto the task's branch.
@@ -612,3 +636,6 @@ fn free_name(folder: &Path) -> PathBuf {
         .find(|path| !path.exists())
         .unwrap_or_else(|| aside(0))
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::context::{CheckView, LINE, MAX_CHECKS, MAX_DEPENDENCIES, NAME, SECTION, TAIL, TEXT};
 use super::prompts::{PromptError, Prompts};
 use super::quote::{indented, one_line, unfenced};
-use crate::plan::{CheckResult, Plan, Task};
+use crate::plan::{CheckResult, Line, Plan, Task};
 use crate::wire::command::Language;
 
 /// What a command file says below its front matter. The task's own texts go in as they are; everything else is quoted.
@@ -22,6 +22,8 @@ pub struct CommandContext {
     pub description: String,
     /// What holds for every task of the plan, then for this one.
     pub plan_constraints: String,
+    /// The branch of the worktree that the task has for itself; empty where all work in one folder.
+    pub branch: String,
     pub constraints: String,
     pub expected_outcome: String,
     /// Files that must be in the workspace afterwards.
@@ -88,6 +90,9 @@ impl CommandContext {
             goal: plan.head().goal.clone(),
             description: task.description.clone(),
             plan_constraints: plan.head().constraints.clone(),
+            branch: (plan.head().line.as_ref())
+                .map(|_| Line::task_branch(plan.id(), task.number))
+                .unwrap_or_default(),
             constraints: task.constraints.clone(),
             expected_outcome: task.expected_outcome.clone(),
             produces: task.produces.clone(),
@@ -117,6 +122,7 @@ pub(super) struct CommandView {
     goal: String,
     description: String,
     plan_constraints: String,
+    branch: String,
     constraints: String,
     expected: String,
     produces: Vec<String>,
@@ -148,6 +154,7 @@ impl CommandView {
             goal: one_line(&context.goal, LINE),
             description: context.description.trim().to_owned(),
             plan_constraints: context.plan_constraints.trim().to_owned(),
+            branch: context.branch.clone(),
             constraints: context.constraints.trim().to_owned(),
             expected: context.expected_outcome.trim().to_owned(),
             produces: context

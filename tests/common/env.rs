@@ -25,6 +25,7 @@ pub struct TestEnv {
     variables: Vec<(String, String)>,
     /// What stands in for folders of the PATH.
     programs: TempDir,
+    patience: Duration,
 }
 
 /// What a run of the program left.
@@ -55,7 +56,13 @@ impl TestEnv {
             folder: tempfile::tempdir().unwrap(),
             variables: vec![("PATH".to_owned(), path)],
             programs,
+            patience: DEADLINE,
         }
+    }
+
+    /// Waits longer for the program: some real agents take a while to start on a busy machine.
+    pub fn be_patient(&mut self) {
+        self.patience = 5 * DEADLINE;
     }
 
     /// Sets a variable for the runs that follow.
@@ -140,15 +147,15 @@ impl TestEnv {
 
     /// Runs the program to its end.
     pub fn run(&self, args: &[&str]) -> Ran {
-        Self::run_command(self.command(args))
+        self.run_command(self.command(args))
     }
 
     /// Runs the program to its end, as another one starts it.
     pub fn run_under(&self, starter: &[&str], args: &[&str]) -> Ran {
-        Self::run_command(self.command_under(starter, args))
+        self.run_command(self.command_under(starter, args))
     }
 
-    fn run_command(mut command: Command) -> Ran {
+    fn run_command(&self, mut command: Command) -> Ran {
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -157,7 +164,7 @@ impl TestEnv {
         let stdout = read_all(child.stdout.take().unwrap());
         let stderr = read_all(child.stderr.take().unwrap());
         let mut running = Running { child };
-        let code = running.wait().code();
+        let code = running.wait_for(self.patience).code();
         Ran {
             stdout: stdout.recv_timeout(DEADLINE).unwrap(),
             stderr: stderr.recv_timeout(DEADLINE).unwrap(),
@@ -245,8 +252,12 @@ impl Ran {
 impl Running {
     /// Waits for the end.
     pub fn wait(&mut self) -> ExitStatus {
+        self.wait_for(DEADLINE)
+    }
+
+    fn wait_for(&mut self, patience: Duration) -> ExitStatus {
         let mut status = None;
-        wait_until("the program ends", DEADLINE, || {
+        wait_until("the program ends", patience, || {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use plan_agent::plan::{MERGE_CHECK, PlanStatus};
+use plan_agent::exec::alive;
+use plan_agent::plan::{Attempt, MERGE_CHECK, PlanStatus};
 
 use super::ledger::Ledger;
 use super::stage::Chance;
@@ -14,8 +13,11 @@ use crate::common::agent::{Act, Agent, Exchange};
 use crate::common::env::{DEADLINE, TestEnv, wait_until};
 use crate::common::git::Project;
 
-/// Kills at the least.
-const KILLS: usize = 40;
+/// Kills while something is done in the project, at the least.
+const KILLS: usize = 30;
+
+/// The longest wait for something to be done there before a daemon is killed all the same.
+const IDLE: Duration = Duration::from_millis(400);
 
 /// Four tasks, the last after the others; two change the same line.
 const PLAN: &str = "\
@@ -55,27 +57,28 @@ checks.there = { run = ['sh', '-c', 'test -e a.txt'] }
 
 #[test]
 fn a_kill_while_results_are_merged_leaves_nothing_half_merged() {
-    let env = TestEnv::new();
-    let Some(project) = Project::new(&env) else {
-        return;
-    };
+    let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
+    let mut kills = 0;
+    while kills < KILLS {
+        let env = TestEnv::new();
+        let Some(project) = Project::new(&env) else {
+            return;
+        };
+        kills += carry_out(&env, &project, &mut chance);
+    }
+}
+
+/// Carries the plan out among kills, and returns how many of them came while something was done in the project.
+fn carry_out(env: &TestEnv, project: &Project, chance: &mut Chance) -> usize {
     env.write("config.toml", CONFIG);
     env.write("plan.md", PLAN);
     let before = project.of_the_person();
-    let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
-    let kills = Arc::new(AtomicUsize::new(0));
-    let (seen, exchange) = (Arc::clone(&kills), Exchange::at(env.path("volumes")));
-    let handled = AtomicUsize::new(0);
-    let agent = Agent::start(&exchange, move |command| {
+    let exchange = Exchange::at(env.path("volumes"));
+    let agent = Agent::start(&exchange, |command| {
         let folder = Path::new(command.field("workspace").unwrap());
         let task = command.task();
         wait_until("the first three begin from one commit", DEADLINE, || {
             (1..=3).all(|other| folder.with_file_name(format!("task-{other}")).exists())
-        });
-        // Each result is merged among some of the kills.
-        let enough = handled.fetch_add(1, Ordering::SeqCst) * KILLS / 5;
-        wait_until("there were enough kills", DEADLINE, || {
-            seen.load(Ordering::SeqCst) >= enough.min(KILLS)
         });
         if task == 4 {
             // It works on what the others have made.
@@ -95,24 +98,49 @@ fn a_kill_while_results_are_merged_leaves_nothing_half_merged() {
         fs::write(folder.join(format!("{task}.txt")), "made\n").unwrap();
         Act::success("made")
     });
+    let mut kills = 0;
     let mut settled = false;
-    while !settled && kills.load(Ordering::SeqCst) < KILLS {
-        let words: &[&str] = match Ledger::of(&env) {
+    while !settled {
+        let words: &[&str] = match Ledger::of(env) {
             Some(_) => &["resume"],
             None => &["run", "--plan", "plan.md"],
         };
         let mut life = env.start(words);
-        std::thread::sleep(Duration::from_micros(chance.below(350_000)));
+        let busy = await_work(env);
+        std::thread::sleep(Duration::from_micros(chance.below(120_000)));
         // It may be over already: then there is nothing to kill.
         drop(life.child.kill());
         life.wait();
-        kills.fetch_add(1, Ordering::SeqCst);
-        settled = Ledger::of(&env).is_some_and(|ledger| ledger.plan.status().settled());
+        kills += usize::from(busy);
+        settled = Ledger::of(env).is_some_and(|ledger| ledger.plan.status().settled());
         assert_eq!(project.of_the_person(), before);
     }
     let ran = env.run(&["resume"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let plan = Ledger::of(&env).unwrap().plan;
+    drop(agent);
+    examine(env, project);
+    assert_eq!(project.of_the_person(), before);
+    kills
+}
+
+/// Waits until git runs for the daemon; tells whether it did.
+fn await_work(env: &TestEnv) -> bool {
+    let (lock, end) = (
+        env.path("volumes/worktrees/.git-runs"),
+        Instant::now() + IDLE,
+    );
+    while Instant::now() < end {
+        if alive(&lock) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+/// Checks that each result is on the branch, once, and nothing is left over.
+fn examine(env: &TestEnv, project: &Project) {
+    let plan = Ledger::of(env).unwrap().plan;
     assert_eq!(*plan.status(), PlanStatus::Completed);
     let branch = format!("plan-agent/{}", plan.id());
     let line = plan.head().line.clone().unwrap();
@@ -135,18 +163,20 @@ fn a_kill_while_results_are_merged_leaves_nothing_half_merged() {
     }
     let text = project.git(&["show", &format!("{branch}:a.txt")]);
     assert_eq!(text, "one\nONE AND TWO\nthree\n");
-    let clash = |attempt: &&plan_agent::plan::Attempt| {
+    let clash = |attempt: &&Attempt| {
         let mut checks = attempt.checks.iter().flatten();
         checks.any(|check| check.name == MERGE_CHECK)
     };
-    assert!(
-        plan.attempts().filter(clash).count() >= 1,
+    assert_eq!(
+        plan.attempts().filter(clash).count(),
+        1,
         "two changed the same line"
     );
-    assert_eq!(project.of_the_person(), before);
     project.sound();
     // All was accepted, so all is put away.
     let list = project.git(&["worktree", "list", "--porcelain"]);
     assert_eq!(list.matches("worktree ").count(), 1, "{list}");
-    drop(agent);
+    let left = fs::read_dir(&line.folder).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["MISSION.md"]);
 }

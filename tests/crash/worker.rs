@@ -26,6 +26,36 @@ mv "$name.part" "$1"
 
 const WORDS: [&str; 6] = ["--agent", "command", "--", "sh", "agent.sh", "{report}"];
 
+/// As [`AGENT`], but under the name of a coding agent: it brings no report, its last word is the result.
+const CODING: &str = r#"
+[ "$1" = --version ] && { echo "2.1.330 (Claude Code)"; exit; }
+name=$(sed -n 's/^id: //p')
+echo begun >> "$name.begun"
+mkdir "$name.busy" || echo two at once >> overlap
+echo '{"type":"system","subtype":"init"}'
+sleep 0.06
+rmdir "$name.busy"
+printf '%s\n' '{"type":"result","is_error":false,"permission_denials":[],"result":"---\nstatus: SUCCESS\n---\n\n## Core results\n\nMade by hand."}'
+"#;
+
+/// Which agent works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hand {
+    /// A program that reports itself.
+    Command,
+    /// A coding agent whose output is read.
+    Coding,
+}
+
+impl Hand {
+    fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::Command => &WORDS,
+            Self::Coding => &["--agent", "claude"],
+        }
+    }
+}
+
 /// Who is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
@@ -37,15 +67,25 @@ enum Victim {
 
 #[test]
 fn a_killed_worker_leaves_its_work_to_the_next() {
-    no_task_is_begun_twice(Victim::Worker);
+    no_task_is_begun_twice(Victim::Worker, Hand::Command);
 }
 
 #[test]
 fn a_killed_daemon_leaves_its_agents_at_work() {
-    no_task_is_begun_twice(Victim::Both);
+    no_task_is_begun_twice(Victim::Both, Hand::Command);
 }
 
-fn no_task_is_begun_twice(victim: Victim) {
+#[test]
+fn what_a_coding_agent_says_at_its_end_is_used_by_the_next_worker() {
+    no_task_is_begun_twice(Victim::Worker, Hand::Coding);
+}
+
+#[test]
+fn what_a_coding_agent_says_at_its_end_is_used_by_the_next_daemon() {
+    no_task_is_begun_twice(Victim::Both, Hand::Coding);
+}
+
+fn no_task_is_begun_twice(victim: Victim, hand: Hand) {
     let env = folder();
     let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
     let daemon = (victim == Victim::Worker).then(|| {
@@ -56,13 +96,13 @@ fn no_task_is_begun_twice(victim: Victim) {
         daemon
     });
     for _ in 0..KILLS {
-        let mut life = begin(&env, victim);
+        let mut life = begin(&env, victim, hand);
         std::thread::sleep(Duration::from_micros(chance.below(200_000)));
         // It may be over already: then there is nothing to kill.
         life.child.kill().unwrap();
         life.wait();
     }
-    let mut last = begin(&env, victim);
+    let mut last = begin(&env, victim, hand);
     let status = match daemon {
         Some(mut daemon) => daemon.wait(),
         None => last.wait(),
@@ -95,7 +135,8 @@ fn no_task_is_begun_twice(victim: Victim) {
 }
 
 fn folder() -> TestEnv {
-    let env = TestEnv::new();
+    let mut env = TestEnv::new();
+    env.show_script("claude", CODING);
     env.write("config.toml", "[llm]\nprovider = \"none\"\n");
     let tasks: Vec<String> = (1..=TASKS)
         .map(|number| format!("- [ ] Part {number}\n"))
@@ -105,11 +146,11 @@ fn folder() -> TestEnv {
     env
 }
 
-fn begin(env: &TestEnv, victim: Victim) -> Running {
+fn begin(env: &TestEnv, victim: Victim, hand: Hand) -> Running {
     let words: &[&str] = match (victim, Ledger::of(env)) {
         (Victim::Worker, _) => &["worker"],
         (Victim::Both, Some(_)) => &["resume"],
         (Victim::Both, None) => &["run", "--plan", "plan.md"],
     };
-    env.start(&[words, &WORDS].concat())
+    env.start(&[words, hand.words()].concat())
 }

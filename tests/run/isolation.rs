@@ -108,6 +108,18 @@ fn what_agents_do_side_by_side_comes_together_on_one_branch() {
             .path(format!("volumes/worktrees/{plan}/task-2/built"))
             .exists()
     );
+    let told = agent.command(1, 1);
+    let branch = format!("on the branch `plan-agent-task/{plan}/1`");
+    assert!(told.body().contains(&branch), "{}", told.body());
+    let why = isolated.scene.works(&["why", "2"]);
+    assert!(why.contains("merged aside as "), "{why}");
+    let status = isolated.scene.works(&["status"]);
+    assert!(
+        status.contains(&format!("Results: the branch plan-agent/{plan}")),
+        "{status}"
+    );
+    let doctor = isolated.scene.works(&["doctor"]);
+    assert!(doctor.contains("tasks can have worktrees of"), "{doctor}");
     let diff = isolated.scene.works(&["diff", "2"]);
     assert!(
         diff.contains("-two\n+TWO\n") && !diff.contains("left"),
@@ -244,6 +256,13 @@ fn what_passes_alone_and_fails_together_is_not_accepted() {
         retry.body().contains("The check `few` failed"),
         "{}",
         retry.body()
+    );
+    let why = isolated.scene.works(&["why", &task.to_string()]);
+    let (_, second) = why.split_once("\n  2  ").unwrap();
+    let theirs = format!("{}.txt", 3 - task);
+    assert!(
+        second.contains("b.txt") && !second.contains(&theirs),
+        "{why}"
     );
     let plan = isolated.plan();
     let names = ["ls-tree", "--name-only", &format!("plan-agent/{plan}")];
@@ -414,6 +433,81 @@ fn a_workspace_that_can_have_no_worktrees_is_refused_at_the_start() {
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(
         ran.stderr.contains("a session stays in one folder"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn a_file_that_is_only_laid_out_is_not_produced() {
+    let Some(isolated) = Isolated::new("") else {
+        return;
+    };
+    let plan = "---\nname: One\ngoal: A file\n---\n\n## Only\n\n- produces: b.txt\n\nMake it.\n";
+    isolated.scene.env.write("produces.md", plan);
+    let agent = isolated.scene.agent(|command| {
+        if command.attempt() == 2 {
+            // It is right as it is.
+            write(command, "b.txt", "b\n");
+        }
+        Act::success("it is there")
+    });
+    let ran = isolated.scene.run(&["run", "--plan", "produces.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(agent.attempts(), [(1, 1), (1, 2)]);
+    let retry = agent.command(1, 2);
+    assert!(
+        retry.body().contains("was there before the plan began"),
+        "{}",
+        retry.body()
+    );
+    assert_eq!(isolated.accepted(), [""; 0]);
+    assert!(
+        ran.stdout.contains("Nothing was accepted that changes"),
+        "{}",
+        ran.stdout
+    );
+    let none = isolated.scene.run(&["diff", "1"]);
+    assert_eq!((none.code, none.stdout.as_str()), (Some(0), ""), "{none:?}");
+    isolated.project.sound();
+}
+
+#[test]
+fn a_change_is_shown_as_it_is_to_programs_and_harmless_to_a_terminal() {
+    let Some(isolated) = Isolated::new("") else {
+        return;
+    };
+    isolated.scene.env.write("three.md", CHAIN);
+    let run = isolated.scene.start(&["run", "--plan", "three.md"]);
+    let first = isolated.scene.exchange.take("the first task", |_| true);
+    write(&first, "a.txt", "one\n\u{1b}]0;title\u{7}two\nthree\n");
+    write(&first, "new.txt", "new\n");
+    let raw = isolated.scene.works(&["diff", "1"]);
+    assert!(
+        raw.contains("+\u{1b}]0;title\u{7}two") && raw.contains("new file"),
+        "{raw}"
+    );
+    let shown = isolated.scene.env.run_on_terminal(&["diff", "1"]);
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    assert!(
+        !shown.stdout.contains('\u{1b}') && shown.stdout.contains("+two"),
+        "{shown:?}"
+    );
+    let figures = isolated.scene.works(&["diff", "1", "--stat"]);
+    assert!(figures.contains("2 files changed"), "{figures}");
+    for (task, code) in [("2", 1), ("9", 2)] {
+        let ran = isolated.scene.run(&["diff", task]);
+        assert_eq!(ran.code, Some(code), "{ran:?}");
+    }
+    run.signal(Signal::TERM);
+    assert_eq!(run.end().code, Some(143));
+    let shared = Scene::by_rules("");
+    let _agent = shared.agent(|_| Act::success("done"));
+    shared.works(&["run", "--plan", "one.md"]);
+    let ran = shared.run(&["diff", "1"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(
+        ran.stderr.contains("isolation = \"worktree\""),
         "{}",
         ran.stderr
     );

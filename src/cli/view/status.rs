@@ -9,7 +9,7 @@ use super::{indented, name, numbers, state};
 use crate::cli::args::Program;
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
-    AttemptState, Choice, Plan, PlanStatus, Question, Task, TaskStatus, Time, counted,
+    AttemptState, Choice, Line, Plan, PlanStatus, Question, Task, TaskStatus, Time, counted,
 };
 
 /// The longest result that stands beside a task.
@@ -35,6 +35,9 @@ struct PlanLine {
     goal: String,
     status: &'static str,
     seq: i64,
+    /// Where the results are gathered, if each task has a worktree of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    branch: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -93,6 +96,7 @@ pub fn json(plan: &Plan, seq: i64, daemon: Option<u32>, limit: usize) -> Status 
             goal: head.goal.clone(),
             status: head.status.as_str(),
             seq,
+            branch: branch(plan),
         },
         progress: progress(plan),
         truncated: window.before + window.after > 0,
@@ -123,6 +127,7 @@ pub fn text(
         lines.push(format!("Goal: {}", name(&head.goal)));
     }
     lines.push(counts(plan));
+    lines.extend(branch(plan).map(|branch| format!("Results: the branch {}", name(&branch))));
     lines.extend(usage::line(plan));
     lines.push(String::new());
 
@@ -153,6 +158,11 @@ pub fn text(
         ));
     }
     lines.join("\n") + "\n"
+}
+
+fn branch(plan: &Plan) -> Option<String> {
+    let head = plan.head();
+    head.line.as_ref().map(|_| Line::branch(&head.id))
 }
 
 /// The tasks that are shown, and how many are not.

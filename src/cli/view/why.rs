@@ -11,6 +11,9 @@ use crate::wire::text::{one_line, time_text};
 /// The longest reason that is shown on one line.
 const REASON: usize = 200;
 
+/// Characters of a commit's id.
+const SHORT_COMMIT: usize = 10;
+
 /// Files that changed and are named.
 const CHANGED: usize = 10;
 
@@ -201,10 +204,19 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
             line(&verdict.reason)
         )
     });
+    let merged = attempt.merge.as_ref().map(|merge| {
+        let short = |commit: &str| line(&commit.chars().take(SHORT_COMMIT).collect::<String>());
+        let (commit, onto) = (short(&merge.commit), short(&merge.onto));
+        match merge.commit == merge.onto {
+            true => format!("nothing to merge into {onto}"),
+            false => format!("merged aside as {commit}, onto {onto}"),
+        }
+    });
     let details = report
         .into_iter()
         .chain(changes)
         .chain(used)
+        .chain(merged)
         .chain(checks)
         .chain(rejected)
         .chain(verdict);

@@ -7,7 +7,7 @@ use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
     About, Attempt, AttemptState, By, Changes, CheckResult, CommandId, ConfirmAbort, Decision,
-    Evidence, Kind, PlanStatus, QuestionId, Rejection, Report, ReportStatus, Review, Session,
+    Evidence, Kind, Line, PlanStatus, QuestionId, Rejection, Report, ReportStatus, Review, Session,
     SessionId, Task, TaskId, TaskStatus, Verdict,
 };
 use crate::plan::state::Row;
@@ -105,8 +105,8 @@ impl Draft<'_> {
             return Err(Refusal::Asking(id));
         }
         let (mut tree, mut beside) = match &self.plan.head().line {
-            // A worktree of its own begins with what is accepted, and nobody else is there.
-            Some(line) => (Some(line.tip.clone()), Vec::new()),
+            // Nobody else is in a worktree of its own.
+            Some(line) => (Some(begins_with(before.as_ref(), line)), Vec::new()),
             None => (self.plan.head().tree.clone(), self.join_others(id)),
         };
         if let (Some(mut garbled), Some(_)) = (before, repairs) {
@@ -710,6 +710,17 @@ pub fn acceptable(attempt: &Attempt) -> bool {
         .as_ref()
         .is_some_and(|report| report.status != ReportStatus::Failed);
     claimed && attempt.checks.iter().flatten().all(|check| check.passed)
+}
+
+/// Returns what a task's worktree has when an attempt begins: what is accepted, where nobody has worked in it or that is merged
+/// in for the agent to resolve, else what the last attempt left.
+fn begins_with(before: Option<&Attempt>, line: &Line) -> String {
+    let left = before.and_then(|before| match &before.merge {
+        Some(merge) => Some(merge.head.clone()),
+        None if before.clashed() => None,
+        None => before.tree.clone(),
+    });
+    left.unwrap_or_else(|| line.tip.clone())
 }
 
 fn evidence(attempt: &Attempt) -> Evidence {

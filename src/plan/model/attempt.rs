@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CommandId, Merge, SessionId, TaskId, Time};
+use super::{CommandId, MERGE_CHECK, Merge, SessionId, TaskId, Time};
 
 /// What a command asks of the agent's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +70,14 @@ impl Attempt {
                 several.join(", ")
             )),
         }
+    }
+}
+
+impl Attempt {
+    /// Tells whether its result does not go together with those accepted before.
+    pub fn clashed(&self) -> bool {
+        let mut checks = self.checks.iter().flatten();
+        checks.any(|check| check.name == MERGE_CHECK && !check.passed)
     }
 }
 

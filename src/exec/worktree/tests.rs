@@ -1,0 +1,278 @@
+//! Worktrees as they are found after kills, and after agents and people did as they liked.
+
+use super::*;
+
+struct Given {
+    root: tempfile::TempDir,
+    project: Project,
+    head: String,
+}
+
+impl Given {
+    /// Makes a project with a commit; `None` without git.
+    async fn new() -> Option<Self> {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("project");
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("a"), "a\n").unwrap();
+        fs::write(folder.join(".gitignore"), "built\n").unwrap();
+        let git = Git::at(&folder);
+        match git.run(&["init", "--quiet"]).await {
+            Err(error) if error.missing() => return None,
+            said => assert_eq!(said.unwrap().exit, 0),
+        }
+        git.bytes(&["add", "."]).await.unwrap();
+        git.bytes(&["commit", "--quiet", "-m", "begin"])
+            .await
+            .unwrap();
+        let head = project_head(&folder).await.unwrap();
+        let project = Project::new(&folder, &root.path().join("trees/plan"));
+        Some(Self {
+            root,
+            project,
+            head,
+        })
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            folder: self.root.path().join("trees/plan/task-1"),
+            branch: "plan-agent-task/plan/1".to_owned(),
+        }
+    }
+
+    async fn laid_out(&self) -> Place {
+        let place = self.place();
+        self.project.lay_out(&place, &self.head).await.unwrap();
+        place
+    }
+
+    async fn branch(&self) -> Option<String> {
+        let name = format!("refs/heads/{}", self.place().branch);
+        self.project.git.resolve(&name).await.unwrap()
+    }
+
+    async fn kept(&self) -> String {
+        match self.project.keep(&self.place(), "left").await.unwrap() {
+            Kept::Commit(head) => head,
+            Kept::Unclear(reason) => panic!("{reason}"),
+        }
+    }
+
+    async fn unclear(&self) -> String {
+        match self.project.keep(&self.place(), "left").await.unwrap() {
+            Kept::Commit(head) => panic!("{head}"),
+            Kept::Unclear(reason) => reason,
+        }
+    }
+}
+
+fn git(place: &Place) -> Git {
+    Git::at(&place.folder)
+}
+
+#[tokio::test]
+async fn a_worktree_is_laid_out_once_and_what_is_half_there_is_made_whole() {
+    let Some(given) = Given::new().await else {
+        return;
+    };
+    let place = given.laid_out().await;
+    fs::write(place.folder.join("a"), "changed\n").unwrap();
+    given.laid_out().await;
+    let text = || fs::read_to_string(place.folder.join("a")).unwrap();
+    assert_eq!(text(), "changed\n", "what an agent did stays");
+    // As if the daemon had been killed before it knew that all is there.
+    fs::write(place.folder.join("a"), "a\n").unwrap();
+    let ready = given.project.ready_mark(&place.folder).await.unwrap();
+    let ready = ready.unwrap();
+    fs::remove_file(&ready).unwrap();
+    given.laid_out().await;
+    assert!(ready.exists());
+    // As if git had been killed on the way, or somebody had made the folder anew: nobody knows what is in it.
+    fs::remove_file(&ready).unwrap();
+    fs::write(place.folder.join("a"), "whose?\n").unwrap();
+    given.laid_out().await;
+    assert_eq!(text(), "a\n");
+    let aside = place.folder.with_file_name("task-1.aside-1");
+    assert_eq!(fs::read_to_string(aside.join("a")).unwrap(), "whose?\n");
+    // A folder that is no worktree, or whose repository knows it no more.
+    fs::remove_dir_all(&place.folder).unwrap();
+    fs::create_dir(&place.folder).unwrap();
+    fs::write(place.folder.join("mine"), "").unwrap();
+    given.laid_out().await;
+    assert!(
+        place
+            .folder
+            .with_file_name("task-1.aside-2")
+            .join("mine")
+            .exists()
+    );
+    assert_eq!(text(), "a\n");
+    // Gone altogether: the branch has what was kept.
+    fs::write(place.folder.join("b"), "b\n").unwrap();
+    let head = given.kept().await;
+    fs::remove_dir_all(&place.folder).unwrap();
+    given.laid_out().await;
+    assert_eq!(fs::read_to_string(place.folder.join("b")).unwrap(), "b\n");
+    assert_eq!(given.kept().await, head);
+}
+
+#[tokio::test]
+async fn what_an_agent_left_is_committed_wherever_it_went_on() {
+    let Some(given) = Given::new().await else {
+        return;
+    };
+    let place = given.laid_out().await;
+    assert_eq!(given.kept().await, given.head, "nothing was done");
+    fs::create_dir(place.folder.join(AGENT_FOLDER)).unwrap();
+    for name in [".plan-agent/report.md", "built", "new"] {
+        fs::write(place.folder.join(name), "x").unwrap();
+    }
+    let head = given.kept().await;
+    let words = ["show", "--format=%an %ae %s", "--name-only", &head];
+    let shown = git(&place).line(&words).await.unwrap();
+    assert_eq!(shown, "plan-agent plan-agent@localhost left\n\nnew");
+    // On a branch of its own the agent goes on from there, and the task's branch follows.
+    git(&place)
+        .bytes(&["switch", "--quiet", "-c", "mine"])
+        .await
+        .unwrap();
+    fs::write(place.folder.join("more"), "x").unwrap();
+    let more = given.kept().await;
+    assert_eq!(given.branch().await.as_ref(), Some(&more));
+    let mine = git(&place).resolve("refs/heads/mine").await.unwrap();
+    assert_eq!(mine, Some(head), "the agent's branch stays where it was");
+    // Elsewhere it cannot be told what the result is, and nothing is touched.
+    let words = ["switch", "--quiet", "--detach", &given.head];
+    git(&place).bytes(&words).await.unwrap();
+    fs::write(place.folder.join("lost"), "x").unwrap();
+    let reason = given.unclear().await;
+    assert!(
+        reason.contains("git switch plan-agent-task/plan/1"),
+        "{reason}"
+    );
+    assert_eq!(given.branch().await, Some(more));
+    git(&place)
+        .bytes(&["switch", "--quiet", &place.branch])
+        .await
+        .unwrap();
+    let lock = given.project.ready_mark(&place.folder).await.unwrap();
+    let lock = lock.unwrap().with_file_name("index.lock");
+    fs::write(&lock, "").unwrap();
+    let reason = given.unclear().await;
+    assert!(reason.contains("index.lock"), "{reason}");
+    fs::remove_file(lock).unwrap();
+    fs::remove_dir_all(&place.folder).unwrap();
+    let reason = given.unclear().await;
+    assert!(reason.contains("is no git worktree any more"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_conflict_is_begun_in_the_worktree_and_ends_when_its_marks_are_gone() {
+    let Some(given) = Given::new().await else {
+        return;
+    };
+    let place = given.laid_out().await;
+    fs::write(place.folder.join("a"), "ours\n").unwrap();
+    let ours = given.kept().await;
+    let aside = given.project.check_out(&given.head).await.unwrap();
+    fs::write(aside.join("a"), "theirs\n").unwrap();
+    let words = ["commit", "--quiet", "--all", "-m", "theirs"];
+    Git::at(&aside).bytes(&words).await.unwrap();
+    let theirs = Git::at(&aside).line(&["rev-parse", "HEAD"]).await.unwrap();
+    let merged = given.project.merge(&theirs, &ours, "both").await.unwrap();
+    let Merged::Conflict(text) = merged else {
+        panic!("{merged:?}");
+    };
+    assert!(
+        text.contains("`a`") && text.contains("ours") && text.contains("theirs"),
+        "{text}"
+    );
+    for _ in 0..2 {
+        // Twice, as after a kill.
+        given.project.begin_merge(&place, &theirs).await.unwrap();
+        let reason = given.unclear().await;
+        assert!(reason.contains("marks of a conflict: `a`"), "{reason}");
+    }
+    fs::write(place.folder.join("a"), "both\n").unwrap();
+    let both = given.kept().await;
+    let merged = given.project.merge(&theirs, &both, "both").await.unwrap();
+    let Merged::Commit(commit) = merged else {
+        panic!("{merged:?}");
+    };
+    let parents = ["show", "--no-patch", "--format=%P", &commit];
+    let parents = git(&place).line(&parents).await.unwrap();
+    assert_eq!(parents, format!("{theirs} {both}"));
+    given.project.begin_merge(&place, &theirs).await.unwrap();
+    assert_eq!(given.kept().await, both, "it is merged in already");
+    // Whatever a check does there, the next result is laid out whole.
+    fs::write(aside.join("a"), "dirty").unwrap();
+    fs::write(aside.join("left"), "").unwrap();
+    fs::write(aside.join("built"), "").unwrap();
+    let aside = given.project.check_out(&commit).await.unwrap();
+    assert_eq!(fs::read_to_string(aside.join("a")).unwrap(), "both\n");
+    assert!(!aside.join("left").exists() && aside.join("built").exists());
+    fs::remove_file(aside.join(".git")).unwrap();
+    let aside = given.project.check_out(&commit).await.unwrap();
+    assert!(aside.join(".git").exists());
+}
+
+#[tokio::test]
+async fn only_what_is_merged_and_holds_nothing_else_is_put_away() {
+    let Some(given) = Given::new().await else {
+        return;
+    };
+    let place = given.laid_out().await;
+    let put_away = async |tip: &str| given.project.put_away(&place, tip).await.unwrap();
+    fs::write(place.folder.join("b"), "b\n").unwrap();
+    assert!(!put_away(&given.head).await, "it is in no commit");
+    let head = given.kept().await;
+    assert!(!put_away(&given.head).await, "it is not accepted");
+    fs::write(place.folder.join("built"), "").unwrap();
+    assert!(!put_away(&head).await, "nobody else has what git ignores");
+    fs::remove_file(place.folder.join("built")).unwrap();
+    git(&place)
+        .bytes(&["switch", "--quiet", "--detach", &given.head])
+        .await
+        .unwrap();
+    assert!(!put_away(&head).await, "somebody works elsewhere in it");
+    git(&place)
+        .bytes(&["switch", "--quiet", &place.branch])
+        .await
+        .unwrap();
+    assert!(put_away(&head).await);
+    assert!(!place.folder.exists() && given.branch().await.is_none());
+    assert!(put_away(&head).await, "again, as after a kill");
+}
+
+#[tokio::test]
+async fn a_branch_moves_only_from_where_it_is_expected() {
+    let Some(given) = Given::new().await else {
+        return;
+    };
+    let place = given.laid_out().await;
+    fs::write(place.folder.join("b"), "b\n").unwrap();
+    let (first, second) = (given.head.clone(), given.kept().await);
+    let moved = async |to: &str, expected: Option<&str>| {
+        let moved = given.project.move_branch("plan-agent/x", to, expected);
+        moved.await.unwrap()
+    };
+    assert_eq!(moved(&first, None).await, Moved::There);
+    assert_eq!(
+        moved(&first, None).await,
+        Moved::There,
+        "again, as after a kill"
+    );
+    assert_eq!(
+        moved(&second, None).await,
+        Moved::Elsewhere(Some(first.clone()))
+    );
+    assert_eq!(moved(&second, Some(&first)).await, Moved::There);
+    assert_eq!(
+        moved(&first, Some(&second)).await,
+        Moved::Ahead(second.clone())
+    );
+    let delete = ["branch", "--quiet", "-D", "plan-agent/x"];
+    given.project.git.bytes(&delete).await.unwrap();
+    assert_eq!(moved(&first, Some(&second)).await, Moved::Elsewhere(None));
+}
