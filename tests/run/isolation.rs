@@ -386,7 +386,7 @@ fn a_workspace_that_can_have_no_worktrees_is_refused_at_the_start() {
     git(&env.path("bare"), &["init", "--quiet", "--bare"]);
     for (workspace, said) in [
         ("plain", "is no git project"),
-        ("nowhere", "there is no folder"),
+        ("nowhere", "does not exist"),
         ("empty", "has no commit"),
         ("bare", "is a git repository without files"),
         ("project/sub", "is a folder within the git project"),
