@@ -353,6 +353,7 @@ fn left(stage: &Stage) -> Left {
     }
     for task in status["tasks"].as_array_mut().unwrap() {
         task["usage"].take();
+        task["evidence"].take();
     }
     Left {
         plan: Ledger::of(&stage.env).unwrap().outline(),

@@ -5,6 +5,7 @@ mod budget;
 mod clock;
 mod control;
 mod evidence;
+mod false_success;
 mod faults;
 mod folders;
 mod hooks;

@@ -1,4 +1,4 @@
-//! `diff`: what a task changed, where each task has a worktree of its own.
+//! `diff`: what a task changed, line by line where each task has a worktree of its own, else by the names of the files.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::failure::{Exit, Failure};
 use super::output::{Output, Style, complain};
 use super::site::Site;
 use crate::exec::{Git, GitError, difference, span_of};
-use crate::plan::{Line, Plan, TaskId, TaskStatus};
+use crate::plan::{Attempt, Line, Plan, TaskId, TaskStatus};
 use crate::wire::text::printable;
 
 /// Where the change of a task is found.
@@ -22,8 +22,8 @@ enum Found {
         branch: String,
         tip: String,
     },
-    /// Nowhere: agents share the workspace.
-    Shared,
+    /// Only the names of the files, an attempt a line: agents share the workspace.
+    Shared(Vec<String>),
 }
 
 /// Shows what a task changed: of a completed one what was accepted, of any other what is there so far.
@@ -55,13 +55,15 @@ pub async fn diff(args: &Diff, site: &Site, output: &mut Output) -> Result<Exit,
         } => open_span(&project, &folder, &branch, &tip)
             .await
             .map_err(Failure::failed)?,
-        Found::Shared => {
-            return Err(Failure::failed(anyhow!(
-                "agents share the workspace of plan `{plan}`: what task `{task}` alone changed is not known"
-            ))
-            .hint(
-                "[run] isolation = \"worktree\" gives each task of a git project a worktree of its own",
-            ));
+        Found::Shared(lines) if lines.is_empty() => None,
+        Found::Shared(lines) => {
+            for line in lines {
+                output.line(&printable(&line))?;
+            }
+            complain(
+                "Hint: agents share the workspace, so only names are known; [run] isolation = \"worktree\" keeps what each task changes\n",
+            );
+            return Ok(Exit::Done);
         }
     };
     let Some((from, to)) = span else {
@@ -76,7 +78,7 @@ pub async fn diff(args: &Diff, site: &Site, output: &mut Output) -> Result<Exit,
 
 fn find(plan: &Plan, task: TaskId) -> Found {
     let Some(line) = &plan.head().line else {
-        return Found::Shared;
+        return Found::Shared(plan.attempts_of(task).filter_map(named).collect());
     };
     let completed = (plan.task(task)).is_some_and(|task| task.status == TaskStatus::Completed);
     let current = plan.task(task).and_then(|task| plan.current_attempt(task));
@@ -88,6 +90,17 @@ fn find(plan: &Plan, task: TaskId) -> Found {
             tip: line.tip.clone(),
         },
     }
+}
+
+/// Tells which files changed during an attempt, if somebody looked.
+fn named(attempt: &Attempt) -> Option<String> {
+    let changes = attempt.changes.as_ref()?.text(usize::MAX);
+    let company = attempt.company().map(|company| format!(" ({company})"));
+    Some(format!(
+        "attempt {}  {changes}{}",
+        attempt.number,
+        company.unwrap_or_default()
+    ))
 }
 
 async fn open_span(

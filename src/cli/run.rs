@@ -463,6 +463,15 @@ impl Ready<'_> {
             agent,
         } = self;
         setup.check_project_of(&plan, &site.store).await?;
+        let (workspace, over) = site
+            .store
+            .read(&plan, |plan, _| {
+                (plan.head().workspace.clone(), plan.status().settled())
+            })
+            .await?;
+        if !over {
+            setup.usable(Path::new(&workspace))?;
+        }
         if how.detach {
             return detach::detach(&plan, &site.volumes, lock, how, setup, &mut ended, output)
                 .await;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
+use rustix::fs::Access;
 use uuid::Uuid;
 
 use super::args::Program;
@@ -106,11 +107,48 @@ impl Setup {
         }
     }
 
+    /// Returns the folder that agents are to work in: the named one, else the one that is configured. Only the one in the
+    /// exchange folder is made when it is missing.
+    ///
+    /// # Errors
+    /// It is not there, is no folder, or cannot be written to.
     pub(super) fn workspace(&self, named: Option<&Path>) -> Result<String, Failure> {
         let path = named.map_or_else(|| self.config.workspace(), Path::to_owned);
         let path = std::path::absolute(&path)
             .with_context(|| format!("failed to find the workspace `{}`", path.display()))?;
+        self.usable(&path)?;
         Ok(path.display().to_string())
+    }
+
+    /// Looks whether agents can work in a folder.
+    ///
+    /// # Errors
+    /// As [`Self::workspace`].
+    pub(super) fn usable(&self, workspace: &Path) -> Result<(), Failure> {
+        let name = workspace.display();
+        if !workspace.exists() {
+            if workspace.starts_with(self.config.root()) {
+                return Ok(());
+            }
+            return Err(
+                Failure::usage(anyhow!("the workspace `{name}` does not exist"))
+                    .hint("make the folder, or name another one: --workspace DIR"),
+            );
+        }
+        if !workspace.is_dir() {
+            return Err(
+                Failure::usage(anyhow!("the workspace `{name}` is no folder"))
+                    .hint("name a folder: --workspace DIR"),
+            );
+        }
+        let access = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+        rustix::fs::access(workspace, access).map_err(|error| {
+            let error = std::io::Error::from(error);
+            Failure::usage(anyhow!(
+                "the workspace `{name}` cannot be written to: {error}"
+            ))
+            .hint("make it writable, or name another one: --workspace DIR")
+        })
     }
 
     /// Refuses a workspace in which tasks cannot have worktrees, if they are to have some.
@@ -289,7 +327,7 @@ impl Prepared<'_> {
                 name: name.clone(),
                 argv: check.run.clone(),
                 timeout: check.timeout,
-                env: Vec::new(),
+                env: check.env.clone(),
             };
             (name.clone(), check)
         };

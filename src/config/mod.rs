@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{self, ConfirmAbort, MERGE_CHECK, Policy, SessionScope};
+use crate::plan::{self, ConfirmAbort, Judging, MERGE_CHECK, Policy, SessionScope};
 use crate::wire::command::Language;
 
 pub use limit::Limit;
@@ -79,7 +79,8 @@ pub struct Llm {
     /// For planning and replanning.
     pub plan: Question,
     /// For judging results.
-    pub judge: Question,
+    #[serde(deserialize_with = "read::judge")]
+    pub judge: Judge,
 }
 
 impl Default for Llm {
@@ -94,7 +95,7 @@ impl Default for Llm {
             tries: 5,
             retry_delay: Duration::from_secs(1),
             plan: Question::default(),
-            judge: Question::default(),
+            judge: Judge::default(),
         }
     }
 }
@@ -121,6 +122,20 @@ pub enum Provider {
 #[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct Question {
     /// The model for this question; `[llm] model` if left out.
+    pub model: Option<String>,
+}
+
+/// What is special about judging. In the file the word for `when` may stand for all of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "\"always\", \"on_doubt\" or a section"
+)]
+pub struct Judge {
+    /// When the model is asked.
+    pub when: Judging,
+    /// The model for judging; `[llm] model` if left out.
     pub model: Option<String>,
 }
 
@@ -239,6 +254,9 @@ pub struct Check {
     /// How long it may take.
     #[serde(default = "Check::default_timeout", with = "read::duration")]
     pub timeout: Duration,
+    /// Environment variables that it gets besides those that every program needs.
+    #[serde(default, deserialize_with = "read::variable_names")]
+    pub env: Vec<String>,
 }
 
 impl Check {
@@ -253,7 +271,7 @@ impl Check {
 pub struct Worker {
     /// What a coding agent may do without asking.
     pub allow: Vec<String>,
-    /// The environment variables that an agent or a check gets; all others are withheld, but for those of a coding agent.
+    /// The environment variables that an agent gets; all others are withheld, but for those of a coding agent.
     pub env: Vec<String>,
     /// Runs of a coding agent after the first while its model fails in a way that may pass.
     pub retries: u32,
@@ -387,6 +405,7 @@ impl Config {
             confirm_abort: run.confirm_abort,
             session: run.session,
             model: !matches!(planner, Planner::Rules { .. }),
+            judging: self.llm.judge.when,
             audit: run.audit,
             checks: run.checks.clone(),
             budget: plan::Budget {

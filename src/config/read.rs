@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::de::value::{MapAccessDeserializer, StrDeserializer};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use toml::de::DeTable;
 
-use super::{Config, Environment, FILE_NAME};
+use super::{Config, Environment, FILE_NAME, Judge};
+use crate::plan::Judging;
 use crate::wire::text::quoted;
 
 /// Why there is no configuration.
@@ -251,7 +254,7 @@ fn join(path: &str, name: &str) -> String {
 /// Returns the keys and sections that may stand in a file; `*` is a name that the file chooses.
 fn allowed() -> Vec<String> {
     let mut allowed = known_keys();
-    allowed.extend(["checks.*.run", "checks.*.timeout"].map(str::to_owned));
+    allowed.extend(["checks.*.run", "checks.*.timeout", "checks.*.env"].map(str::to_owned));
     let sections: BTreeSet<String> = allowed
         .iter()
         .flat_map(|key| key.match_indices('.').map(|(dot, _)| key[..dot].to_owned()))
@@ -344,6 +347,30 @@ pub(super) fn positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32
     }
 }
 
+/// When and by which model results are judged: a word, or a section.
+pub(super) fn judge<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Judge, D::Error> {
+    struct WordOrSection;
+
+    impl<'de> Visitor<'de> for WordOrSection {
+        type Value = Judge;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("\"always\", \"on_doubt\" or a section")
+        }
+
+        fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<Judge, E> {
+            let when = Judging::deserialize(StrDeserializer::new(word))?;
+            Ok(Judge { when, model: None })
+        }
+
+        fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Judge, M::Error> {
+            Judge::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+
+    deserializer.deserialize_any(WordOrSection)
+}
+
 /// The address of a service: https, or http on this machine. Kept without a slash at its end.
 pub(super) fn base_url<'de, D: Deserializer<'de>>(
     deserializer: D,
@@ -376,17 +403,32 @@ pub(super) fn variable_name<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<String>, D::Error> {
     let name = Option::<String>::deserialize(deserializer)?;
-    let fits = |name: &String| {
-        name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    };
-    if name.as_ref().is_none_or(fits) {
+    if name.as_deref().is_none_or(names_variable) {
         Ok(name)
     } else {
         Err(D::Error::custom(
             "must be the name of an environment variable, not the key itself",
         ))
     }
+}
+
+/// Names of environment variables.
+pub(super) fn variable_names<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<String>, D::Error> {
+    let names = Vec::<String>::deserialize(deserializer)?;
+    if names.iter().all(|name| names_variable(name)) {
+        Ok(names)
+    } else {
+        Err(D::Error::custom(
+            "must be names of environment variables, without their values",
+        ))
+    }
+}
+
+fn names_variable(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 /// Tells whether an address is on this machine.
@@ -508,6 +550,30 @@ mod tests {
         insta::assert_snapshot!(problem("[budget]\nwall_time = true"), @r#"config.toml:2:13: `budget.wall_time`: invalid type: boolean `true`, expected a duration such as "90s", "10m" or "1h 30m", or "none" for no limit"#);
         insta::assert_snapshot!(problem("[run\nsession = 1"), @"config.toml:1:5: unclosed table, expected `]`");
         insta::assert_snapshot!(problem("[run]\naudit = true\naudit = false"), @"config.toml:3:1: duplicate key");
+    }
+
+    #[test]
+    fn judging_is_a_word_or_a_section() {
+        let judge = |text: &str| parse(text, Path::new("c")).unwrap().llm.judge;
+        let model = Some("m".to_owned());
+        for (text, when, model) in [
+            ("llm.judge = 'on_doubt'", Judging::OnDoubt, None),
+            ("[llm.judge]\nmodel = 'm'", Judging::Always, model.clone()),
+            (
+                "llm.judge = { when = 'on_doubt', model = 'm' }",
+                Judging::OnDoubt,
+                model,
+            ),
+        ] {
+            assert_eq!(judge(text), Judge { when, model }, "{text}");
+        }
+        insta::assert_snapshot!(problem("[llm]\njudge = 'sometimes'"), @"config.toml:2:9: `llm.judge`: unknown variant `sometimes`, expected `always` or `on_doubt`");
+        insta::assert_snapshot!(problem("[llm]\njudge = 3"), @r#"config.toml:2:9: `llm.judge`: invalid type: integer `3`, expected "always", "on_doubt" or a section"#);
+        let llm = overridden("PLAN_AGENT_LLM_JUDGE_WHEN", "on_doubt")
+            .unwrap()
+            .llm;
+        assert_eq!(llm.judge.when, Judging::OnDoubt);
+        insta::assert_snapshot!(problem("[checks]\nt = { run = ['x'], env = ['sk-secret'] }"), @"config.toml:2:26: `checks.t.env`: must be names of environment variables, without their values");
     }
 
     #[test]

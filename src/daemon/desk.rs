@@ -97,7 +97,10 @@ impl Desk {
             Step::JudgeByRules(command) => {
                 let attempt = draft.plan().attempt(command);
                 let attempt = attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))?;
-                let verdict = rules::judge(attempt, draft.now());
+                let mut verdict = rules::judge(attempt, draft.now());
+                if draft.plan().head().policy.model {
+                    verdict.reason += ": no doubt to ask the model about";
+                }
                 draft
                     .judge(command, &verdict, new_question())
                     .map(|()| None)

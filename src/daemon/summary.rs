@@ -28,7 +28,7 @@ pub(super) fn by_rules(plan: &Plan, world: &World) -> String {
     for (count, word) in [
         (counts.skipped, "skipped"),
         (counts.failed, "failed"),
-        (unverified, "without a check"),
+        (unverified, "unverified"),
     ] {
         if count > 0 {
             write!(text, ", {count} {word}").expect("writing to a string does not fail");

@@ -8,9 +8,10 @@ use std::time::Duration;
 use super::counted;
 use super::draft::acceptable;
 use super::model::{
-    About, Attempt, AttemptState, CommandId, Limit, Line, Lived, PlanStatus, ReportStatus, Review,
-    SessionId, SessionScope, Subject, Task, TaskId, Time,
+    About, Attempt, AttemptState, CommandId, Judging, Limit, Line, Lived, PlanStatus, ReportStatus,
+    Review, SessionId, SessionScope, Subject, Task, TaskId, Time,
 };
+use super::rules::certain;
 use super::state::Plan;
 
 /// How long an agent has to mend an unreadable report by itself before it is asked to.
@@ -300,7 +301,7 @@ fn decide(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         }
     } else if attempt.verdict.is_some() {
         due.step(Step::Accept(id));
-    } else if !policy.model {
+    } else if !policy.model || (policy.judging == Judging::OnDoubt && certain(attempt)) {
         due.step(Step::JudgeByRules(id));
     } else {
         ask(plan, world, Subject::Judge(id), due);

@@ -6,6 +6,17 @@ use super::model::{Attempt, By, CheckResult, Decision, Time, Verdict};
 /// Characters of the report that a reason repeats.
 const SAID: usize = 160;
 
+/// Tells whether there is no doubt about a result: it reports full success, checks ran, and all of them pass.
+pub fn certain(attempt: &Attempt) -> bool {
+    let report = attempt.report.as_ref();
+    let success = report.is_some_and(|report| report.status == super::ReportStatus::Success);
+    let checked = attempt
+        .checks
+        .as_ref()
+        .is_some_and(|checks| !checks.is_empty());
+    success && checked && acceptable(attempt)
+}
+
 /// Judges a reported attempt: accepted if it may be (see `draft::acceptable`) and reports full success; else once more.
 pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
     let failing: Vec<_> = attempt

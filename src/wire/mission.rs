@@ -151,7 +151,7 @@ fn task(plan: &Plan, task: &Task) -> String {
 fn standing(plan: &Plan, task: &Task) -> String {
     match task.status {
         TaskStatus::Completed => match &task.evidence {
-            Some(evidence) if evidence.verified => "completed".to_owned(),
+            Some(evidence) if evidence.verified => "completed, verified".to_owned(),
             _ => "completed, unverified".to_owned(),
         },
         TaskStatus::Failed => format!("failed after {}", attempts(task.attempts)),

@@ -236,3 +236,114 @@ fn who_else_was_at_work_is_told() {
         assert!(why.contains(&told), "{why}");
     }
 }
+
+/// The model is asked only where there is doubt: not about SUCCESS with checks that all pass.
+#[test]
+fn where_there_is_no_doubt_the_model_is_not_asked() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "plan" => {
+            let mut plan = vec![
+                a_task("Checked", &[]),
+                a_task("Half", &[1]),
+                a_task("Unchecked", &[2]),
+            ];
+            plan[0]["checks"] = json!(["fine"]);
+            plan[1]["checks"] = json!(["fine"]);
+            Answer::Json(json!({"name": "Scripted", "description": "A plan.", "tasks": plan}))
+        }
+        _ => all_well(asked),
+    });
+    let config = "llm.judge = 'on_doubt'\nchecks.fine = { run = ['true'] }";
+    let scene = Scene::with_model(&server, Shape::Messages, config);
+    let _agent = scene.agent(|command| match command.task() {
+        2 => Act::Report(crate::common::agent::report("PARTIAL_SUCCESS", "half")),
+        _ => Act::success("done"),
+    });
+    let ran = scene.run(&["run", "Do it"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let asked = server.asked();
+    let judges = asked.iter().filter(|asked| asked.kind == "judge");
+    assert_eq!(judges.map(judged).collect::<Vec<_>>(), [(2, 1), (3, 1)]);
+    let why = scene.works(&["why", "1"]);
+    let told = "next by rules: SUCCESS, every check passes: no doubt to ask the model about";
+    assert!(why.contains(told), "{why}");
+}
+
+/// A key that an agent gets is not for the checks, which run what the agent wrote.
+#[test]
+fn a_check_gets_only_the_variables_that_are_named_for_it() {
+    let config = "worker.env = ['PATH', 'AGENT_KEY']\nrun.checks = ['show']\n\
+        [checks.show]\nrun = ['sh', '-c', 'env > seen.txt']\nenv = ['CARGO_HOME']";
+    let mut scene = Scene::by_rules(config);
+    scene.env.set("AGENT_KEY", "canary");
+    scene.env.set("CARGO_HOME", "/cargo");
+    let ran = scene.run(&[
+        "run", "--plan", "one.md", "--agent", "command", "--", "echo", "done",
+    ]);
+    assert_eq!(
+        ran.code,
+        Some(4),
+        "a report is made of what it says: {ran:?}"
+    );
+    let seen = scene.env.read("volumes/workspace/seen.txt");
+    assert!(seen.contains("CARGO_HOME=/cargo\n"), "{seen}");
+    assert!(!seen.contains("canary"), "{seen}");
+}
+
+#[test]
+fn a_workspace_that_cannot_be_used_is_refused_at_the_start() {
+    let scene = Scene::by_rules("");
+    scene.env.write("file", "");
+    for (named, told) in [
+        (
+            "nowhere",
+            "[FOLDER]/nowhere` does not exist\nHint: make the folder",
+        ),
+        ("file", "[FOLDER]/file` is no folder\nHint: name a folder"),
+    ] {
+        let ran = scene.run(&["run", "--plan", "one.md", "--workspace", named]);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(
+            ran.seen(&scene.env).contains(told),
+            "{}",
+            ran.seen(&scene.env)
+        );
+        scene.env.write(
+            "config.toml",
+            &format!("llm.provider = 'none'\nrun.workspace = '{named}'"),
+        );
+        let ran = scene.run(&["run", "--plan", "one.md"]);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(
+            ran.seen(&scene.env).contains(told),
+            "{}",
+            ran.seen(&scene.env)
+        );
+        scene.env.write("config.toml", "llm.provider = 'none'");
+    }
+    assert!(!scene.env.path("volumes").exists(), "nothing half-made");
+    fs::create_dir(scene.env.path("nowhere")).unwrap();
+    let run = scene.start(&["run", "--plan", "one.md", "--workspace", "nowhere"]);
+    scene.exchange.await_command("the command", |_| true);
+    drop(run);
+    fs::remove_dir_all(scene.env.path("nowhere")).unwrap();
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("nowhere` does not exist"), "{ran:?}");
+    scene.works(&["abort", scene.status()["plan"]["id"].as_str().unwrap()]);
+}
+
+#[test]
+fn a_workspace_that_cannot_be_written_to_is_refused_at_the_start() {
+    use std::os::unix::fs::PermissionsExt;
+    if rustix::process::geteuid().is_root() {
+        skip("root may write everywhere");
+        return;
+    }
+    let scene = Scene::by_rules("");
+    fs::create_dir(scene.env.path("locked")).unwrap();
+    fs::set_permissions(scene.env.path("locked"), fs::Permissions::from_mode(0o555)).unwrap();
+    let ran = scene.run(&["run", "--plan", "one.md", "--workspace", "locked"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("cannot be written to"), "{ran:?}");
+}

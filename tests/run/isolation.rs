@@ -386,7 +386,7 @@ fn a_workspace_that_can_have_no_worktrees_is_refused_at_the_start() {
     git(&env.path("bare"), &["init", "--quiet", "--bare"]);
     for (workspace, said) in [
         ("plain", "is no git project"),
-        ("nowhere", "there is no folder"),
+        ("nowhere", "does not exist"),
         ("empty", "has no commit"),
         ("bare", "is a git repository without files"),
         ("project/sub", "is a folder within the git project"),
@@ -505,7 +505,8 @@ fn a_change_is_shown_as_it_is_to_programs_and_harmless_to_a_terminal() {
     let _agent = shared.agent(|_| Act::success("done"));
     shared.works(&["run", "--plan", "one.md"]);
     let ran = shared.run(&["diff", "1"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(ran.stdout, "attempt 1  no file changed\n");
     assert!(
         ran.stderr.contains("isolation = \"worktree\""),
         "{}",

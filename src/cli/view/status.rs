@@ -60,6 +60,9 @@ struct TaskLine {
     status: &'static str,
     /// `null` until the task is accepted.
     verified: Option<bool>,
+    /// What stands behind it: checks with their outcomes, what changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    evidence: Vec<String>,
     assignee: Option<String>,
     dependencies: Vec<u32>,
     attempts: u32,
@@ -211,6 +214,10 @@ fn task_line(task: &Task, usage: TaskUsage) -> TaskLine {
         name: task.name.clone(),
         status: task.status.as_str(),
         verified: task.evidence.as_ref().map(|evidence| evidence.verified),
+        evidence: match &task.evidence {
+            Some(evidence) => evidence.facts.clone(),
+            None => Vec::new(),
+        },
         assignee: task.assignee.clone(),
         dependencies: task.dependencies.iter().map(|id| id.0).collect(),
         attempts: task.attempts,

@@ -102,6 +102,17 @@ pub enum ConfirmAbort {
     Never,
 }
 
+/// When a result is judged by the model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Judging {
+    /// Always.
+    #[default]
+    Always,
+    /// Unless the report says SUCCESS, checks ran and all of them pass.
+    OnDoubt,
+}
+
 /// Under which rules a plan is carried out. Kept in the plan, so that its history explains itself;
 /// the daemon brings it up to date from the configuration when it starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -123,6 +134,8 @@ pub struct Policy {
     pub session: SessionScope,
     /// Whether a language model plans, judges and replans; rules decide without one.
     pub model: bool,
+    /// When a result is judged by the model.
+    pub judging: Judging,
     /// Whether the goal is audited by the model before the plan is completed.
     pub audit: bool,
     /// Names of the checks that every task must pass, besides its own.
@@ -142,6 +155,7 @@ impl Default for Policy {
             confirm_abort: ConfirmAbort::default(),
             session: SessionScope::default(),
             model: false,
+            judging: Judging::default(),
             audit: true,
             checks: Vec::new(),
             budget: Budget::default(),

@@ -119,7 +119,7 @@ fn shows_the_state_the_reasons_and_the_questions() {
 
     ## Tasks
 
-    - [x] 1 · Count — completed
+    - [x] 1 · Count — completed, verified
       Result: count.py counts
     - [x] 2 · Test — completed, unverified
     - [x] 3 · Paint — skipped
