@@ -433,12 +433,14 @@ impl Draft<'_> {
         if attempt.state != AttemptState::Reported || attempt.checks.is_some() {
             return Err(Refusal::NotAwaited(id.clone()));
         }
-        let passed = results.iter().all(|result| result.passed);
-        self.tell(Event::Checked {
-            task: attempt.task,
-            command: id.clone(),
-            passed,
-        });
+        // Of a result that was only laid beside the others nothing has been checked.
+        if !results.is_empty() {
+            self.tell(Event::Checked {
+                task: attempt.task,
+                command: id.clone(),
+                passed: results.iter().all(|result| result.passed),
+            });
+        }
         attempt.checks = Some(results);
         self.put_attempt(attempt);
         Ok(())
