@@ -63,8 +63,12 @@ pub async fn run(
         }
     };
     if let (Planner::Rules { why }, true) = (&planner, tasks.is_empty()) {
-        return Err(Failure::usage(anyhow!("no language model can plan the goal: {why}"))
-            .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, log in with a coding agent, or give a plan file: `run --plan FILE`"));
+        return Err(
+            Failure::usage(anyhow!("no language model can plan the goal: {why}")).hint(format!(
+                "{}, or give a plan file: `run --plan FILE`",
+                setup.config.way_to_a_model()
+            )),
+        );
     }
     if let Some(name) = &args.name {
         head.name.clone_from(name);
@@ -100,7 +104,7 @@ pub async fn plan(
     if let Planner::Rules { why } = &planner {
         return Err(
             Failure::usage(anyhow!("no language model can plan the goal: {why}"))
-                .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, or log in with a coding agent"),
+                .hint(setup.config.way_to_a_model()),
         );
     }
     let mut head = new_head(&args.goal);
