@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::{Id, JoinSet};
 
 use crate::clock::Clock;
@@ -85,6 +85,7 @@ pub struct Settings {
     /// The checks that are configured, by name.
     pub checks: BTreeMap<String, Check>,
     pub patience: Patience,
+    pub hands: watch::Receiver<Hands>,
     /// Commands of the person that are told what happens.
     pub hooks: Hooks,
     /// What a person types to call this program, as in `plan-agent --config my.toml`.
@@ -102,6 +103,18 @@ pub struct Models {
     pub judge: Model,
 }
 
+/// Whether those whom this process started to take commands still do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hands {
+    /// They do, or it started none.
+    #[default]
+    There,
+    /// Their agent cannot work as it is set up, and they end: nothing further is handed out.
+    Leaving,
+    /// They have ended for that reason; what they had to say lies in the folders.
+    Gone,
+}
+
 /// What the daemon does when only a human can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
@@ -116,7 +129,7 @@ pub enum Patience {
 pub enum End {
     /// The plan is settled.
     Settled(PlanStatus),
-    /// Nothing can go on without a human, and the daemon does not wait.
+    /// Nothing can go on without a human, and the daemon does not wait, or nobody could carry out the answer.
     Waits,
     /// The budget is used up, and the daemon does not wait for a human to allow more.
     Budget,
@@ -318,7 +331,10 @@ struct Daemon {
     wake: Arc<Notify>,
     /// Some process wrote to the store.
     stored: Arc<Notify>,
-    moved: tokio::sync::watch::Receiver<u64>,
+    moved: watch::Receiver<u64>,
+    hands: watch::Receiver<Hands>,
+    /// When it was seen that nobody is left to take commands.
+    gone_at: Option<Time>,
     /// When the folders are looked at next at the latest.
     look_at: Time,
     /// When the watches are examined next; a report that waits is not held up by it each time.
@@ -358,6 +374,7 @@ impl Daemon {
         };
         let now = clock.now();
         let moved = store.moved();
+        let hands = settings.hands.clone();
         Self {
             settings: Arc::new(settings),
             store,
@@ -389,6 +406,8 @@ impl Daemon {
             wake,
             stored,
             moved,
+            hands,
+            gone_at: None,
             look_at: now,
             check_at: now,
             mission: (-1, now),
@@ -402,6 +421,7 @@ impl Daemon {
     /// disk may be full only for a while.
     async fn turn(&mut self) -> anyhow::Result<Option<End>> {
         self.tell_time();
+        self.count_hands();
         self.retry_kept().await;
         match self.decided_view().await {
             Ok(view) => {
@@ -416,6 +436,16 @@ impl Daemon {
                 Ok(None)
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Looks whether anybody is left to take commands.
+    fn count_hands(&mut self) {
+        let hands = *self.hands.borrow_and_update();
+        self.world.unmanned = hands != Hands::There;
+        if hands == Hands::Gone && self.gone_at.is_none() {
+            self.gone_at = Some(self.world.now);
+            self.look_at = self.world.now;
         }
     }
 
@@ -812,6 +842,7 @@ impl Daemon {
             () = self.wake.notified() => self.look_at = self.clock.now(),
             () = self.stored.notified() => {}
             Ok(()) = self.moved.changed() => {}
+            Ok(()) = self.hands.changed() => {}
             () = tokio::time::sleep(nap) => {}
         }
     }
@@ -849,6 +880,11 @@ impl Daemon {
         let shown = view.questions.iter().all(|id| self.shown.contains(id));
         // An answer may have been saved a moment before the start.
         let heard = !self.waiting || self.world.now >= self.world.started.plus(FILING_GRACE);
+        if let Some(gone) = self.gone_at {
+            let looked = self.world.scan_began >= Some(gone);
+            let heard = !self.waiting || self.world.now >= gone.plus(FILING_GRACE);
+            return (shown && looked && heard && told).then_some(End::Waits);
+        }
         (self.settings.patience == Patience::Leave && stuck && shown && looked && heard && told)
             .then_some(if view.stopped {
                 End::Budget

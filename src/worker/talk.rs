@@ -108,7 +108,13 @@ impl Talking<'_> {
                 self.session.clone_from(&now.session);
             }
             if self.worker.volumes.reported(&self.job.command.id)? {
-                self.inbox.close();
+                // The agent may have left one here as well: it has been said already.
+                let report = self.inbox.report(&self.job.command.id);
+                if report.exists() {
+                    self.inbox.remove(&report);
+                } else {
+                    self.inbox.close();
+                }
                 return Ok(Finished::default());
             }
             let next = now.outcome.next(faults, changes, self.worker.again);
@@ -235,9 +241,10 @@ impl Talking<'_> {
             stdin: Stdin::Text(self.coder.brief(self.job, &report, told)),
         };
         let [out, err] = self.output.lengths();
-        // Before the process: whoever comes after a crash finds the session, and where its output begins.
+        // Before the process: whoever comes after a crash finds the session, and where its output begins. Without that a
+        // result would be lost and done again.
         vital.begin(Mark { out, err, begins }, self.session.as_ref());
-        self.worker.beat(vital, None);
+        self.worker.live(vital, None)?;
         let caps = [MOST_OUT, MOST_ERR];
         let kind = self.coder.kind;
         let signs = Signs {
@@ -274,8 +281,14 @@ impl Talking<'_> {
     /// Reads the run of a worker that is gone.
     fn collect(&mut self, mark: Mark, life: &Life) -> Heard {
         let known = life.session.clone().map(SessionId::new);
-        let lengths = self.output.lengths();
-        if lengths[0].saturating_sub(mark.out) > crate::agents::MOST_PRINTED {
+        let [out, err] = self.output.lengths();
+        let most = crate::agents::MOST_PRINTED;
+        if out
+            .saturating_sub(mark.out)
+            .max(err.saturating_sub(mark.err))
+            > most
+        {
+            self.output.cut([mark.out, mark.err], most);
             return Heard {
                 outcome: flooded(),
                 session: known,
@@ -354,6 +367,7 @@ impl Talking<'_> {
         let left = self.inbox.read(&self.job.command.id, since);
         let stop = match (&outcome, next) {
             (Outcome::Usage { said }, Next::Stop) => Some(said.clone()),
+            (Outcome::Model(fault), Next::Stop) => Some(fault.refusal()),
             _ => None,
         };
         let course = Course {
