@@ -92,9 +92,12 @@ impl Talking<'_> {
         let vital = Vital::new(&self.job.command.id, life.started_at.unwrap_or_else(now));
         let mut heard = life.run.map(|mark| self.collect(mark, life));
         let mut plan = self.begin();
-        if let Some(collected) =
-            heard.take_if(|heard| matches!(heard.outcome, Outcome::Killed { .. }))
-        {
+        // What kept the agent from working may have been mended since.
+        let undone = |heard: &mut Heard| {
+            let next = heard.outcome.next(0, 0, self.worker.again);
+            matches!(heard.outcome, Outcome::Killed { .. }) || next == Next::Stop
+        };
+        if let Some(collected) = heard.take_if(undone) {
             self.session = collected.session.or(self.session.take());
             plan = self.again(Told::Interrupted);
         }
