@@ -397,7 +397,7 @@ fn start_workers(
     config: &Config,
     volumes: &Volumes,
     stopped: &watch::Receiver<bool>,
-) -> (JoinHandle<()>, watch::Receiver<Hands>) {
+) -> (JoinHandle<()>, Hands) {
     let lanes = usize::try_from(config.run.max_parallel).unwrap_or(1);
     let fitness = Fitness::default();
     let told = Arc::new(AtomicBool::new(false));
@@ -424,22 +424,17 @@ fn start_workers(
         .flat_map(|agent| std::iter::repeat_n(agent, lanes))
         .map(start)
         .collect();
-    let (tell, hands) = watch::channel(Hands::There);
+    let (tell, gone) = watch::channel(false);
+    let hands = Hands {
+        unfit: fitness.watch(),
+        gone,
+    };
     let ended = tokio::spawn(async move {
-        let mut ended = std::pin::pin!(async {
-            for worker in workers {
-                // One that broke down has said so.
-                drop(worker.await);
-            }
-        });
-        tokio::select! {
-            biased;
-            () = fitness.lost() => {}
-            () = &mut ended => return,
+        for worker in workers {
+            // One that broke down has said so.
+            drop(worker.await);
         }
-        tell.send_replace(Hands::Leaving);
-        ended.await;
-        tell.send_replace(Hands::Gone);
+        tell.send_replace(*fitness.watch().borrow());
     });
     (ended, hands)
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use rustix::fs::Access;
-use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::args::Program;
@@ -343,7 +342,7 @@ impl Prepared<'_> {
             models: self.models.clone(),
             checks: self.config.checks.iter().map(check).collect(),
             patience,
-            hands: watch::channel(Hands::default()).1,
+            hands: Hands::none(),
             hooks: self.hooks(),
             program: site.program.to_string(),
             notice: Arc::new(|text| complain(&format!("! {text}\n"))),

@@ -83,7 +83,7 @@ pub struct Settings {
     /// The checks that are configured, by name.
     pub checks: BTreeMap<String, Check>,
     pub patience: Patience,
-    pub hands: watch::Receiver<Hands>,
+    pub hands: Hands,
     /// Commands of the person that are told what happens.
     pub hooks: Hooks,
     /// What a person types to call this program, as in `plan-agent --config my.toml`.
@@ -101,16 +101,24 @@ pub struct Models {
     pub judge: Model,
 }
 
-/// Whether those whom this process started to take commands still do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Hands {
-    /// They do, or it started none.
-    #[default]
-    There,
-    /// Their agent cannot work as it is set up, and they end: nothing further is handed out.
-    Leaving,
+/// Those whom this process started to take commands.
+#[derive(Clone, Debug)]
+pub struct Hands {
+    /// Their agent cannot work as it is set up: they end, and nothing further is handed out.
+    pub unfit: watch::Receiver<bool>,
     /// They have ended for that reason; what they had to say lies in the folders.
-    Gone,
+    pub gone: watch::Receiver<bool>,
+}
+
+impl Hands {
+    /// Nobody was started; others may take commands.
+    pub fn none() -> Self {
+        let never = watch::channel(false).1;
+        Self {
+            unfit: never.clone(),
+            gone: never,
+        }
+    }
 }
 
 /// What the daemon does when only a human can go on.
@@ -330,7 +338,7 @@ struct Daemon {
     /// Some process wrote to the store.
     stored: Arc<Notify>,
     moved: watch::Receiver<u64>,
-    hands: watch::Receiver<Hands>,
+    hands: Hands,
     /// When it was seen that nobody is left to take commands.
     gone_at: Option<Time>,
     /// When the folders are looked at next at the latest.
@@ -439,9 +447,7 @@ impl Daemon {
 
     /// Looks whether anybody is left to take commands.
     fn count_hands(&mut self) {
-        let hands = *self.hands.borrow_and_update();
-        self.world.unmanned = hands != Hands::There;
-        if hands == Hands::Gone && self.gone_at.is_none() {
+        if *self.hands.gone.borrow_and_update() && self.gone_at.is_none() {
             self.gone_at = Some(self.world.now);
             self.look_at = self.world.now;
         }
@@ -615,7 +621,7 @@ impl Daemon {
             () = self.wake.notified() => self.look_at = self.clock.now(),
             () = self.stored.notified() => {}
             Ok(()) = self.moved.changed() => {}
-            Ok(()) = self.hands.changed() => {}
+            Ok(()) = self.hands.gone.changed() => {}
             () = tokio::time::sleep(nap) => {}
         }
     }

@@ -51,7 +51,12 @@ impl Fitness {
     /// Resolves when a worker has found that the agent cannot work.
     pub async fn lost(&self) {
         // The sender is here: it cannot go away first.
-        drop(self.lost.subscribe().wait_for(|lost| *lost).await);
+        drop(self.watch().wait_for(|lost| *lost).await);
+    }
+
+    /// Shows whether a worker has found so: it does before the report of it is there.
+    pub fn watch(&self) -> watch::Receiver<bool> {
+        self.lost.subscribe()
     }
 
     fn is_lost(&self) -> bool {
