@@ -19,6 +19,7 @@ session=$(sed 's/.*--\(session-id\|resume\) \([^ ]*\).*/\2/' "$notes/$run/call")
 say() { printf '{"type":"assistant","session_id":"%s","message":{"content":[]}}\n' "$session"; }
 result() { printf '{"type":"result","is_error":false,"session_id":"%s","permission_denials":[%s],"usage":{"input_tokens":100,"output_tokens":7},"total_cost_usd":0.5,"result":"%s"}\n' "$session" "$2" "$1"; }
 fault() { printf '{"type":"result","is_error":true,"terminal_reason":"api_error","api_error_status":%s,"session_id":"%s","result":"API Error"}\n' "$1" "$session"; exit 1; }
+lost() { why="No conversation found with session ID: $session"; echo "$why" >&2; printf '{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":0,"session_id":"%s","permission_denials":[],"errors":["%s"]}\n' "$session" "$why"; exit 1; }
 report() { mkdir -p .plan-agent; printf -- '---\nstatus: %s\n---\n\n## Core results\n\n%s\n' "$1" "$2" > "$(sed -n 's/^report: //p' "$notes/$run/prompt")"; }
 "#;
 
@@ -224,7 +225,7 @@ fn a_lost_session_is_begun_anew_and_told_what_was() {
     let lost = r#"
 case $run in
 1) report FAILED 'half of it'; result done ;;
-2) echo "No conversation found with session ID: $session" >&2; exit 1 ;;
+2) lost ;;
 *) report SUCCESS 'all of it'; result done ;;
 esac"#;
     let scene = Scene::with(lost);
@@ -248,6 +249,26 @@ esac"#;
         reports[1]
     );
     assert!(reports[1].contains(&format!("session_id: {second}")));
+}
+
+#[test]
+fn what_was_refused_is_asked_about_when_the_end_is_bad_too() {
+    let denied = r#"{"tool_name":"Bash","tool_input":{"command":"cargo test"}}"#;
+    let scene = Scene::with(&format!("result half '{denied}'; exit 1"));
+    let ran = scene.run();
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert_eq!(scene.runs(), 1, "it is not tried again as if it were luck");
+    let [report] = scene.reports().try_into().unwrap();
+    assert!(
+        report.contains("status: FAILED") && report.contains("- `Bash: cargo test`"),
+        "{report}"
+    );
+    assert!(report.contains("ended with exit code 1"), "{report}");
+    let questions = scene.exchange.questions();
+    assert!(
+        questions[0].1.contains("was not allowed to do"),
+        "{questions:?}"
+    );
 }
 
 #[test]

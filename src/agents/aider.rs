@@ -2,7 +2,7 @@
 //! no sessions: what was said is kept in a file of ours, outside the workspace.
 
 use super::allow::Commands;
-use super::coding::{Adapter, Call, Printed, Talk, Turn, Unfit, fault_by_words, last_words};
+use super::coding::{Adapter, Call, Printed, Talk, Turn, Unfit, Words, fault_by_words};
 use super::outcome::{Heard, ModelFault, Outcome, Usage};
 use super::program::{Login, Program, Version};
 use crate::wire::text::{one_line, printable};
@@ -108,10 +108,11 @@ impl Adapter for Aider {
         })
     }
 
-    fn complaint(&self, err: &str) -> Option<Outcome> {
-        err.contains("aider: error:").then(|| Outcome::Usage {
-            said: last_words(err),
-        })
+    fn words(&self) -> Words {
+        Words {
+            usage: &["aider: error:"],
+            ..Words::default()
+        }
     }
 
     fn answers(&self) -> bool {

@@ -192,7 +192,7 @@ impl Talking<'_> {
 
     /// Names a session that is to begin: as was wished, if that is a name which agents take.
     fn fresh(&mut self, wished: Option<&SessionId>) -> SessionId {
-        let wished = wished.filter(|wished| Uuid::try_parse(wished.as_str()).is_ok());
+        let wished = wished.filter(|wished| self.coder.kind.knows(wished));
         let session =
             wished.map_or_else(|| SessionId::new(Uuid::new_v4().to_string()), Clone::clone);
         if self.coder.kind.takes_names() {
@@ -214,7 +214,9 @@ impl Talking<'_> {
             Talk::Alone => self.job.session.clone(),
         };
         let history = history(&self.worker.volumes, &named);
-        if !begins && self.coder.kind.needs_history() && !history.exists() {
+        let kind = self.coder.kind;
+        let there = kind.knows(&named) && (!kind.needs_history() || history.exists());
+        if !begins && !there {
             return Ok(heard(Outcome::SessionMissing));
         }
         let call = match self.coder.call(talk, &self.job.workspace, &history) {
@@ -239,7 +241,6 @@ impl Talking<'_> {
         vital.begin(Mark { out, err, begins }, self.session.as_ref());
         self.worker.beat(vital, None);
         let caps = [MOST_OUT, MOST_ERR];
-        let kind = self.coder.kind;
         let signs = Signs {
             find_session: self.session.is_none().then_some(kind),
             always: false,
