@@ -369,6 +369,8 @@ mod tests {
             Just("a: b # c".to_owned()),
             Just("no".to_owned()),
             Just("0123".to_owned()),
+            Just("<<:".to_owned()),
+            Just("{<<: a".to_owned()),
             Just("null".to_owned()),
         ]
         .prop_map(|text| printable(&text))

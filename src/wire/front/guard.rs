@@ -163,9 +163,21 @@ fn surrogate_escape(line: &str) -> Option<usize> {
 }
 
 fn merge_key(line: &str) -> Option<usize> {
+    if quoted_value(line) {
+        return None;
+    }
     line.match_indices("<<").map(|(at, _)| at).find(|at| {
         let rest = line[at + 2..].trim_start_matches(['"', '\'']).trim_start();
         rest.starts_with(':')
+    })
+}
+
+/// Tells whether the line is a key with a value that stands in quotes as a whole: what looks like a key in it is text.
+fn quoted_value(line: &str) -> bool {
+    let value = line.split_once(": ").map(|(_, value)| value.trim());
+    value.is_some_and(|value| {
+        let within = |quote| value.strip_prefix(quote)?.strip_suffix(quote);
+        within('\'').or_else(|| within('"')).is_some()
     })
 }
 
