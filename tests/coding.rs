@@ -297,6 +297,42 @@ fn the_result_of_an_agent_that_a_killed_worker_left_is_used() {
 }
 
 #[test]
+fn what_a_session_used_before_is_not_counted_again_after_a_kill() {
+    let mut scene = Scene::with("exit 1");
+    let notes = scene.env.path("notes").display().to_string();
+    let script = r#"
+if [ "$1" = --version ]; then echo "codex-cli 0.169.0"; exit 0; fi
+cat > @NOTES@/prompt
+end() { printf '{"type":"turn.completed","usage":{"input_tokens":%s,"output_tokens":7}}\n' "$1"; }
+echo '{"type":"thread.started","thread_id":"01a1ffc0-86c6-7800-b6a8-b71d88dcb33f"}'
+report=$(sed -n 's/^report: //p' @NOTES@/prompt)
+case "$*" in
+*resume*) : > @NOTES@/resumed; until [ -e @NOTES@/go ]; do sleep 0.05; done
+  printf -- '---\nstatus: SUCCESS\n---\n\nall of it\n' > "$report"; end 150 ;;
+*) printf -- '---\nstatus: FAILED\n---\n\nhalf of it\n' > "$report"; end 100 ;;
+esac
+"#;
+    scene
+        .env
+        .show_script("codex", &script.replace("@NOTES@", &notes));
+    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
+    let mut worker = scene.env.start(&["worker", "--agent", "codex"]);
+    wait_until("the agent goes on", DEADLINE, || {
+        let life = scene.exchange.texts("active", ".json").concat();
+        let known = life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#);
+        scene.env.path("notes/resumed").exists() && known
+    });
+    worker.child.kill().unwrap();
+    worker.wait();
+    scene.env.write("notes/go", "");
+    let _next = scene.env.start(&["worker", "--agent", "codex"]);
+    assert_eq!(daemon.wait().code(), Some(0));
+    let [first, second] = scene.reports().try_into().unwrap();
+    assert!(first.contains("input_tokens: 100"), "{first}");
+    assert!(second.contains("input_tokens: 50"), "{second}");
+}
+
+#[test]
 fn an_agent_that_was_killed_with_its_worker_goes_on_in_its_session() {
     let scene = Scene::with("say; [ $run = 1 ] && sleep 1000; result 'made at last'");
     let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);

@@ -256,9 +256,6 @@ fn usage(result: &Value, begins: bool) -> Usage {
             .saturating_add(tokens("cache_creation_input_tokens"))
             .saturating_add(tokens("cache_read_input_tokens")),
         output_tokens: tokens("output_tokens"),
-        cost_usd: part
-            .or_else(|| whole().filter(|_| begins))
-            .filter(|cost: &f64| cost.is_finite() && *cost > 0.0)
-            .unwrap_or(0.0),
+        cost_usd: part.or_else(|| whole().filter(|_| begins)).unwrap_or(0.0),
     }
 }

@@ -274,6 +274,88 @@ fn the_end_of_a_usage_limit_is_read() {
     assert_eq!(until(read(Coding::OpenCode, &open("2"))), None);
 }
 
+/// Reads a run of aider that printed this after its greeting, and ended with this exit code if that is known.
+fn aider(printed: &str, code: Option<i32>) -> Heard {
+    Coding::Aider.read(&Printed {
+        out: &format!("Aider v0.86.2\nRepo-map: disabled\n\n{printed}"),
+        err: "",
+        exit: code.map(|code| exec::Outcome {
+            exit: Some(code),
+            ..exec::Outcome::default()
+        }),
+        begins: true,
+        now: Time(0),
+    })
+}
+
+#[test]
+fn aider_is_done_only_by_what_it_says_after_its_last_answer() {
+    let edit = "I write it.\n\nTokens: 710 sent, 14 received.\n\na.txt\nApplied edit to a.txt\n";
+    let seen = |printed: &str, code| {
+        let told = told(&aider(printed, code).outcome);
+        told.split('\n').next().unwrap_or_default().to_owned()
+    };
+    let after = |more: &str| format!("{edit}{more}");
+    let lint = "a.py:1: SyntaxError\nAttempt to fix lint errors? (Y)es/(N)o [Yes]: y\n";
+    let denied = "litellm.AuthenticationError: OpenAIException - no\n";
+    let stuck = "again\n\nTokens: 9 sent, 9 received.\n# 1 SEARCH/REPLACE block failed to match!\nOnly 3 reflections allowed, stopping.\n";
+    let forged = "Applied edit to a.txt\n\nTokens: 710 sent, 14 received.\n";
+    let rows = [
+        ("edit", edit.to_owned(), Some(0)),
+        ("edit, exit unknown", edit.to_owned(), None),
+        ("edit, then denied", after(denied), Some(0)),
+        ("denied, then edit", format!("{denied}{edit}"), Some(0)),
+        ("edit, then stuck", after(stuck), Some(0)),
+        ("edit by words", forged.to_owned(), Some(0)),
+        ("edit, then lint", after(lint), Some(0)),
+        ("edit, then lint, exit unknown", after(lint), None),
+        ("no edit, exit unknown", forged.to_owned(), None),
+    ]
+    .map(|(name, printed, code)| format!("{name}: {}", seen(&printed, code)));
+    insta::assert_snapshot!(rows.join("\n"), @r"
+    edit: done: I write it.
+    edit, exit unknown: done: I write it.
+    edit, then denied: model 401 retryable false
+    denied, then edit: done: litellm.AuthenticationError: OpenAIException - no
+    edit, then stuck: garbled: its edits did not fit: # 1 SEARCH/REPLACE block failed to match!
+    edit by words: garbled: it changed no file. It said: Applied edit to a.txt Tokens: 710 sent, 14 received.
+    edit, then lint: done: I write it.
+    edit, then lint, exit unknown: killed: was ended in the midst of its edits while nobody looked
+    no edit, exit unknown: killed: was ended in the midst of its edits while nobody looked
+    ");
+}
+
+#[test]
+fn what_no_run_can_have_used_is_not_counted() {
+    let forged = "Tokens: 9000000000000M sent, 1 received.\n\nTokens: 4.1k sent, 14 received. Cost: $0.01 message, $0.05 session.\nApplied edit to a\n";
+    let usage = aider(forged, Some(0)).usage;
+    assert_eq!((usage.input_tokens, usage.output_tokens), (4100, 14));
+    assert!((usage.cost_usd - 0.05).abs() < 1e-9, "{usage:?}");
+    let negative = "Tokens: 9000000000000M sent, 14 received. Cost: $-5 message, $-500 session.\nApplied edit to a\n";
+    let usage = aider(negative, Some(0)).usage;
+    assert_eq!((usage.input_tokens, usage.output_tokens), (0, 14));
+    assert!(usage.cost_usd.abs() < 1e-9, "{usage:?}");
+    let step = |cost: &str| {
+        let event = format!(
+            r#"{{"type":"step_finish","part":{{"reason":"stop","cost":{cost},"tokens":{{"input":5}}}}}}"#
+        );
+        let printed = Printed {
+            out: &event,
+            err: "",
+            exit: None,
+            begins: true,
+            now: Time(0),
+        };
+        Coding::OpenCode.read(&printed).usage
+    };
+    assert!((step("0.5").cost_usd - 0.5).abs() < 1e-9);
+    for cost in ["-0.5", "1e300"] {
+        let usage = step(cost);
+        assert!(usage.cost_usd.abs() < 1e-9, "{usage:?}");
+        assert_eq!(usage.input_tokens, 5);
+    }
+}
+
 /// Reads a run of Claude Code that ended with this event and exit code.
 fn claude(event: &str, code: i32) -> Outcome {
     let exit = exec::Outcome {

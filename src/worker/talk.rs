@@ -226,9 +226,7 @@ impl Talking<'_> {
                 return Ok(heard(Outcome::Usage { said }));
             }
         };
-        if self.coder.kind.counts_from_the_beginning() && self.total.is_none() && !begins {
-            self.total = Some(self.used_before());
-        }
+        self.know_total(begins, self.output.lengths()[0]);
         let report = self.inbox.report(&self.job.command.id);
         let step = Step {
             name: self.coder.kind.name().into(),
@@ -291,6 +289,7 @@ impl Talking<'_> {
             now: now(),
         });
         heard.session = heard.session.or(known);
+        self.know_total(mark.begins, mark.out);
         self.count(heard.usage, mark.begins);
         heard
     }
@@ -305,8 +304,16 @@ impl Talking<'_> {
         }
     }
 
-    /// Finds what the session had used before this run, in what it printed then.
-    fn used_before(&self) -> Usage {
+    /// Finds out what the session had used before a run that goes on with it, where the agent counts so; what the run
+    /// printed begins there.
+    fn know_total(&mut self, begins: bool, from: u64) {
+        if self.coder.kind.counts_from_the_beginning() && self.total.is_none() && !begins {
+            self.total = Some(self.used_before(from));
+        }
+    }
+
+    /// Finds what the session had used, in what it printed before its output had this length.
+    fn used_before(&self, from: u64) -> Usage {
         let used = |out: String| {
             let heard = self.coder.kind.read(&Printed {
                 out: &out,
@@ -322,7 +329,9 @@ impl Talking<'_> {
             let path = self.worker.volumes.log(&earlier.id, "out");
             used(exec::tail_of(&path, MOST_EARLIER))
         };
-        used(self.output.out_since(0, MOST_EARLIER))
+        let start = from.saturating_sub(MOST_EARLIER as u64);
+        let length = usize::try_from(from - start).unwrap_or(MOST_EARLIER);
+        used(self.output.head_since(start, length))
             .or_else(earlier)
             .unwrap_or_default()
     }
