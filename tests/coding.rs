@@ -19,6 +19,7 @@ session=$(sed 's/.*--\(session-id\|resume\) \([^ ]*\).*/\2/' "$notes/$run/call")
 say() { printf '{"type":"assistant","session_id":"%s","message":{"content":[]}}\n' "$session"; }
 result() { printf '{"type":"result","is_error":false,"session_id":"%s","permission_denials":[%s],"usage":{"input_tokens":100,"output_tokens":7},"total_cost_usd":0.5,"result":"%s"}\n' "$session" "$2" "$1"; }
 fault() { printf '{"type":"result","is_error":true,"terminal_reason":"api_error","api_error_status":%s,"session_id":"%s","result":"API Error"}\n' "$1" "$session"; exit 1; }
+lost() { why="No conversation found with session ID: $session"; echo "$why" >&2; printf '{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":0,"session_id":"%s","permission_denials":[],"errors":["%s"]}\n' "$session" "$why"; exit 1; }
 report() { mkdir -p .plan-agent; printf -- '---\nstatus: %s\n---\n\n## Core results\n\n%s\n' "$1" "$2" > "$(sed -n 's/^report: //p' "$notes/$run/prompt")"; }
 "#;
 
@@ -224,7 +225,7 @@ fn a_lost_session_is_begun_anew_and_told_what_was() {
     let lost = r#"
 case $run in
 1) report FAILED 'half of it'; result done ;;
-2) echo "No conversation found with session ID: $session" >&2; exit 1 ;;
+2) lost ;;
 *) report SUCCESS 'all of it'; result done ;;
 esac"#;
     let scene = Scene::with(lost);
@@ -251,6 +252,26 @@ esac"#;
 }
 
 #[test]
+fn what_was_refused_is_asked_about_when_the_end_is_bad_too() {
+    let denied = r#"{"tool_name":"Bash","tool_input":{"command":"cargo test"}}"#;
+    let scene = Scene::with(&format!("result half '{denied}'; exit 1"));
+    let ran = scene.run();
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert_eq!(scene.runs(), 1, "it is not tried again as if it were luck");
+    let [report] = scene.reports().try_into().unwrap();
+    assert!(
+        report.contains("status: FAILED") && report.contains("- `Bash: cargo test`"),
+        "{report}"
+    );
+    assert!(report.contains("ended with exit code 1"), "{report}");
+    let questions = scene.exchange.questions();
+    assert!(
+        questions[0].1.contains("was not allowed to do"),
+        "{questions:?}"
+    );
+}
+
+#[test]
 fn the_result_of_an_agent_that_a_killed_worker_left_is_used() {
     let scene =
         Scene::with("say; until [ -e @NOTES@/go ]; do sleep 0.05; done; result 'made alone'");
@@ -273,6 +294,42 @@ fn the_result_of_an_agent_that_a_killed_worker_left_is_used() {
         "{report}"
     );
     assert!(report.contains("input_tokens: 100"), "{report}");
+}
+
+#[test]
+fn what_a_session_used_before_is_not_counted_again_after_a_kill() {
+    let mut scene = Scene::with("exit 1");
+    let notes = scene.env.path("notes").display().to_string();
+    let script = r#"
+if [ "$1" = --version ]; then echo "codex-cli 0.169.0"; exit 0; fi
+cat > @NOTES@/prompt
+end() { printf '{"type":"turn.completed","usage":{"input_tokens":%s,"output_tokens":7}}\n' "$1"; }
+echo '{"type":"thread.started","thread_id":"01a1ffc0-86c6-7800-b6a8-b71d88dcb33f"}'
+report=$(sed -n 's/^report: //p' @NOTES@/prompt)
+case "$*" in
+*resume*) : > @NOTES@/resumed; until [ -e @NOTES@/go ]; do sleep 0.05; done
+  printf -- '---\nstatus: SUCCESS\n---\n\nall of it\n' > "$report"; end 150 ;;
+*) printf -- '---\nstatus: FAILED\n---\n\nhalf of it\n' > "$report"; end 100 ;;
+esac
+"#;
+    scene
+        .env
+        .show_script("codex", &script.replace("@NOTES@", &notes));
+    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
+    let mut worker = scene.env.start(&["worker", "--agent", "codex"]);
+    wait_until("the agent goes on", DEADLINE, || {
+        let life = scene.exchange.texts("active", ".json").concat();
+        let known = life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#);
+        scene.env.path("notes/resumed").exists() && known
+    });
+    worker.child.kill().unwrap();
+    worker.wait();
+    scene.env.write("notes/go", "");
+    let _next = scene.env.start(&["worker", "--agent", "codex"]);
+    assert_eq!(daemon.wait().code(), Some(0));
+    let [first, second] = scene.reports().try_into().unwrap();
+    assert!(first.contains("input_tokens: 100"), "{first}");
+    assert!(second.contains("input_tokens: 50"), "{second}");
 }
 
 #[test]

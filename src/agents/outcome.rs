@@ -9,8 +9,12 @@ use crate::plan::{SessionId, Time};
 pub enum Outcome {
     /// Its last event was read, carries no error, and nothing was refused.
     Done { text: String },
-    /// It went to its end, but was not allowed to do something.
-    Refused { text: String, what: Vec<String> },
+    /// It was not allowed to do something; `unfinished` says how it went on, if that was not to its end.
+    Refused {
+        text: String,
+        what: Vec<String>,
+        unfinished: Option<String>,
+    },
     /// The language model behind it failed.
     Model(ModelFault),
     /// It does not know the session that it was to go on in.
@@ -81,7 +85,23 @@ pub struct Usage {
     pub cost_usd: f64,
 }
 
+/// No run uses more: what says so is wrong, or made up.
+const MOST_TOKENS: u64 = 1_000_000_000;
+const MOST_COST: f64 = 100_000.0;
+
 impl Usage {
+    /// Returns the numbers that can be true, and nothing in place of the others.
+    #[must_use]
+    pub(super) fn plausible(self) -> Self {
+        let tokens = |count| if count <= MOST_TOKENS { count } else { 0 };
+        let cost = Some(self.cost_usd).filter(|cost| (0.0..=MOST_COST).contains(cost));
+        Self {
+            input_tokens: tokens(self.input_tokens),
+            output_tokens: tokens(self.output_tokens),
+            cost_usd: cost.unwrap_or(0.0),
+        }
+    }
+
     /// Adds what another run used.
     pub fn add(&mut self, other: Self) {
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);

@@ -112,6 +112,12 @@ pub(super) fn of_coding(
             lower(report);
         }
     };
+    let no_end = |why: &str| {
+        format!(
+            "{name} came to no end that can be read: {}.",
+            one_line(why, 1200).trim_end_matches('.')
+        )
+    };
     match &course.outcome {
         Outcome::Done { .. } if made && text.is_empty() => {
             report.status = ReportStatus::Failed;
@@ -122,8 +128,16 @@ pub(super) fn of_coding(
                 lower(&mut report);
             }
         }
-        Outcome::Refused { what, .. } => {
-            lower(&mut report);
+        Outcome::Refused {
+            what, unfinished, ..
+        } => {
+            match unfinished {
+                Some(why) => {
+                    failed(&mut report);
+                    pitfalls.push(no_end(why));
+                }
+                None => lower(&mut report),
+            }
             let list: Vec<String> = what
                 .iter()
                 .take(MOST_REFUSED)
@@ -191,10 +205,7 @@ pub(super) fn of_coding(
         }
         Outcome::Garbled { why } => {
             failed(&mut report);
-            pitfalls.push(format!(
-                "{name} came to no end that can be read: {}.",
-                one_line(why, 1200).trim_end_matches('.')
-            ));
+            pitfalls.push(no_end(why));
         }
     }
     if report.results.trim().is_empty() && report.other.trim().is_empty() {

@@ -201,7 +201,7 @@ impl Talking<'_> {
 
     /// Names a session that is to begin: as was wished, if that is a name which agents take.
     fn fresh(&mut self, wished: Option<&SessionId>) -> SessionId {
-        let wished = wished.filter(|wished| Uuid::try_parse(wished.as_str()).is_ok());
+        let wished = wished.filter(|wished| self.coder.kind.knows(wished));
         let session =
             wished.map_or_else(|| SessionId::new(Uuid::new_v4().to_string()), Clone::clone);
         if self.coder.kind.takes_names() {
@@ -223,7 +223,9 @@ impl Talking<'_> {
             Talk::Alone => self.job.session.clone(),
         };
         let history = history(&self.worker.volumes, &named);
-        if !begins && self.coder.kind.needs_history() && !history.exists() {
+        let kind = self.coder.kind;
+        let there = kind.knows(&named) && (!kind.needs_history() || history.exists());
+        if !begins && !there {
             return Ok(heard(Outcome::SessionMissing));
         }
         let call = match self.coder.call(talk, &self.job.workspace, &history) {
@@ -233,9 +235,7 @@ impl Talking<'_> {
                 return Ok(heard(Outcome::Usage { said }));
             }
         };
-        if self.coder.kind.counts_from_the_beginning() && self.total.is_none() && !begins {
-            self.total = Some(self.used_before());
-        }
+        self.know_total(begins, self.output.lengths()[0]);
         let report = self.inbox.report(&self.job.command.id);
         let step = Step {
             name: self.coder.kind.name().into(),
@@ -249,7 +249,6 @@ impl Talking<'_> {
         vital.begin(Mark { out, err, begins }, self.session.as_ref());
         self.worker.live(vital, None)?;
         let caps = [MOST_OUT, MOST_ERR];
-        let kind = self.coder.kind;
         let signs = Signs {
             find_session: self.session.is_none().then_some(kind),
             always: false,
@@ -306,6 +305,7 @@ impl Talking<'_> {
             now: now(),
         });
         heard.session = heard.session.or(known);
+        self.know_total(mark.begins, mark.out);
         self.count(heard.usage, mark.begins);
         heard
     }
@@ -320,8 +320,16 @@ impl Talking<'_> {
         }
     }
 
-    /// Finds what the session had used before this run, in what it printed then.
-    fn used_before(&self) -> Usage {
+    /// Finds out what the session had used before a run that goes on with it, where the agent counts so; what the run
+    /// printed begins there.
+    fn know_total(&mut self, begins: bool, from: u64) {
+        if self.coder.kind.counts_from_the_beginning() && self.total.is_none() && !begins {
+            self.total = Some(self.used_before(from));
+        }
+    }
+
+    /// Finds what the session had used, in what it printed before its output had this length.
+    fn used_before(&self, from: u64) -> Usage {
         let used = |out: String| {
             let heard = self.coder.kind.read(&Printed {
                 out: &out,
@@ -337,7 +345,9 @@ impl Talking<'_> {
             let path = self.worker.volumes.log(&earlier.id, "out");
             used(exec::tail_of(&path, MOST_EARLIER))
         };
-        used(self.output.out_since(0, MOST_EARLIER))
+        let start = from.saturating_sub(MOST_EARLIER as u64);
+        let length = usize::try_from(from - start).unwrap_or(MOST_EARLIER);
+        used(self.output.head_since(start, length))
             .or_else(earlier)
             .unwrap_or_default()
     }
