@@ -19,6 +19,7 @@ session=$(sed 's/.*--\(session-id\|resume\) \([^ ]*\).*/\2/' "$notes/$run/call")
 say() { printf '{"type":"assistant","session_id":"%s","message":{"content":[]}}\n' "$session"; }
 result() { printf '{"type":"result","is_error":false,"session_id":"%s","permission_denials":[%s],"usage":{"input_tokens":100,"output_tokens":7},"total_cost_usd":0.5,"result":"%s"}\n' "$session" "$2" "$1"; }
 fault() { printf '{"type":"result","is_error":true,"terminal_reason":"api_error","api_error_status":%s,"session_id":"%s","result":"API Error"}\n' "$1" "$session"; exit 1; }
+lost() { why="No conversation found with session ID: $session"; echo "$why" >&2; printf '{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":0,"session_id":"%s","permission_denials":[],"errors":["%s"]}\n' "$session" "$why"; exit 1; }
 report() { mkdir -p .plan-agent; printf -- '---\nstatus: %s\n---\n\n## Core results\n\n%s\n' "$1" "$2" > "$(sed -n 's/^report: //p' "$notes/$run/prompt")"; }
 "#;
 
@@ -224,7 +225,7 @@ fn a_lost_session_is_begun_anew_and_told_what_was() {
     let lost = r#"
 case $run in
 1) report FAILED 'half of it'; result done ;;
-2) echo "No conversation found with session ID: $session" >&2; exit 1 ;;
+2) lost ;;
 *) report SUCCESS 'all of it'; result done ;;
 esac"#;
     let scene = Scene::with(lost);
@@ -251,6 +252,26 @@ esac"#;
 }
 
 #[test]
+fn what_was_refused_is_asked_about_when_the_end_is_bad_too() {
+    let denied = r#"{"tool_name":"Bash","tool_input":{"command":"cargo test"}}"#;
+    let scene = Scene::with(&format!("result half '{denied}'; exit 1"));
+    let ran = scene.run();
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert_eq!(scene.runs(), 1, "it is not tried again as if it were luck");
+    let [report] = scene.reports().try_into().unwrap();
+    assert!(
+        report.contains("status: FAILED") && report.contains("- `Bash: cargo test`"),
+        "{report}"
+    );
+    assert!(report.contains("ended with exit code 1"), "{report}");
+    let questions = scene.exchange.questions();
+    assert!(
+        questions[0].1.contains("was not allowed to do"),
+        "{questions:?}"
+    );
+}
+
+#[test]
 fn the_result_of_an_agent_that_a_killed_worker_left_is_used() {
     let scene =
         Scene::with("say; until [ -e @NOTES@/go ]; do sleep 0.05; done; result 'made alone'");
@@ -273,6 +294,42 @@ fn the_result_of_an_agent_that_a_killed_worker_left_is_used() {
         "{report}"
     );
     assert!(report.contains("input_tokens: 100"), "{report}");
+}
+
+#[test]
+fn what_a_session_used_before_is_not_counted_again_after_a_kill() {
+    let mut scene = Scene::with("exit 1");
+    let notes = scene.env.path("notes").display().to_string();
+    let script = r#"
+if [ "$1" = --version ]; then echo "codex-cli 0.169.0"; exit 0; fi
+cat > @NOTES@/prompt
+end() { printf '{"type":"turn.completed","usage":{"input_tokens":%s,"output_tokens":7}}\n' "$1"; }
+echo '{"type":"thread.started","thread_id":"01a1ffc0-86c6-7800-b6a8-b71d88dcb33f"}'
+report=$(sed -n 's/^report: //p' @NOTES@/prompt)
+case "$*" in
+*resume*) : > @NOTES@/resumed; until [ -e @NOTES@/go ]; do sleep 0.05; done
+  printf -- '---\nstatus: SUCCESS\n---\n\nall of it\n' > "$report"; end 150 ;;
+*) printf -- '---\nstatus: FAILED\n---\n\nhalf of it\n' > "$report"; end 100 ;;
+esac
+"#;
+    scene
+        .env
+        .show_script("codex", &script.replace("@NOTES@", &notes));
+    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
+    let mut worker = scene.env.start(&["worker", "--agent", "codex"]);
+    wait_until("the agent goes on", DEADLINE, || {
+        let life = scene.exchange.texts("active", ".json").concat();
+        let known = life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#);
+        scene.env.path("notes/resumed").exists() && known
+    });
+    worker.child.kill().unwrap();
+    worker.wait();
+    scene.env.write("notes/go", "");
+    let _next = scene.env.start(&["worker", "--agent", "codex"]);
+    assert_eq!(daemon.wait().code(), Some(0));
+    let [first, second] = scene.reports().try_into().unwrap();
+    assert!(first.contains("input_tokens: 100"), "{first}");
+    assert!(second.contains("input_tokens: 50"), "{second}");
 }
 
 #[test]
@@ -340,6 +397,85 @@ fn an_agent_that_cannot_start_stops_the_worker_with_one_notice() {
     assert_eq!(ran.stderr.matches(notice).count(), 1, "{}", ran.stderr);
     let questions = scene.exchange.questions();
     assert!(questions[0].1.contains("unknown option"), "{questions:?}");
+}
+
+/// Four tasks of which each may be done at once.
+const APART: &str = "---\nname: Parts\ngoal: Make four parts\n---\n\n## One\n\nMake one.\n\n## Two\n\nMake two.\n\n## Three\n\nMake three.\n\n## Four\n\nMake four.\n";
+
+/// What an agent says that can do no task at all, and what the person is told then.
+const UNFIT: [(&str, &str); 2] = [
+    (
+        "echo \"error: unknown option '--verbose'\" >&2; exit 1",
+        "unknown option",
+    ),
+    ("fault 401", "The model refuses (401)"),
+];
+
+#[test]
+fn an_agent_that_can_do_nothing_is_asked_about_once_and_handed_nothing_further() {
+    for ((script, says), lanes) in UNFIT.into_iter().flat_map(|unfit| [(unfit, 1), (unfit, 3)]) {
+        let scene = Scene::configured(
+            &format!("if [ -e @NOTES@/mended ]; then result made; else {script}; fi"),
+            &format!("[run]\nmax_parallel = {lanes}\n"),
+        );
+        scene.env.write("plan.md", APART);
+        let ran = scene.run();
+        assert_eq!(ran.code, Some(4), "{ran:?}");
+        assert!(scene.runs() <= lanes, "{ran:?}");
+        let notices = ran.stderr.matches("! no more tasks are taken").count();
+        assert_eq!(notices, 1, "{ran:?}");
+        let questions = scene.exchange.questions();
+        let [(question, text)] = questions.as_slice() else {
+            panic!("{questions:?}");
+        };
+        assert!(text.contains(says), "{text}");
+        assert_eq!(scene.reports().len(), 1);
+        let log = scene.env.run(&["log"]).stdout;
+        let handed_out = log.matches("handed out").count();
+        assert!(handed_out <= lanes, "{log}");
+        // Mended, it goes on where it was.
+        scene.env.write("notes/mended", "");
+        let question = question.trim_end_matches(".md");
+        let answered = scene
+            .env
+            .run(&["answer", question, "reply", "--note", "mended"]);
+        assert_eq!(answered.code, Some(0), "{answered:?}");
+        let ran = scene
+            .env
+            .run(&["resume", "--agent", "claude", "--no-input"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(scene.reports().len(), 5);
+    }
+}
+
+#[test]
+fn a_worker_of_its_own_whose_agent_can_do_nothing_ends_and_leaves_the_rest() {
+    let scene = Scene::configured(
+        "if [ -e @NOTES@/mended ]; then result made; else fault 401; fi",
+        "[run]\nmax_parallel = 3\n",
+    );
+    scene.env.write("plan.md", APART);
+    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
+    wait_until("three are handed out", DEADLINE, || {
+        scene.exchange.names("commands/pending").len() == 3
+    });
+    let ran = scene.env.run(&["worker", "--agent", "claude"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("The model refuses (401)"), "{ran:?}");
+    assert_eq!(scene.runs(), 1);
+    wait_until("a person is asked", DEADLINE, || {
+        scene.exchange.questions().len() == 1
+    });
+    // What it had not begun waits for another one, and only that task for the person.
+    wait_until("the rest waits", DEADLINE, || {
+        scene.exchange.names("commands/pending").len() == 3
+    });
+    scene.env.write("notes/mended", "");
+    let _worker = scene.env.start(&["worker", "--agent", "claude"]);
+    let answered = scene.env.run(&["answer", "reply", "--note", "mended"]);
+    assert_eq!(answered.code, Some(0), "{answered:?}");
+    assert_eq!(daemon.wait().code(), Some(0));
+    assert_eq!(scene.reports().len(), 5);
 }
 
 #[test]

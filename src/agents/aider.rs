@@ -2,7 +2,7 @@
 //! no sessions: what was said is kept in a file of ours, outside the workspace.
 
 use super::allow::Commands;
-use super::coding::{Adapter, Call, Printed, Talk, Turn, Unfit, fault_by_words, last_words};
+use super::coding::{Adapter, Call, Printed, Talk, Turn, Unfit, Words, fault_by_words};
 use super::outcome::{Heard, ModelFault, Outcome, Usage};
 use super::program::{Login, Program, Version};
 use crate::wire::text::{one_line, printable};
@@ -79,39 +79,55 @@ impl Adapter for Aider {
     }
 
     fn read(&self, printed: &Printed<'_>) -> Option<Heard> {
-        let lines = || printed.out.lines().map(str::trim);
-        // One account for each answer: a wrong edit is answered again.
-        let tokens = lines().filter_map(tokens).reduce(|mut sum, next| {
-            sum.add(next);
-            sum
+        let lines: Vec<&str> = printed.out.lines().map(str::trim).collect();
+        // The model may write such lines itself, but behind its last answer comes the account that aider makes of it, and
+        // all that follows is aider's own.
+        let account = lines.iter().rposition(|line| tokens(line).is_some());
+        let after = &lines[account.map_or(0, |at| at + 1)..];
+        let usage = account.and_then(|at| tokens(lines[at])).unwrap_or_default();
+        let edited = |line: &&str| line.starts_with("Applied edit to ");
+        let last_edit = after.iter().rposition(edited);
+        let behind = last_edit.map_or(0, |at| at + 1);
+        let quiet = after[behind..].iter().all(|line| line.is_empty());
+        let stuck = after.iter().find(|line| {
+            line.contains("failed to match") || line.contains("reflections allowed, stopping")
         });
-        let edited = lines().any(|line| line.starts_with("Applied edit to "));
-        let error = lines().rev().find(|line| is_fault(line));
-        let outcome = match (tokens, error) {
-            // It tries again by itself: what failed before an answer came is no fault.
-            (Some(_), _) if edited => Outcome::Done {
+        let outcome = if let Some(error) = after.iter().rev().find(|line| is_fault(line)) {
+            Outcome::Model(fault(error))
+        } else if let Some(stuck) = stuck {
+            Outcome::Garbled {
+                why: format!("its edits did not fit: {}", one_line(stuck, 400)),
+            }
+        } else if account.is_none() {
+            return None;
+        } else if printed.exit.is_none() && !(last_edit.is_some() && quiet) {
+            Outcome::Killed {
+                how: "was ended in the midst of its edits while nobody looked".into(),
+            }
+        } else if last_edit.is_some() {
+            Outcome::Done {
                 text: said(printed.out),
-            },
-            (None, Some(error)) => Outcome::Model(fault(error)),
-            (Some(_), _) => Outcome::Garbled {
+            }
+        } else {
+            Outcome::Garbled {
                 why: format!(
                     "it changed no file. It said: {}",
                     one_line(&said(printed.out), 1000)
                 ),
-            },
-            (None, None) => return None,
+            }
         };
         Some(Heard {
             outcome,
             session: None,
-            usage: tokens.unwrap_or_default(),
+            usage,
         })
     }
 
-    fn complaint(&self, err: &str) -> Option<Outcome> {
-        err.contains("aider: error:").then(|| Outcome::Usage {
-            said: last_words(err),
-        })
+    fn words(&self) -> Words {
+        Words {
+            usage: &["aider: error:"],
+            ..Words::default()
+        }
     }
 
     fn answers(&self) -> bool {
@@ -127,21 +143,22 @@ impl Adapter for Aider {
     }
 }
 
-/// Reads `Tokens: 4.1k sent, 14 received. Cost: $0.01 message, $0.05 session.`
+/// Reads `Tokens: 4.1k sent, 14 received. Cost: $0.01 message, $0.05 session.`: the tokens are of one answer, the second sum
+/// of all answers of the run.
 fn tokens(line: &str) -> Option<Usage> {
     let line = line.strip_prefix("Tokens: ")?;
     let before = |word: &str| {
         let (before, _) = line.split_once(word)?;
         count(before.rsplit(' ').next()?)
     };
-    let cost = line.split_once("Cost: $").and_then(|(_, cost)| {
-        let (cost, _) = cost.split_once(" message")?;
+    let cost = line.split_once(" message, $").and_then(|(_, cost)| {
+        let (cost, _) = cost.split_once(" session")?;
         cost.parse().ok()
     });
     Some(Usage {
         input_tokens: before(" sent")?,
         output_tokens: before(" received")?,
-        cost_usd: cost.filter(|cost: &f64| cost.is_finite()).unwrap_or(0.0),
+        cost_usd: cost.unwrap_or(0.0),
     })
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::allow::{Allow, Commands};
 use super::coding::{
-    Adapter, Call, Printed, Talk, Turn, Unfit, events, last_words, number_at, session_named,
+    Adapter, Call, Printed, Talk, Turn, Unfit, Words, events, is_uuid, number_at, session_named,
     text_at,
 };
 use super::outcome::{Heard, ModelFault, Outcome, Usage};
@@ -16,6 +16,16 @@ pub(super) struct Claude;
 
 /// The longest that is told of one thing that was refused.
 const REFUSAL: usize = 200;
+
+const WORDS: Words = Words {
+    missing: &[
+        "No conversation found",
+        "requires a valid session ID",
+        "Invalid session ID",
+    ],
+    in_use: &["is already in use"],
+    usage: &["/login", "Invalid API key"],
+};
 
 impl Adapter for Claude {
     fn program(&self) -> Program {
@@ -102,7 +112,15 @@ impl Adapter for Claude {
             .pointer("/api_error_status")
             .and_then(Value::as_u64)
             .and_then(|status| status.try_into().ok());
-        let outcome = if text.contains("run /login") {
+        let complaint = || {
+            let errors = result.pointer("/errors").and_then(Value::as_array);
+            let errors = errors.into_iter().flatten().filter_map(Value::as_str);
+            let said: Vec<&str> = errors.chain([printed.err]).collect();
+            // What is said after the first turn is not about how it was started.
+            let about_start = number_at(&result, "/num_turns") == 0;
+            about_start.then(|| WORDS.read(&said.join("\n")))?
+        };
+        let outcome = if error != Some(false) && text.contains("run /login") {
             // Told as a fault of the model without a status, but no other try mends it.
             Outcome::Usage {
                 said: one_line(&text, 400),
@@ -111,17 +129,32 @@ impl Adapter for Claude {
             let mut fault = ModelFault::new(status, one_line(&text, 400));
             fault.until = limit(printed.out, &text).filter(|_| status.is_none_or(|s| s == 429));
             Outcome::Model(fault)
-        } else if error != Some(false) {
-            let why = result.pointer("/errors").map(Value::to_string);
-            Outcome::Garbled {
-                why: one_line(&why.unwrap_or(text), 400),
-            }
-        } else if refused.is_empty() {
+        } else if error == Some(false) && refused.is_empty() {
             Outcome::Done { text }
-        } else {
+        } else if error == Some(false) {
             Outcome::Refused {
                 text,
                 what: refused,
+                unfinished: None,
+            }
+        } else if let Some(complaint) = complaint() {
+            complaint
+        } else if text.contains("limit reached") {
+            // Older versions tell a usage limit in words alone.
+            let mut fault = ModelFault::new(Some(429), one_line(&text, 400));
+            fault.until = limit(printed.out, &text);
+            Outcome::Model(fault)
+        } else {
+            let why = result.pointer("/errors").map(Value::to_string);
+            let why = one_line(why.as_deref().unwrap_or(&text), 400);
+            if refused.is_empty() {
+                Outcome::Garbled { why }
+            } else {
+                Outcome::Refused {
+                    text,
+                    what: refused,
+                    unfinished: Some(why),
+                }
             }
         };
         Some(Heard {
@@ -131,18 +164,13 @@ impl Adapter for Claude {
         })
     }
 
-    fn complaint(&self, err: &str) -> Option<Outcome> {
-        if err.contains("No conversation found") {
-            Some(Outcome::SessionMissing)
-        } else if err.contains("is already in use") {
-            Some(Outcome::SessionInUse)
-        } else if err.contains("/login") || err.contains("Invalid API key") {
-            Some(Outcome::Usage {
-                said: last_words(err),
-            })
-        } else {
-            None
-        }
+    fn words(&self) -> Words {
+        WORDS
+    }
+
+    fn knows(&self, session: &str) -> bool {
+        // Another form is taken for the title of a session, of one that may not be there.
+        is_uuid(session)
     }
 
     fn fits(
@@ -228,9 +256,6 @@ fn usage(result: &Value, begins: bool) -> Usage {
             .saturating_add(tokens("cache_creation_input_tokens"))
             .saturating_add(tokens("cache_read_input_tokens")),
         output_tokens: tokens("output_tokens"),
-        cost_usd: part
-            .or_else(|| whole().filter(|_| begins))
-            .filter(|cost: &f64| cost.is_finite() && *cost > 0.0)
-            .unwrap_or(0.0),
+        cost_usd: part.or_else(|| whole().filter(|_| begins)).unwrap_or(0.0),
     }
 }

@@ -3,7 +3,7 @@
 
 use super::allow::Commands;
 use super::coding::{
-    Adapter, Call, Printed, Talk, Turn, Unfit, events, fault_by_words, last_words, number_at,
+    Adapter, Call, Printed, Talk, Turn, Unfit, Words, events, fault_by_words, is_uuid, number_at,
     session_named, text_at,
 };
 use super::outcome::{Heard, Outcome, Usage};
@@ -99,21 +99,21 @@ impl Adapter for Codex {
         })
     }
 
-    fn complaint(&self, err: &str) -> Option<Outcome> {
-        if err.contains("no rollout found") {
-            return Some(Outcome::SessionMissing);
+    fn words(&self) -> Words {
+        Words {
+            missing: &["no rollout found"],
+            usage: &[
+                "error: unexpected argument",
+                "error: invalid value",
+                "Not logged in",
+            ],
+            ..Words::default()
         }
-        let usage = [
-            "error: unexpected argument",
-            "error: invalid value",
-            "Not logged in",
-        ];
-        usage
-            .iter()
-            .any(|words| err.contains(words))
-            .then(|| Outcome::Usage {
-                said: last_words(err),
-            })
+    }
+
+    fn knows(&self, session: &str) -> bool {
+        // With another name it begins a session of its own, without a word.
+        is_uuid(session)
     }
 
     fn session(&self, out: &str) -> Option<SessionId> {

@@ -73,6 +73,31 @@ pub struct Unfit {
     pub way_out: String,
 }
 
+/// What an agent complains of, by words that it uses for nothing else.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Words {
+    pub missing: &'static [&'static str],
+    pub in_use: &'static [&'static str],
+    pub usage: &'static [&'static str],
+}
+
+impl Words {
+    /// Tells what a complaint means; `None` if it is none that is known.
+    pub(super) fn read(&self, said: &str) -> Option<Outcome> {
+        let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
+        if has(self.missing) {
+            Some(Outcome::SessionMissing)
+        } else if has(self.in_use) {
+            Some(Outcome::SessionInUse)
+        } else if has(self.usage) {
+            let said = last_words(said);
+            Some(Outcome::Usage { said })
+        } else {
+            None
+        }
+    }
+}
+
 impl Unfit {
     pub(super) fn new(reason: impl Into<String>, way_out: impl Into<String>) -> Self {
         Self {
@@ -97,8 +122,13 @@ pub(super) trait Adapter: Sync {
     /// `None` if there is no last event, so that only the way the process ended tells something.
     fn read(&self, printed: &Printed<'_>) -> Option<Heard>;
 
-    /// Tells what words on standard error mean when there is no last event.
-    fn complaint(&self, err: &str) -> Option<Outcome>;
+    /// The words that tell something on standard error when there is no last event.
+    fn words(&self) -> Words;
+
+    /// Tells whether a name could be that of one of its sessions; one that cannot is of another agent.
+    fn knows(&self, _session: &str) -> bool {
+        true
+    }
 
     /// Finds the session in the first lines of a run; for an agent that names its sessions itself.
     fn session(&self, _out: &str) -> Option<SessionId> {
@@ -245,22 +275,26 @@ impl Coding {
             usage: super::outcome::Usage::default(),
         });
         heard.session = heard.session.or(session);
+        heard.usage = heard.usage.plausible();
+        if heard.outcome == Outcome::SessionMissing {
+            // What is named then is a session that was never begun.
+            heard.session = None;
+        }
         let stopped = printed
             .exit
             .filter(|exit| exit.timed_out || exit.cancelled || exit.signal.is_some());
         // What was ended from outside did not come to its end, whatever it had said before.
         if let Some(exit) = stopped {
             heard.outcome = Outcome::Killed { how: ended(exit) };
-        } else if let (Outcome::Done { .. } | Outcome::Refused { .. }, Some(code)) = (
-            &heard.outcome,
-            printed
-                .exit
-                .and_then(|exit| exit.exit)
-                .filter(|code| *code != 0),
-        ) {
-            heard.outcome = Outcome::Garbled {
-                why: format!("it says that it is done, but ended with exit code {code}"),
-            };
+        } else if let Some(code) = printed.exit.and_then(|exit| exit.exit).filter(|c| *c != 0) {
+            let why = format!("it says that it is done, but ended with exit code {code}");
+            match &mut heard.outcome {
+                Outcome::Done { .. } => heard.outcome = Outcome::Garbled { why },
+                Outcome::Refused { unfinished, .. } => {
+                    unfinished.get_or_insert(why);
+                }
+                _ => {}
+            }
         }
         heard
     }
@@ -268,6 +302,12 @@ impl Coding {
     /// Finds the session that the agent itself names in the first lines of its output.
     pub fn session(self, out: &str) -> Option<SessionId> {
         self.adapter().session(out)
+    }
+
+    /// Tells whether a session could be one of its own, by the form of its name. One that cannot must not be resumed: not
+    /// every agent says that it does not know it, some begin another one instead.
+    pub fn knows(self, session: &SessionId) -> bool {
+        self.adapter().knows(session.as_str())
     }
 
     /// Tells whether a new session gets the name that it is given, a UUID.
@@ -288,7 +328,7 @@ impl Coding {
 
 /// What is to be made of a run whose last event is missing.
 fn unspoken(adapter: &dyn Adapter, printed: &Printed<'_>) -> Outcome {
-    if let Some(outcome) = adapter.complaint(printed.err) {
+    if let Some(outcome) = adapter.words().read(printed.err) {
         return outcome;
     }
     let said = last_words(printed.err);
@@ -358,6 +398,11 @@ pub(super) fn number_at(event: &serde_json::Value, pointer: &str) -> u64 {
 /// Returns a session's name if it is one that can be handed on.
 pub(super) fn session_named(name: &str) -> Option<SessionId> {
     crate::wire::text::safe_session(name).then(|| SessionId::new(name))
+}
+
+/// Tells whether a name is a UUID in the one form that every agent takes.
+pub(super) fn is_uuid(name: &str) -> bool {
+    uuid::Uuid::try_parse(name).is_ok_and(|uuid| uuid.to_string() == name)
 }
 
 /// Finds a status of HTTP in an agent's words.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::allow::Commands;
 use super::coding::{
-    Adapter, Call, Printed, Talk, Turn, Unfit, events, last_words, number_at, session_named,
+    Adapter, Call, Printed, Talk, Turn, Unfit, Words, events, is_uuid, number_at, session_named,
     status_in, text_at,
 };
 use super::outcome::{Heard, ModelFault, Outcome, Usage};
@@ -131,22 +131,21 @@ impl Adapter for Gemini {
         })
     }
 
-    fn complaint(&self, err: &str) -> Option<Outcome> {
-        if err.contains("Invalid session identifier") || err.contains("No previous sessions found")
-        {
-            return Some(Outcome::SessionMissing);
+    fn words(&self) -> Words {
+        Words {
+            missing: &["Invalid session identifier", "No previous sessions found"],
+            usage: &[
+                "not running in a trusted directory",
+                "set an Auth method",
+                "Unknown argument",
+            ],
+            ..Words::default()
         }
-        let usage = [
-            "not running in a trusted directory",
-            "set an Auth method",
-            "Unknown argument",
-        ];
-        usage
-            .iter()
-            .any(|words| err.contains(words))
-            .then(|| Outcome::Usage {
-                said: last_words(err),
-            })
+    }
+
+    fn knows(&self, session: &str) -> bool {
+        // It takes numbers for places in its list.
+        is_uuid(session)
     }
 
     fn session(&self, out: &str) -> Option<SessionId> {

@@ -5,8 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::allow::Commands;
 use super::coding::{
-    Adapter, Call, Printed, Talk, Turn, Unfit, events, last_words, number_at, session_named,
-    text_at,
+    Adapter, Call, Printed, Talk, Turn, Unfit, Words, events, number_at, session_named, text_at,
 };
 use super::outcome::{Heard, ModelFault, Outcome, Usage};
 use super::program::{Login, Program, Version, home};
@@ -90,6 +89,7 @@ impl Adapter for OpenCode {
                 Outcome::Refused {
                     text,
                     what: refused,
+                    unfinished: None,
                 }
             } else if text_at(last, "/part/reason") == "stop" {
                 Outcome::Done { text }
@@ -104,14 +104,16 @@ impl Adapter for OpenCode {
         })
     }
 
-    fn complaint(&self, err: &str) -> Option<Outcome> {
-        err.contains("Session not found")
-            .then_some(Outcome::SessionMissing)
-            .or_else(|| {
-                err.contains("Unknown argument").then(|| Outcome::Usage {
-                    said: last_words(err),
-                })
-            })
+    fn words(&self) -> Words {
+        Words {
+            missing: &["Session not found"],
+            usage: &["Unknown argument"],
+            ..Words::default()
+        }
+    }
+
+    fn knows(&self, session: &str) -> bool {
+        session.starts_with("ses_")
     }
 
     fn session(&self, out: &str) -> Option<SessionId> {

@@ -9,8 +9,12 @@ use crate::plan::{SessionId, Time};
 pub enum Outcome {
     /// Its last event was read, carries no error, and nothing was refused.
     Done { text: String },
-    /// It went to its end, but was not allowed to do something.
-    Refused { text: String, what: Vec<String> },
+    /// It was not allowed to do something; `unfinished` says how it went on, if that was not to its end.
+    Refused {
+        text: String,
+        what: Vec<String>,
+        unfinished: Option<String>,
+    },
     /// The language model behind it failed.
     Model(ModelFault),
     /// It does not know the session that it was to go on in.
@@ -47,6 +51,30 @@ impl ModelFault {
             said: said.into(),
         }
     }
+
+    /// Tells whether the model lets nobody in with this key or login: it would not for any other task either.
+    pub fn keeps_out(&self) -> bool {
+        matches!(self.status, Some(401 | 403)) && self.until.is_none()
+    }
+
+    /// Says that the model refuses, and how.
+    pub fn refusal(&self) -> String {
+        let status = self.status.map(|status| format!(" ({status})"));
+        let status = status.unwrap_or_default();
+        format!(
+            "The model refuses{status}, check key and model: {}",
+            self.words()
+        )
+    }
+
+    /// Returns what the agent says of it.
+    pub fn words(&self) -> &str {
+        if self.said.is_empty() {
+            "nothing more"
+        } else {
+            &self.said
+        }
+    }
 }
 
 /// What a run used, as far as the agent tells it.
@@ -57,7 +85,23 @@ pub struct Usage {
     pub cost_usd: f64,
 }
 
+/// No run uses more: what says so is wrong, or made up.
+const MOST_TOKENS: u64 = 1_000_000_000;
+const MOST_COST: f64 = 100_000.0;
+
 impl Usage {
+    /// Returns the numbers that can be true, and nothing in place of the others.
+    #[must_use]
+    pub(super) fn plausible(self) -> Self {
+        let tokens = |count| if count <= MOST_TOKENS { count } else { 0 };
+        let cost = Some(self.cost_usd).filter(|cost| (0.0..=MOST_COST).contains(cost));
+        Self {
+            input_tokens: tokens(self.input_tokens),
+            output_tokens: tokens(self.output_tokens),
+            cost_usd: cost.unwrap_or(0.0),
+        }
+    }
+
     /// Adds what another run used.
     pub fn add(&mut self, other: Self) {
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
@@ -132,6 +176,7 @@ impl Outcome {
             Self::SessionMissing if changes < MOST_TURNS => Next::Anew,
             Self::SessionInUse if changes < MOST_TURNS => Next::Resume,
             Self::Usage { .. } => Next::Stop,
+            Self::Model(fault) if fault.keeps_out() => Next::Stop,
             Self::Done { .. }
             | Self::Refused { .. }
             | Self::Model(_)
@@ -164,7 +209,9 @@ mod tests {
             ]
         );
         let key = Outcome::Model(ModelFault::new(Some(401), ""));
-        assert_eq!(next(&key, 0, 0), Next::Report);
+        assert_eq!(next(&key, 0, 0), Next::Stop);
+        let unknown = Outcome::Model(ModelFault::new(Some(404), ""));
+        assert_eq!(next(&unknown, 0, 0), Next::Report);
         let limit = Outcome::Model(ModelFault {
             until: Some(Time(1)),
             ..ModelFault::new(Some(429), "")

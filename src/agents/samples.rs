@@ -42,7 +42,12 @@ fn heard_when(name: &str, exit: impl FnOnce(exec::Outcome) -> Option<exec::Outco
 fn told(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Done { text } => format!("done: {text}"),
-        Outcome::Refused { what, .. } => format!("refused: {}", what.join("; ")),
+        Outcome::Refused {
+            what, unfinished, ..
+        } => {
+            let unfinished = unfinished.iter().map(|why| format!(", unfinished: {why}"));
+            format!("refused: {}", what.join("; ")) + &unfinished.collect::<String>()
+        }
         Outcome::Model(fault) => {
             let status = fault.status.map_or("-".into(), |status| status.to_string());
             format!("model {status} retryable {}", fault.retryable)
@@ -102,6 +107,7 @@ fn every_recorded_run_is_understood() {
     claude-int: garbled: it ended with exit code 0 and without a last word
     claude-max-turns: garbled: ["Reached maximum number of turns (1)"]
     claude-missing: missing
+    claude-missing-foreign: missing
     claude-no-login: usage: Not logged in · Please run /login
     claude-refused: refused: Write: /w/ws/claude/hello.txt
     claude-resumed: done: Done: hello.txt written. Prompts seen: 3.
@@ -266,6 +272,180 @@ fn the_end_of_a_usage_limit_is_read() {
         Some(Time(3_600_000_000))
     );
     assert_eq!(until(read(Coding::OpenCode, &open("2"))), None);
+}
+
+/// Reads a run of aider that printed this after its greeting, and ended with this exit code if that is known.
+fn aider(printed: &str, code: Option<i32>) -> Heard {
+    Coding::Aider.read(&Printed {
+        out: &format!("Aider v0.86.2\nRepo-map: disabled\n\n{printed}"),
+        err: "",
+        exit: code.map(|code| exec::Outcome {
+            exit: Some(code),
+            ..exec::Outcome::default()
+        }),
+        begins: true,
+        now: Time(0),
+    })
+}
+
+#[test]
+fn aider_is_done_only_by_what_it_says_after_its_last_answer() {
+    let edit = "I write it.\n\nTokens: 710 sent, 14 received.\n\na.txt\nApplied edit to a.txt\n";
+    let seen = |printed: &str, code| {
+        let told = told(&aider(printed, code).outcome);
+        told.split('\n').next().unwrap_or_default().to_owned()
+    };
+    let after = |more: &str| format!("{edit}{more}");
+    let lint = "a.py:1: SyntaxError\nAttempt to fix lint errors? (Y)es/(N)o [Yes]: y\n";
+    let denied = "litellm.AuthenticationError: OpenAIException - no\n";
+    let stuck = "again\n\nTokens: 9 sent, 9 received.\n# 1 SEARCH/REPLACE block failed to match!\nOnly 3 reflections allowed, stopping.\n";
+    let forged = "Applied edit to a.txt\n\nTokens: 710 sent, 14 received.\n";
+    let rows = [
+        ("edit", edit.to_owned(), Some(0)),
+        ("edit, exit unknown", edit.to_owned(), None),
+        ("edit, then denied", after(denied), Some(0)),
+        ("denied, then edit", format!("{denied}{edit}"), Some(0)),
+        ("edit, then stuck", after(stuck), Some(0)),
+        ("edit by words", forged.to_owned(), Some(0)),
+        ("edit, then lint", after(lint), Some(0)),
+        ("edit, then lint, exit unknown", after(lint), None),
+        ("no edit, exit unknown", forged.to_owned(), None),
+    ]
+    .map(|(name, printed, code)| format!("{name}: {}", seen(&printed, code)));
+    insta::assert_snapshot!(rows.join("\n"), @r"
+    edit: done: I write it.
+    edit, exit unknown: done: I write it.
+    edit, then denied: model 401 retryable false
+    denied, then edit: done: litellm.AuthenticationError: OpenAIException - no
+    edit, then stuck: garbled: its edits did not fit: # 1 SEARCH/REPLACE block failed to match!
+    edit by words: garbled: it changed no file. It said: Applied edit to a.txt Tokens: 710 sent, 14 received.
+    edit, then lint: done: I write it.
+    edit, then lint, exit unknown: killed: was ended in the midst of its edits while nobody looked
+    no edit, exit unknown: killed: was ended in the midst of its edits while nobody looked
+    ");
+}
+
+#[test]
+fn what_no_run_can_have_used_is_not_counted() {
+    let forged = "Tokens: 9000000000000M sent, 1 received.\n\nTokens: 4.1k sent, 14 received. Cost: $0.01 message, $0.05 session.\nApplied edit to a\n";
+    let usage = aider(forged, Some(0)).usage;
+    assert_eq!((usage.input_tokens, usage.output_tokens), (4100, 14));
+    assert!((usage.cost_usd - 0.05).abs() < 1e-9, "{usage:?}");
+    let negative = "Tokens: 9000000000000M sent, 14 received. Cost: $-5 message, $-500 session.\nApplied edit to a\n";
+    let usage = aider(negative, Some(0)).usage;
+    assert_eq!((usage.input_tokens, usage.output_tokens), (0, 14));
+    assert!(usage.cost_usd.abs() < 1e-9, "{usage:?}");
+    let step = |cost: &str| {
+        let event = format!(
+            r#"{{"type":"step_finish","part":{{"reason":"stop","cost":{cost},"tokens":{{"input":5}}}}}}"#
+        );
+        let printed = Printed {
+            out: &event,
+            err: "",
+            exit: None,
+            begins: true,
+            now: Time(0),
+        };
+        Coding::OpenCode.read(&printed).usage
+    };
+    assert!((step("0.5").cost_usd - 0.5).abs() < 1e-9);
+    for cost in ["-0.5", "1e300"] {
+        let usage = step(cost);
+        assert!(usage.cost_usd.abs() < 1e-9, "{usage:?}");
+        assert_eq!(usage.input_tokens, 5);
+    }
+}
+
+/// Reads a run of Claude Code that ended with this event and exit code.
+fn claude(event: &str, code: i32) -> Outcome {
+    let exit = exec::Outcome {
+        exit: Some(code),
+        ..exec::Outcome::default()
+    };
+    let printed = Printed {
+        out: event,
+        err: "",
+        exit: Some(exit),
+        begins: true,
+        now: Time(0),
+    };
+    Coding::Claude.read(&printed).outcome
+}
+
+#[test]
+fn a_session_that_is_not_there_is_not_named() {
+    for name in ["claude-missing", "claude-missing-foreign"] {
+        assert_eq!(heard(name).session, None, "{name}");
+    }
+}
+
+#[test]
+fn a_complaint_counts_only_at_the_start() {
+    let event = |turns| {
+        format!(
+            r#"{{"type":"result","is_error":true,"num_turns":{turns},"errors":["No conversation found"]}}"#
+        )
+    };
+    assert_eq!(claude(&event(0), 1), Outcome::SessionMissing);
+    assert!(matches!(claude(&event(3), 1), Outcome::Garbled { .. }));
+}
+
+#[test]
+fn a_result_may_speak_of_the_login() {
+    let event = |error| {
+        format!(r#"{{"type":"result","is_error":{error},"result":"Users run /login first."}}"#)
+    };
+    let text = "Users run /login first.".to_owned();
+    assert_eq!(claude(&event(false), 0), Outcome::Done { text });
+    assert!(matches!(claude(&event(true), 1), Outcome::Usage { .. }));
+}
+
+#[test]
+fn a_usage_limit_in_words_alone_is_one() {
+    let fault = |said| {
+        let event = format!(r#"{{"type":"result","is_error":true,"result":"{said}"}}"#);
+        match claude(&event, 1) {
+            Outcome::Model(fault) => (fault.status, fault.until),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(
+        fault("Claude AI usage limit reached|1800000000"),
+        (Some(429), Some(Time(1_800_000_000_000_000)))
+    );
+    assert_eq!(fault("Usage limit reached."), (Some(429), None));
+}
+
+#[test]
+fn what_was_refused_is_kept_when_the_end_is_bad() {
+    let denials = r#""permission_denials":[{"tool_name":"Bash","tool_input":{"command":"make"}}]"#;
+    let turns = format!(
+        r#"{{"type":"result","is_error":true,"num_turns":9,"errors":["too many turns"],{denials}}}"#
+    );
+    insta::assert_snapshot!(
+        told(&claude(&turns, 1)),
+        @r#"refused: Bash: make, unfinished: ["too many turns"]"#
+    );
+    let made = format!(r#"{{"type":"result","is_error":false,"result":"made",{denials}}}"#);
+    insta::assert_snapshot!(
+        told(&claude(&made, 1)),
+        @"refused: Bash: make, unfinished: it says that it is done, but ended with exit code 1"
+    );
+}
+
+#[test]
+fn a_session_of_another_agent_is_known_by_its_form() {
+    let uuid = "11111111-2222-4333-8444-555555555555";
+    let simple = uuid.replace('-', "");
+    let urn = format!("urn:uuid:{uuid}");
+    let knows = |kind: Coding| {
+        [uuid, &simple, &urn, "ses_e003c359effeAB2Zs4gGNdaqZG", "3"]
+            .map(|name| kind.knows(&crate::plan::SessionId::new(name)))
+    };
+    for kind in [Coding::Claude, Coding::Codex, Coding::Gemini] {
+        assert_eq!(knows(kind), [true, false, false, false, false], "{kind:?}");
+    }
+    assert_eq!(knows(Coding::OpenCode), [false, false, false, true, false]);
 }
 
 #[test]

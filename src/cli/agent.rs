@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use super::args::{Agent as AgentArgs, AgentKind};
 use super::failure::Failure;
 use super::output::complain;
-use super::planner::on_path;
+use super::planner::{on_path, passed};
 use super::probe::usable;
 use super::setup::Setup;
 use crate::agents::{Agent, Allow, Coder, Login, Unfit};
@@ -63,14 +63,7 @@ fn unfit(unfit: Unfit) -> Failure {
 /// Finds out whether an agent can work here, and warns if it may not reach a model.
 async fn examine(coder: &Coder, setup: &Setup) -> Result<(), Failure> {
     usable(coder.kind, &setup.environment).await?;
-    let worker = &setup.config.worker;
-    let own = coder.kind.program().env;
-    // Only what the agent gets to see counts.
-    let variable = |name: &str| {
-        let passed = own.contains(&name) || name == "HOME" || worker.env.iter().any(|n| n == name);
-        let value = setup.environment.get(name).filter(|_| passed);
-        value.map(str::to_owned)
-    };
+    let variable = passed(coder.kind, &setup.config, &setup.environment);
     let root = rustix::process::geteuid().is_root();
     coder
         .kind

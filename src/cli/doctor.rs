@@ -97,18 +97,18 @@ async fn findings(config: &Config, environment: &Environment) -> Vec<Finding> {
             text: error.to_string(),
         });
     }
-    findings.extend(agents(environment).await);
+    findings.extend(agents(config, environment).await);
     findings
 }
 
 /// Looks at each coding agent; those that are not there share a line.
-async fn agents(environment: &Environment) -> Vec<Finding> {
+async fn agents(config: &Config, environment: &Environment) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut missing = Vec::new();
     for agent in Coding::ALL {
         match probe(agent, environment).await {
             Probe::Missing => missing.push(agent.name()),
-            found => findings.push(installed(agent, found, environment)),
+            found => findings.push(installed(agent, found, config, environment)),
         }
     }
     if !missing.is_empty() {
@@ -123,7 +123,7 @@ async fn agents(environment: &Environment) -> Vec<Finding> {
 }
 
 /// Tells whether an agent that is there could work, and what is missing.
-fn installed(agent: Coding, found: Probe, environment: &Environment) -> Finding {
+fn installed(agent: Coding, found: Probe, config: &Config, environment: &Environment) -> Finding {
     let about = agent.name();
     let lacks = |text: String, hint: String| Finding {
         about,
@@ -148,7 +148,7 @@ fn installed(agent: Coding, found: Probe, environment: &Environment) -> Finding 
         ),
         Probe::Works { path, version } => {
             let text = format!("{version} at {}", path.display());
-            match login(agent, environment) {
+            match login(agent, config, environment) {
                 Login::Found(what) => good(about, format!("{text}; {what}")),
                 Login::Unknown => good(about, text),
                 Login::NotSeen(what) => lacks(

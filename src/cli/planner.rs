@@ -64,7 +64,7 @@ pub(super) fn planner(
         .filter(|agent| agent.answers())
         .map(|agent| Candidate {
             name: agent.name(),
-            found: found(agent, environment),
+            found: found(agent, config, environment),
         })
         .collect();
     let candidates = Candidates {
@@ -75,19 +75,34 @@ pub(super) fn planner(
 }
 
 /// Looks for an agent without running it.
-fn found(agent: Coding, environment: &Environment) -> Found {
+fn found(agent: Coding, config: &Config, environment: &Environment) -> Found {
     if on_path(agent.name(), environment).is_none() {
         return Found::Missing;
     }
-    match login(agent, environment) {
+    match login(agent, config, environment) {
         Login::Found(_) => Found::Ready,
         Login::NotSeen(_) | Login::Unknown => Found::Installed,
     }
 }
 
 /// Finds out whether an agent can reach its model, as far as that can be seen.
-pub(super) fn login(agent: Coding, environment: &Environment) -> Login {
-    agent.login(&|name| environment.get(name).map(str::to_owned))
+pub(super) fn login(agent: Coding, config: &Config, environment: &Environment) -> Login {
+    agent.login(&passed(agent, config, environment))
+}
+
+/// Returns the variables that an agent gets to see: only these count.
+pub(super) fn passed(
+    agent: Coding,
+    config: &Config,
+    environment: &Environment,
+) -> impl Fn(&str) -> Option<String> {
+    let own = agent.program().env;
+    move |name| {
+        let named = || config.worker.env.iter().any(|named| named == name);
+        let passed = name == "HOME" || own.contains(&name) || named();
+        let value = environment.get(name).filter(|_| passed);
+        value.map(str::to_owned)
+    }
 }
 
 /// Looks for a program as a shell does.

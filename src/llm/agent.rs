@@ -72,7 +72,12 @@ impl AgentModel {
         let (input_tokens, output_tokens) = (heard.usage.input_tokens, heard.usage.output_tokens);
         let fault = match heard.outcome {
             // What was refused is a tool that the question did not need; the answer counts.
-            Outcome::Done { text } | Outcome::Refused { text, .. } if !text.trim().is_empty() => {
+            Outcome::Done { text }
+            | Outcome::Refused {
+                text,
+                unfinished: None,
+                ..
+            } if !text.trim().is_empty() => {
                 return Ok(Reply {
                     text,
                     input_tokens,
@@ -162,6 +167,13 @@ impl AgentModel {
 
     fn fault(&self, outcome: Outcome) -> Fault {
         match outcome {
+            Outcome::Garbled { why }
+            | Outcome::Refused {
+                unfinished: Some(why),
+                ..
+            } => Fault::Broken {
+                reason: own_words(&why),
+            },
             Outcome::Done { .. } | Outcome::Refused { .. } => Fault::Unexpected {
                 reason: "it holds no text".into(),
             },
@@ -171,9 +183,6 @@ impl AgentModel {
             },
             Outcome::Killed { how } => Fault::Broken {
                 reason: own_words(&format!("it {how}")),
-            },
-            Outcome::Garbled { why } => Fault::Broken {
-                reason: own_words(&why),
             },
             Outcome::SessionMissing | Outcome::SessionInUse => Fault::Broken {
                 reason: "it took a fresh session for another one".into(),

@@ -92,9 +92,12 @@ impl Talking<'_> {
         let vital = Vital::new(&self.job.command.id, life.started_at.unwrap_or_else(now));
         let mut heard = life.run.map(|mark| self.collect(mark, life));
         let mut plan = self.begin();
-        if let Some(collected) =
-            heard.take_if(|heard| matches!(heard.outcome, Outcome::Killed { .. }))
-        {
+        // What kept the agent from working may have been mended since.
+        let undone = |heard: &mut Heard| {
+            let next = heard.outcome.next(0, 0, self.worker.again);
+            matches!(heard.outcome, Outcome::Killed { .. }) || next == Next::Stop
+        };
+        if let Some(collected) = heard.take_if(undone) {
             self.session = collected.session.or(self.session.take());
             plan = self.again(Told::Interrupted);
         }
@@ -108,7 +111,13 @@ impl Talking<'_> {
                 self.session.clone_from(&now.session);
             }
             if self.worker.volumes.reported(&self.job.command.id)? {
-                self.inbox.close();
+                // The agent may have left one here as well: it has been said already.
+                let report = self.inbox.report(&self.job.command.id);
+                if report.exists() {
+                    self.inbox.remove(&report);
+                } else {
+                    self.inbox.close();
+                }
                 return Ok(Finished::default());
             }
             let next = now.outcome.next(faults, changes, self.worker.again);
@@ -192,7 +201,7 @@ impl Talking<'_> {
 
     /// Names a session that is to begin: as was wished, if that is a name which agents take.
     fn fresh(&mut self, wished: Option<&SessionId>) -> SessionId {
-        let wished = wished.filter(|wished| Uuid::try_parse(wished.as_str()).is_ok());
+        let wished = wished.filter(|wished| self.coder.kind.knows(wished));
         let session =
             wished.map_or_else(|| SessionId::new(Uuid::new_v4().to_string()), Clone::clone);
         if self.coder.kind.takes_names() {
@@ -214,7 +223,9 @@ impl Talking<'_> {
             Talk::Alone => self.job.session.clone(),
         };
         let history = history(&self.worker.volumes, &named);
-        if !begins && self.coder.kind.needs_history() && !history.exists() {
+        let kind = self.coder.kind;
+        let there = kind.knows(&named) && (!kind.needs_history() || history.exists());
+        if !begins && !there {
             return Ok(heard(Outcome::SessionMissing));
         }
         let call = match self.coder.call(talk, &self.job.workspace, &history) {
@@ -224,9 +235,7 @@ impl Talking<'_> {
                 return Ok(heard(Outcome::Usage { said }));
             }
         };
-        if self.coder.kind.counts_from_the_beginning() && self.total.is_none() && !begins {
-            self.total = Some(self.used_before());
-        }
+        self.know_total(begins, self.output.lengths()[0]);
         let report = self.inbox.report(&self.job.command.id);
         let step = Step {
             name: self.coder.kind.name().into(),
@@ -235,11 +244,11 @@ impl Talking<'_> {
             stdin: Stdin::Text(self.coder.brief(self.job, &report, told)),
         };
         let [out, err] = self.output.lengths();
-        // Before the process: whoever comes after a crash finds the session, and where its output begins.
+        // Before the process: whoever comes after a crash finds the session, and where its output begins. Without that a
+        // result would be lost and done again.
         vital.begin(Mark { out, err, begins }, self.session.as_ref());
-        self.worker.beat(vital, None);
+        self.worker.live(vital, None)?;
         let caps = [MOST_OUT, MOST_ERR];
-        let kind = self.coder.kind;
         let signs = Signs {
             find_session: self.session.is_none().then_some(kind),
             always: false,
@@ -274,8 +283,14 @@ impl Talking<'_> {
     /// Reads the run of a worker that is gone.
     fn collect(&mut self, mark: Mark, life: &Life) -> Heard {
         let known = life.session.clone().map(SessionId::new);
-        let lengths = self.output.lengths();
-        if lengths[0].saturating_sub(mark.out) > crate::agents::MOST_PRINTED {
+        let [out, err] = self.output.lengths();
+        let most = crate::agents::MOST_PRINTED;
+        if out
+            .saturating_sub(mark.out)
+            .max(err.saturating_sub(mark.err))
+            > most
+        {
+            self.output.cut([mark.out, mark.err], most);
             return Heard {
                 outcome: flooded(),
                 session: known,
@@ -290,6 +305,7 @@ impl Talking<'_> {
             now: now(),
         });
         heard.session = heard.session.or(known);
+        self.know_total(mark.begins, mark.out);
         self.count(heard.usage, mark.begins);
         heard
     }
@@ -304,8 +320,16 @@ impl Talking<'_> {
         }
     }
 
-    /// Finds what the session had used before this run, in what it printed then.
-    fn used_before(&self) -> Usage {
+    /// Finds out what the session had used before a run that goes on with it, where the agent counts so; what the run
+    /// printed begins there.
+    fn know_total(&mut self, begins: bool, from: u64) {
+        if self.coder.kind.counts_from_the_beginning() && self.total.is_none() && !begins {
+            self.total = Some(self.used_before(from));
+        }
+    }
+
+    /// Finds what the session had used, in what it printed before its output had this length.
+    fn used_before(&self, from: u64) -> Usage {
         let used = |out: String| {
             let heard = self.coder.kind.read(&Printed {
                 out: &out,
@@ -321,7 +345,9 @@ impl Talking<'_> {
             let path = self.worker.volumes.log(&earlier.id, "out");
             used(exec::tail_of(&path, MOST_EARLIER))
         };
-        used(self.output.out_since(0, MOST_EARLIER))
+        let start = from.saturating_sub(MOST_EARLIER as u64);
+        let length = usize::try_from(from - start).unwrap_or(MOST_EARLIER);
+        used(self.output.head_since(start, length))
             .or_else(earlier)
             .unwrap_or_default()
     }
@@ -354,6 +380,7 @@ impl Talking<'_> {
         let left = self.inbox.read(&self.job.command.id, since);
         let stop = match (&outcome, next) {
             (Outcome::Usage { said }, Next::Stop) => Some(said.clone()),
+            (Outcome::Model(fault), Next::Stop) => Some(fault.refusal()),
             _ => None,
         };
         let course = Course {

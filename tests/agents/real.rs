@@ -238,3 +238,60 @@ fn opencode_works_and_goes_on() {
 fn aider_works_and_goes_on() {
     works("aider");
 }
+
+/// Has an agent do a task, be sent back by a check after which its sessions are gone, and begin anew.
+fn works_after_a_loss(agent: &str, sessions: &str) {
+    let mut scene = Scene::new("");
+    let sessions = scene.env.path("home").join(sessions);
+    let lose = format!("rm -rf '{}'; test -s again.txt", sessions.display());
+    let config = TWICE.replace(
+        "'test', '-s', 'again.txt'",
+        &format!("'sh', '-c', \"{lose}\""),
+    );
+    scene.env.write("config.toml", &config);
+    scene.env.write("plan.md", PLAN);
+    let (first, second) = (scene.made(), scene.env.path("volumes/workspace/again.txt"));
+    let vendor = Vendor::start(move |heard| {
+        let file = if heard.was_told("`twice`") {
+            &second
+        } else {
+            &first
+        };
+        heard.make_once(file, "hello")
+    });
+    if !scene.install(agent, &vendor) {
+        return;
+    }
+    let ran = scene.run(&["run", "--plan", "plan.md", "--agent", agent, "--no-input"]);
+    let reports = scene.reports();
+    assert_eq!(ran.code, Some(0), "{ran:?}\n{reports:?}");
+    assert_eq!(reports.len(), 2, "{reports:?}");
+    assert!(reports[1].text.contains("was lost"), "{reports:?}");
+    let session = |at: usize| reports[at].field("session_id");
+    assert!(session(0).is_some(), "{reports:?}");
+    assert_ne!(session(0), session(1));
+    // The new session is told what the lost one was.
+    let heard = vendor.heard();
+    let again = heard.iter().find(|heard| heard.was_told("`twice`"));
+    assert!(again.unwrap().was_told("the earlier one is lost"));
+}
+
+#[test]
+fn claude_begins_anew_when_its_session_is_lost() {
+    works_after_a_loss("claude", ".claude/projects");
+}
+
+#[test]
+fn codex_begins_anew_when_its_session_is_lost() {
+    works_after_a_loss("codex", ".codex/sessions");
+}
+
+#[test]
+fn gemini_begins_anew_when_its_session_is_lost() {
+    works_after_a_loss("gemini", ".gemini/tmp");
+}
+
+#[test]
+fn opencode_begins_anew_when_its_session_is_lost() {
+    works_after_a_loss("opencode", ".local/share/opencode");
+}
