@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use tokio::time::sleep;
 
 use super::input::Input;
 use super::{Daemon, Key, Settings, View};
-use crate::exec::{self, Outcome, Output, Spec, Stdin, environment};
+use crate::exec::{self, Mark, Outcome, Spec, Stdin, environment};
 use crate::plan::{QuestionId, Time};
 use crate::store::Store;
 use crate::volumes::Folder;
@@ -221,7 +222,8 @@ async fn run(settings: &Settings, hook: Hook, call: String, now: Time) {
         stdin: Stdin::Text(call),
         deadline: hooks.timeout,
     };
-    let (ended, said) = match run_capped(&spec).await {
+    let marks = settings.volumes.path(Folder::Active);
+    let (ended, said) = match run_capped(&spec, &marks, hook).await {
         Ok((outcome, said)) => (ended(outcome, hooks.timeout), said),
         Err(error) => (Err(format!("{error:#}")), String::new()),
     };
@@ -238,15 +240,17 @@ async fn run(settings: &Settings, hook: Hook, call: String, now: Time) {
     }
 }
 
-async fn run_capped(spec: &Spec) -> anyhow::Result<(Outcome, String)> {
-    let output = Output::nameless()?;
+/// Runs a hook; while it does, a mark says so, so that it does not outlive a daemon that is killed by more than its next start.
+async fn run_capped(spec: &Spec, marks: &Path, hook: Hook) -> anyhow::Result<(Outcome, String)> {
+    let (mut mark, output) =
+        Mark::hook(marks, hook.as_str())?.context("an earlier call of it still runs")?;
     let flood = async {
         while output.lengths()[0] <= FLOOD {
             sleep(LOOK).await;
         }
         GRACE
     };
-    let outcome = exec::run(spec, &output, |_| {}, flood).await?;
+    let outcome = exec::run(spec, &output, |group| mark.sign(group), flood).await?;
     Ok((outcome, output.out_since(0, TAIL)))
 }
 

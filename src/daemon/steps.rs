@@ -12,7 +12,7 @@ use crate::exec;
 use crate::llm::questions::{self, Audit, Judgement, PlannedPlan};
 use crate::llm::{AskError, Model, Prompts, Question};
 use crate::plan::{
-    AskId, AttemptState, CheckResult, CommandId, Edit, Merge, Plan, Refusal, Spent, Subject,
+    AskId, AttemptState, CheckResult, CommandId, Edit, Merge, Plan, Refusal, Spent, Subject, Time,
 };
 use crate::store::{Store, StoreError};
 use crate::volumes::Folder;
@@ -172,6 +172,9 @@ fn build(
     })
 }
 
+/// What is wrong with a file that is there and goes into no commit.
+const NOT_COMMITTED: &str = "not in the commit of the result: git ignores it";
+
 /// How the checks of an attempt ended, and the merge that they ran on, if its result is merged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Checked {
@@ -214,12 +217,8 @@ pub(super) async fn check(
         workspace.map_or_else(|| folder.clone(), PathBuf::from),
         clock.to_wall(began),
     );
-    let look = move || {
-        let look = |path: &String| exec::produced(&workspace, path, since);
-        files.iter().map(look).collect::<Vec<_>>()
-    };
     let mut checked = Checked {
-        results: tokio::task::spawn_blocking(look).await?,
+        results: produced(&files, &workspace, since).await?,
         merge: None,
     };
     if let Some((line, task, attempt)) = merging {
@@ -229,6 +228,16 @@ pub(super) async fn check(
         }
         match isolation::merge(settings, &line, &task, attempt).await? {
             Aside::Merged(merge, aside) => {
+                // What git ignores is in the task's folder and in no result.
+                let mut merged = produced(&files, &aside, Time::default()).await?;
+                merged.retain(|result| !result.passed);
+                if !merged.is_empty() {
+                    for result in &mut merged {
+                        NOT_COMMITTED.clone_into(&mut result.finding);
+                    }
+                    checked.results = merged;
+                    return Ok(checked);
+                }
                 checked.merge = Some(merge);
                 folder = aside;
             }
@@ -262,6 +271,20 @@ pub(super) async fn check(
         });
     }
     Ok(checked)
+}
+
+/// Looks for the files that a task is to produce in a folder.
+async fn produced(
+    files: &[String],
+    folder: &Path,
+    since: Time,
+) -> anyhow::Result<Vec<CheckResult>> {
+    let (files, folder) = (files.to_vec(), folder.to_owned());
+    let look = move || {
+        let look = |path: &String| exec::produced(&folder, path, since);
+        files.iter().map(look).collect()
+    };
+    Ok(tokio::task::spawn_blocking(look).await?)
 }
 
 /// Ends the checks of a daemon that was killed: beside the next run of theirs they would work in the same files.

@@ -17,6 +17,7 @@ const LEFT_GRACE: Duration = Duration::from_millis(500);
 /// What stands between the name of what is run and the process group.
 const CHECK: &str = ".check";
 const QUESTION: &str = ".question";
+const HOOK: &str = ".hook";
 
 /// A process's mark; gone with this.
 #[derive(Debug)]
@@ -28,7 +29,18 @@ impl Mark {
     /// # Errors
     /// What the file system says.
     pub(super) fn check(marks: &Path, checked: &str) -> io::Result<Option<(Self, Output)>> {
-        let path = marks.join(format!("{checked}{CHECK}"));
+        Self::at(marks.join(format!("{checked}{CHECK}")))
+    }
+
+    /// As [`Self::check`], for a command that is told what happens.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn hook(marks: &Path, hook: &str) -> io::Result<Option<(Self, Output)>> {
+        Self::at(marks.join(format!("{hook}{HOOK}")))
+    }
+
+    fn at(path: PathBuf) -> io::Result<Option<(Self, Output)>> {
         let output = Output::at(&path)?;
         Ok(output.map(|output| (Self(path), output)))
     }
@@ -88,7 +100,7 @@ pub async fn end_left_behind(marks: &Path) {
 /// Returns the process group that a mark names, or that it names none yet; `None` if the file is no mark.
 fn signature(mark: &Path) -> Option<Option<Pid>> {
     let name = mark.file_name()?.to_str()?;
-    let (_, group) = [CHECK, QUESTION]
+    let (_, group) = [CHECK, QUESTION, HOOK]
         .iter()
         .find_map(|kind| name.rsplit_once(kind))?;
     if group.is_empty() {

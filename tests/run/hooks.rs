@@ -178,3 +178,25 @@ fn a_question_that_is_open_is_told_again_after_a_kill() {
     assert_eq!(told.len(), 2);
     assert_eq!(told[0]["question"], told[1]["question"]);
 }
+
+#[test]
+fn a_hook_outlives_a_killed_daemon_only_until_the_next() {
+    let hangs = "run.max_attempts = 1\nhooks.on_question = ['sh', '-c', 'echo $$ >> pids.txt; exec sleep 1000']\nhooks.timeout = '1h'";
+    let scene = Scene::by_rules(hangs);
+    let _agent = scene.agent(|_| Act::failed("the port is taken"));
+    let pids = || -> Vec<i32> {
+        let text = std::fs::read_to_string(scene.env.path("pids.txt")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    };
+    let lives = |pid: i32| rustix::process::test_kill_process(Pid::from_raw(pid).unwrap()).is_ok();
+    let daemon = scene.leave(&["run", "--plan", "one.md"]);
+    wait_until("the hook hangs", DEADLINE, || pids().len() == 1);
+    kill_process(daemon.pid, Signal::KILL).unwrap();
+    scene.await_end();
+    assert!(lives(pids()[0]));
+    let _next = scene.leave(&["resume"]);
+    wait_until("the next hook hangs", DEADLINE, || pids().len() == 2);
+    wait_until("the first one is gone", DEADLINE, || !lives(pids()[0]));
+    kill_process(Pid::from_raw(pids()[1]).unwrap(), Signal::KILL).unwrap();
+    scene.works(&["stop"]);
+}

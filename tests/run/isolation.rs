@@ -513,3 +513,25 @@ fn a_change_is_shown_as_it_is_to_programs_and_harmless_to_a_terminal() {
         ran.stderr
     );
 }
+
+#[test]
+fn a_file_that_git_ignores_is_in_no_result() {
+    let Some(isolated) = Isolated::new("run.max_attempts = 1") else {
+        return;
+    };
+    let plan =
+        "---\nname: One\ngoal: A file\n---\n\n## Only\n\n- produces: dist/out.txt\n\nMake it.\n";
+    isolated.scene.env.write("produces.md", plan);
+    let _agent = isolated.scene.agent(|command| {
+        write(command, ".gitignore", "dist/\n");
+        fs::create_dir_all(folder(command).join("dist")).unwrap();
+        write(command, "dist/out.txt", "made\n");
+        Act::success("it is there")
+    });
+    let ran = isolated.scene.run(&["run", "--plan", "produces.md"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    let question = isolated.scene.status()["questions"][0].clone();
+    let reason = question["reason"].as_str().unwrap();
+    assert!(reason.contains("git ignores it"), "{reason}");
+    assert_eq!(isolated.accepted(), [""; 0]);
+}
