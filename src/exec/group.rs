@@ -93,6 +93,25 @@ pub enum ExecError {
     Start { program: String, source: io::Error },
 }
 
+impl ExecError {
+    /// Tells whether the system only lacked something just then: the same may be started a moment later.
+    pub fn passes(&self) -> bool {
+        let Self::Start { source, .. } = self else {
+            return false;
+        };
+        matches!(
+            source.kind(),
+            io::ErrorKind::OutOfMemory
+                | io::ErrorKind::StorageFull
+                | io::ErrorKind::QuotaExceeded
+                | io::ErrorKind::ExecutableFileBusy
+                | io::ErrorKind::WouldBlock
+        ) || [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
+            .iter()
+            .any(|full| source.raw_os_error() == Some(full.raw_os_error()))
+    }
+}
+
 /// Returns the environment of a child: what every program needs, and the variables that are named.
 pub fn environment(named: &[String]) -> Vec<(OsString, OsString)> {
     PASSED
@@ -256,6 +275,25 @@ mod tests {
             env: environment(&[]),
             stdin: Stdin::Nothing,
             deadline: LONG,
+        }
+    }
+
+    #[tokio::test]
+    async fn what_the_system_lacks_just_then_passes_and_a_missing_program_does_not() {
+        use std::os::unix::fs::OpenOptionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        let mut options = std::fs::OpenOptions::new();
+        // As long as somebody writes it, it cannot be run.
+        let _writes = options.write(true).create(true).mode(0o700).open(&program);
+        for (program, passes) in [(program, true), (folder.path().join("none"), false)] {
+            let spec = Spec {
+                argv: vec![program.display().to_string()],
+                ..sh("")
+            };
+            let output = Output::nameless().unwrap();
+            let error = run(&spec, &output, |_| {}, pending()).await.unwrap_err();
+            assert_eq!(error.passes(), passes, "{error:?}");
         }
     }
 

@@ -411,9 +411,16 @@ impl Worker {
             Some(halt) => return Err(halt),
             None => {}
         }
+        let outcome = match outcome {
+            Err(error) if error.passes() => {
+                let error = io::Error::other(chain(error));
+                return Err(VolumesError::new("start an agent in", &job.workspace, error).into());
+            }
+            outcome => outcome.map_err(chain),
+        };
         Ok(Ended {
             name: step.name,
-            outcome: outcome.map_err(chain),
+            outcome,
             out: output.out_since(out, most_out),
             err: output.err_since(err, most_err),
             flooded,
