@@ -58,7 +58,7 @@ impl Worker {
             job,
             coder,
             output,
-            inbox: Inbox::of(&job.workspace),
+            inbox: Inbox::of(&job.workspace, &job.command.id),
             session: None,
             usage: Usage::default(),
             total: None,
@@ -108,7 +108,7 @@ impl Talking<'_> {
                 self.session.clone_from(&now.session);
             }
             if self.worker.volumes.reported(&self.job.command.id)? {
-                self.inbox.close();
+                self.inbox.discard();
                 return Ok(Finished::default());
             }
             let next = now.outcome.next(faults, changes, self.worker.again);
@@ -227,7 +227,7 @@ impl Talking<'_> {
             }
         };
         self.know_total(begins, self.output.lengths()[0]);
-        let report = self.inbox.report(&self.job.command.id);
+        let report = self.inbox.report();
         let step = Step {
             name: self.coder.kind.name().into(),
             argv: call.argv,
@@ -361,7 +361,7 @@ impl Talking<'_> {
     }
 
     fn finish(&mut self, outcome: Outcome, next: Next, since: SystemTime) -> Finished {
-        let left = self.inbox.read(&self.job.command.id, since);
+        let left = self.inbox.read(since);
         let stop = match (&outcome, next) {
             (Outcome::Usage { said }, Next::Stop) => Some(said.clone()),
             _ => None,
