@@ -47,23 +47,10 @@ impl Inbox {
         // Not the workspace: an agent that works in a folder which is not there is an error.
         match fs::create_dir(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(VolumesError::new("make the folder", &self.folder, error));
-            }
-            _ => {}
-        }
-        let sign = self.sign();
-        // Not through a link that an agent may have left in its place.
-        match fs::File::create_new(&sign) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                Err(VolumesError::new("write", &sign, error))
+                Err(VolumesError::new("make the folder", &self.folder, error))
             }
             _ => Ok(()),
         }
-    }
-
-    /// The file that shows the commands beside this one that its agent is at work in here.
-    fn sign(&self) -> PathBuf {
-        self.folder.join(format!(".{}", self.id))
     }
 
     /// Returns the path where the command's agent writes its report.
@@ -72,8 +59,8 @@ impl Inbox {
     }
 
     /// Reads what the command's agent left: the report under its own name, or one under the common name that was written
-    /// since a moment, if it names the command, or names none and no other agent is at work in here. Not what is larger than
-    /// any report, or no plain file.
+    /// since a moment, if it names the command: another agent may be at work in here. Not what is larger than any report, or
+    /// no plain file.
     pub fn read(&self, since: SystemTime) -> Option<(PathBuf, Vec<u8>)> {
         let own = self.report();
         if let Ok(bytes) = read_capped(&own, REPORT_CAP) {
@@ -85,24 +72,9 @@ impl Inbox {
             return None;
         }
         let bytes = read_capped(&common, REPORT_CAP).ok()?;
-        let ours = match named(&bytes) {
-            Some(named) => self.id.as_str() == named || self.id.as_str() == format!("task-{named}"),
-            None => self.alone(),
-        };
+        let named = named(&bytes)?;
+        let ours = self.id.as_str() == named || self.id.as_str() == format!("task-{named}");
         ours.then_some((common, bytes))
-    }
-
-    /// Tells whether nobody else is at work in here. One that is in doubt may be.
-    fn alone(&self) -> bool {
-        let sign = self.sign();
-        fs::read_dir(&self.folder).is_ok_and(|mut entries| {
-            entries.all(|entry| {
-                entry.is_ok_and(|entry| {
-                    let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-                    !hidden || entry.path() == sign
-                })
-            })
-        })
     }
 
     /// Removes a report that was filed, and the folder if that was the last. What cannot be removed is logged, and never
@@ -121,11 +93,9 @@ impl Inbox {
         self.close();
     }
 
-    /// Says that the command's agent is no longer at work in here, and removes the folder if it is empty.
+    /// Removes the folder if it is empty.
     pub fn close(&self) {
-        // Not there if the folder could not be made.
-        fs::remove_file(self.sign()).ok();
-        // An agent beside this one may be at work in there.
+        // An agent beside this one may have its report in there.
         fs::remove_dir(&self.folder).ok();
     }
 }
@@ -151,11 +121,12 @@ mod tests {
         let start = SystemTime::now();
         inbox.open().unwrap();
         assert!(inbox.read(start).is_none());
-        fs::write(inbox.folder.join(COMMON), "common").unwrap();
+        let common = "---\nid: task-1\n---\n";
+        fs::write(inbox.folder.join(COMMON), common).unwrap();
         let later = SystemTime::now() + Duration::from_secs(60);
         assert!(inbox.read(later).is_none());
         let (path, bytes) = inbox.read(start).unwrap();
-        assert_eq!(bytes, b"common");
+        assert_eq!(bytes, common.as_bytes());
         inbox.remove(&path);
         assert!(!inbox.folder.exists());
         inbox.open().unwrap();
@@ -189,10 +160,6 @@ mod tests {
             assert!(one.read(since).is_none() && two.read(since).is_some());
         }
         two.remove(&common);
-        assert!(one.folder.exists(), "the other one is at work in there");
-        fs::write(&common, "---\nstatus: SUCCESS\n---\n").unwrap();
-        assert!(one.read(since).is_some(), "nobody else is left");
-        one.remove(&common);
         assert!(!one.folder.exists());
     }
 }
