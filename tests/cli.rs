@@ -469,7 +469,7 @@ fn a_plan_can_be_looked_at_from_every_side() {
     exit 0
     ");
     insta::assert_snapshot!(env.run(&["status"]).seen(&env), @r#"
-    abcdefgh  Word counter  running
+    abcdefgh  Word counter  stopped
     Goal: Count words
     1 of 3 tasks done · 1 in progress · 1 blocked
     Used: agents 2 of 200 attempts
@@ -482,7 +482,7 @@ fn a_plan_can_be_looked_at_from_every_side() {
       it failed
       Answer: plan-agent answer retry|skip|abort
 
-    No daemon works here: `plan-agent resume abcdefgh` goes on.
+    No daemon works here: `plan-agent resume abcdefgh` goes on, with its --agent if it had one.
     exit 0
     "#);
     insta::assert_snapshot!(env.run(&["show"]).seen(&env), @r"
@@ -595,7 +595,7 @@ fn a_question_is_answered_once() {
     ");
     insta::assert_snapshot!(env.run(&["answer", "retry", "--note", "port 8081"]).seen(&env), @r"
     task 2: retry
-    No daemon works here: `plan-agent resume abcdefgh` goes on.
+    No daemon works here: `plan-agent resume abcdefgh` goes on, with its --agent if it had one.
     exit 0
     ");
     insta::assert_snapshot!(env.run(&["answer", "77", "skip"]).seen(&env), @r"
@@ -613,7 +613,7 @@ fn a_plan_is_paused_and_ended_by_hand() {
     let env = with_a_plan("Count words");
     insta::assert_snapshot!(env.run(&["pause"]).seen(&env), @r"
     plan abcdefgh is paused; what is under way goes on
-    `plan-agent resume abcdefgh` goes on
+    `plan-agent resume abcdefgh` goes on, with its --agent if it had one
     exit 0
     ");
     assert!(env.run(&["pause"]).stdout.contains("is paused already"));
@@ -665,11 +665,11 @@ fn hints_repeat_the_configuration_that_was_named() {
         .collect();
     insta::assert_snapshot!(hints.join("\n"), @r"
       Answer: plan-agent --config 'my conf.toml' answer retry|skip|abort
-    No daemon works here: `plan-agent --config 'my conf.toml' resume abcdefgh` goes on.
+    No daemon works here: `plan-agent --config 'my conf.toml' resume abcdefgh` goes on, with its --agent if it had one.
     ");
     insta::assert_snapshot!(seen(&[&["pause"], &named[..]].concat()), @r"
     plan abcdefgh is paused; what is under way goes on
-    `plan-agent --config 'my conf.toml' resume abcdefgh` goes on
+    `plan-agent --config 'my conf.toml' resume abcdefgh` goes on, with its --agent if it had one
     exit 0
     ");
     insta::assert_snapshot!(seen(&["plans", "--config", "other.toml"]), @r"
@@ -694,7 +694,7 @@ fn long_lines_break_between_words_on_a_terminal_and_nowhere_else() {
     let env = with_a_plan(goal);
     let seen = |args: &[&str]| env.run_on_terminal(args).seen(&env);
     insta::assert_snapshot!(seen(&["status"]), @r#"
-    abcdefgh  Word counter  running
+    abcdefgh  Word counter  stopped
     Goal: Count the words of a file, tell the ten most frequent ones, and serve both
           to whoever asks for them
     1 of 3 tasks done · 1 in progress · 1 blocked
@@ -708,7 +708,8 @@ fn long_lines_break_between_words_on_a_terminal_and_nowhere_else() {
       it failed
       Answer: plan-agent answer retry|skip|abort
 
-    No daemon works here: `plan-agent resume abcdefgh` goes on.
+    No daemon works here: `plan-agent resume abcdefgh` goes on, with its --agent if
+    it had one.
     exit 0
     "#);
     insta::assert_snapshot!(seen(&["log"]), @r"

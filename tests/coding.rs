@@ -399,6 +399,85 @@ fn an_agent_that_cannot_start_stops_the_worker_with_one_notice() {
     assert!(questions[0].1.contains("unknown option"), "{questions:?}");
 }
 
+/// Four tasks of which each may be done at once.
+const APART: &str = "---\nname: Parts\ngoal: Make four parts\n---\n\n## One\n\nMake one.\n\n## Two\n\nMake two.\n\n## Three\n\nMake three.\n\n## Four\n\nMake four.\n";
+
+/// What an agent says that can do no task at all, and what the person is told then.
+const UNFIT: [(&str, &str); 2] = [
+    (
+        "echo \"error: unknown option '--verbose'\" >&2; exit 1",
+        "unknown option",
+    ),
+    ("fault 401", "The model refuses (401)"),
+];
+
+#[test]
+fn an_agent_that_can_do_nothing_is_asked_about_once_and_handed_nothing_further() {
+    for ((script, says), lanes) in UNFIT.into_iter().flat_map(|unfit| [(unfit, 1), (unfit, 3)]) {
+        let scene = Scene::configured(
+            &format!("if [ -e @NOTES@/mended ]; then result made; else {script}; fi"),
+            &format!("[run]\nmax_parallel = {lanes}\n"),
+        );
+        scene.env.write("plan.md", APART);
+        let ran = scene.run();
+        assert_eq!(ran.code, Some(4), "{ran:?}");
+        assert!(scene.runs() <= lanes, "{ran:?}");
+        let notices = ran.stderr.matches("! no more tasks are taken").count();
+        assert_eq!(notices, 1, "{ran:?}");
+        let questions = scene.exchange.questions();
+        let [(question, text)] = questions.as_slice() else {
+            panic!("{questions:?}");
+        };
+        assert!(text.contains(says), "{text}");
+        assert_eq!(scene.reports().len(), 1);
+        let log = scene.env.run(&["log"]).stdout;
+        let handed_out = log.matches("handed out").count();
+        assert!(handed_out <= lanes, "{log}");
+        // Mended, it goes on where it was.
+        scene.env.write("notes/mended", "");
+        let question = question.trim_end_matches(".md");
+        let answered = scene
+            .env
+            .run(&["answer", question, "reply", "--note", "mended"]);
+        assert_eq!(answered.code, Some(0), "{answered:?}");
+        let ran = scene
+            .env
+            .run(&["resume", "--agent", "claude", "--no-input"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(scene.reports().len(), 5);
+    }
+}
+
+#[test]
+fn a_worker_of_its_own_whose_agent_can_do_nothing_ends_and_leaves_the_rest() {
+    let scene = Scene::configured(
+        "if [ -e @NOTES@/mended ]; then result made; else fault 401; fi",
+        "[run]\nmax_parallel = 3\n",
+    );
+    scene.env.write("plan.md", APART);
+    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
+    wait_until("three are handed out", DEADLINE, || {
+        scene.exchange.names("commands/pending").len() == 3
+    });
+    let ran = scene.env.run(&["worker", "--agent", "claude"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("The model refuses (401)"), "{ran:?}");
+    assert_eq!(scene.runs(), 1);
+    wait_until("a person is asked", DEADLINE, || {
+        scene.exchange.questions().len() == 1
+    });
+    // What it had not begun waits for another one, and only that task for the person.
+    wait_until("the rest waits", DEADLINE, || {
+        scene.exchange.names("commands/pending").len() == 3
+    });
+    scene.env.write("notes/mended", "");
+    let _worker = scene.env.start(&["worker", "--agent", "claude"]);
+    let answered = scene.env.run(&["answer", "reply", "--note", "mended"]);
+    assert_eq!(answered.code, Some(0), "{answered:?}");
+    assert_eq!(daemon.wait().code(), Some(0));
+    assert_eq!(scene.reports().len(), 5);
+}
+
 #[test]
 fn nothing_in_a_task_is_interpreted_and_nothing_of_the_environment_passed_on() {
     let mut scene = Scene::with("result 'made'");

@@ -51,6 +51,30 @@ impl ModelFault {
             said: said.into(),
         }
     }
+
+    /// Tells whether the model lets nobody in with this key or login: it would not for any other task either.
+    pub fn keeps_out(&self) -> bool {
+        matches!(self.status, Some(401 | 403)) && self.until.is_none()
+    }
+
+    /// Says that the model refuses, and how.
+    pub fn refusal(&self) -> String {
+        let status = self.status.map(|status| format!(" ({status})"));
+        let status = status.unwrap_or_default();
+        format!(
+            "The model refuses{status}, check key and model: {}",
+            self.words()
+        )
+    }
+
+    /// Returns what the agent says of it.
+    pub fn words(&self) -> &str {
+        if self.said.is_empty() {
+            "nothing more"
+        } else {
+            &self.said
+        }
+    }
 }
 
 /// What a run used, as far as the agent tells it.
@@ -152,6 +176,7 @@ impl Outcome {
             Self::SessionMissing if changes < MOST_TURNS => Next::Anew,
             Self::SessionInUse if changes < MOST_TURNS => Next::Resume,
             Self::Usage { .. } => Next::Stop,
+            Self::Model(fault) if fault.keeps_out() => Next::Stop,
             Self::Done { .. }
             | Self::Refused { .. }
             | Self::Model(_)
@@ -184,7 +209,9 @@ mod tests {
             ]
         );
         let key = Outcome::Model(ModelFault::new(Some(401), ""));
-        assert_eq!(next(&key, 0, 0), Next::Report);
+        assert_eq!(next(&key, 0, 0), Next::Stop);
+        let unknown = Outcome::Model(ModelFault::new(Some(404), ""));
+        assert_eq!(next(&unknown, 0, 0), Next::Report);
         let limit = Outcome::Model(ModelFault {
             until: Some(Time(1)),
             ..ModelFault::new(Some(429), "")

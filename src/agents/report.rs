@@ -164,11 +164,7 @@ pub(super) fn of_coding(
                 .status
                 .map(|status| format!(" ({status})"))
                 .unwrap_or_default();
-            let said = if fault.said.is_empty() {
-                "nothing more"
-            } else {
-                &fault.said
-            };
+            let said = fault.words();
             if let Some(until) = fault.until {
                 // Nothing else is decided until then.
                 report.question = None;
@@ -183,9 +179,10 @@ pub(super) fn of_coding(
                 pitfalls.push(format!("Model unavailable{status}: {said}"));
             } else {
                 failed(&mut report);
-                pitfalls.push(format!(
-                    "The model refuses{status}, check key and model: {said}"
-                ));
+                pitfalls.push(fault.refusal());
+                if fault.keeps_out() {
+                    report.question = Some(unfit(name, &fault.refusal()));
+                }
             }
         }
         Outcome::SessionMissing | Outcome::SessionInUse => {
@@ -200,10 +197,7 @@ pub(super) fn of_coding(
                 "{name} cannot work as it is set up:\n\n{}",
                 block(&printable(said))
             ));
-            report.question = Some(format!(
-                "{name} cannot work as it is set up: {}. Mend that, then start it again: `plan-agent resume --agent {name}`.",
-                one_line(said, 200).trim_end_matches('.')
-            ));
+            report.question = Some(unfit(name, said));
         }
         Outcome::Killed { how } => {
             failed(&mut report);
@@ -230,6 +224,14 @@ pub(super) fn of_coding(
     report.output_tokens = course.usage.output_tokens;
     report.cost_usd = course.usage.cost_usd;
     report
+}
+
+/// Asks for an agent to be mended that would do no other task either.
+fn unfit(name: &str, said: &str) -> String {
+    format!(
+        "{name} cannot work as it is set up: {}. Mend that, then start it again: `plan-agent resume --agent {name}`.",
+        one_line(said, 200).trim_end_matches('.')
+    )
 }
 
 /// The most that a made report repeats of what an agent said, in characters.

@@ -58,6 +58,15 @@ impl Program {
         let config = config.map(|file| format!(" --config {}", quoted(&file.to_string_lossy())));
         Self(format!("plan-agent{}", config.unwrap_or_default()))
     }
+
+    /// Tells how a plan goes on, or the only one if it has no name here. Its agent is not remembered.
+    pub fn goes_on(&self, plan: &str) -> String {
+        let resume = format!("{self} resume {plan}");
+        format!(
+            "`{}` goes on, with its --agent if it had one",
+            resume.trim_end()
+        )
+    }
 }
 
 impl fmt::Display for Program {
@@ -385,7 +394,7 @@ pub struct Answer {
     /// The question, by the beginning or end of its id [default: the only open one]
     pub question: Option<String>,
 
-    /// approve, accept, retry, skip, replan, wait, reply or abort, as the question offers
+    /// approve, accept, retry, skip, replan, wait, reply, more or abort, as the question offers
     #[arg(value_parser = choice)]
     pub choice: Choice,
 

@@ -58,7 +58,7 @@ pub async fn pause(args: &OnPlan, site: &Site, output: &mut Output) -> Result<Ex
         "is paused; what is under way goes on"
     };
     output.line(&format!("plan {plan} {word}"))?;
-    output.line(&format!("`{} resume {plan}` goes on", site.program))?;
+    output.line(&site.program.goes_on(plan.as_str()))?;
     Ok(Exit::Done)
 }
 
@@ -96,11 +96,8 @@ pub async fn stop(setup: &Setup, output: &mut Output) -> Result<Exit, Failure> {
         tokio::time::sleep(TRY_AGAIN).await;
     }
     output.line(&format!("the daemon (pid {}) has ended", daemon.pid))?;
-    let plan = daemon
-        .plan
-        .iter()
-        .fold(String::new(), |_, plan| format!(" {plan}"));
-    output.line(&format!("`{} resume{plan}` goes on", setup.program))?;
+    let plan = daemon.plan.as_ref().map_or("", |plan| plan.as_str());
+    output.line(&setup.program.goes_on(plan))?;
     Ok(Exit::Done)
 }
 
@@ -108,8 +105,8 @@ fn tell_if_nobody_works(plan: &PlanId, site: &Site, output: &mut Output) -> Resu
     match site.daemon() {
         Some(_) => Ok(()),
         None => output.line(&format!(
-            "No daemon works here: `{} resume {plan}` goes on.",
-            site.program
+            "No daemon works here: {}.",
+            site.program.goes_on(plan.as_str())
         )),
     }
 }

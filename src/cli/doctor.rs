@@ -9,7 +9,7 @@ use super::failure::{Exit, Failure};
 use super::output::{Output, Style};
 use super::planner::{login, on_path, planner};
 use super::probe::{Probe, probe};
-use crate::agents::{Coding, Login};
+use crate::agents::{Allow, Coding, Login};
 use crate::config::{Config, ConfigError, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::Prompts;
@@ -89,6 +89,14 @@ async fn findings(config: &Config, environment: &Environment) -> Vec<Finding> {
         program("shell", "sh", "`--agent shell` cannot work", environment),
         git(config, environment).await,
     ];
+    if let Err(error) = Allow::parse(&config.worker.allow) {
+        findings.push(Finding {
+            about: "allow",
+            state: State::Bad,
+            hint: Some(error.hint().to_owned()),
+            text: error.to_string(),
+        });
+    }
     findings.extend(agents(config, environment).await);
     findings
 }
@@ -228,7 +236,10 @@ fn model(config: &Config, environment: &Environment) -> Finding {
             about: "model",
             state: State::Missing,
             text: format!("none ({why}): plans come from plan files, rules judge"),
-            hint: Some("to have a goal planned, set ANTHROPIC_API_KEY or OPENAI_API_KEY, or log in with a coding agent".into()),
+            hint: Some(format!(
+                "to have a goal planned, {}",
+                config.way_to_a_model()
+            )),
         },
         Err(error) => Finding {
             about: "model",

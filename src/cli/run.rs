@@ -22,12 +22,12 @@ use super::site::{BY, Site};
 use crate::agents::{Agent, Retries};
 use crate::clock::Clock;
 use crate::config::{Config, Planner};
-use crate::daemon::{self, End, Patience};
+use crate::daemon::{self, End, Hands, Patience};
 use crate::plan::{Head, NewTask, Origin, PlanId, PlanStatus, Review};
 use crate::volumes::{DaemonInfo, DaemonLock, Volumes};
 use crate::wire::plan_file;
 use crate::wire::text::{one_line, time_text};
-use crate::worker;
+use crate::worker::{self, Fitness};
 
 /// What is said when a signal comes first.
 const NO_PLAN: &str = "no plan was made";
@@ -63,8 +63,12 @@ pub async fn run(
         }
     };
     if let (Planner::Rules { why }, true) = (&planner, tasks.is_empty()) {
-        return Err(Failure::usage(anyhow!("no language model can plan the goal: {why}"))
-            .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, log in with a coding agent, or give a plan file: `run --plan FILE`"));
+        return Err(
+            Failure::usage(anyhow!("no language model can plan the goal: {why}")).hint(format!(
+                "{}, or give a plan file: `run --plan FILE`",
+                setup.config.way_to_a_model()
+            )),
+        );
     }
     if let Some(name) = &args.name {
         head.name.clone_from(name);
@@ -100,7 +104,7 @@ pub async fn plan(
     if let Planner::Rules { why } = &planner {
         return Err(
             Failure::usage(anyhow!("no language model can plan the goal: {why}"))
-                .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, or log in with a coding agent"),
+                .hint(setup.config.way_to_a_model()),
         );
     }
     let mut head = new_head(&args.goal);
@@ -290,9 +294,10 @@ pub async fn daemon(
     let prepared = setup.prepare(setup.planner(agent.as_ref())?)?;
     setup.log(&site.volumes)?;
     announce(&lock, &site.volumes, &plan, &site.clock)?;
-    let settings = prepared.settings(&plan, &site, Patience::Wait).await?;
+    let mut settings = prepared.settings(&plan, &site, Patience::Wait).await?;
     let (stop, stopped) = watch::channel(false);
-    let workers = start_workers(agent.as_ref(), &setup.config, &site.volumes, &stopped);
+    let (workers, hands) = start_workers(agent.as_ref(), &setup.config, &site.volumes, &stopped);
+    settings.hands = hands;
     let mut exit = None;
     let end = daemon::run(settings, site.store.clone(), site.clock, async {
         let signal = ended.await;
@@ -301,7 +306,7 @@ pub async fn daemon(
     })
     .await;
     stop.send_replace(true);
-    join(workers).await;
+    end_of(workers).await;
     Ok(exit_of(&end?, exit))
 }
 
@@ -321,7 +326,12 @@ pub async fn worker(
             )),
         );
     };
-    let options = worker_options(agent, &setup.config, &setup.config.root());
+    let options = worker_options(
+        agent,
+        &setup.config,
+        &setup.config.root(),
+        Fitness::default(),
+    );
     complain(&format!(
         "taking commands in `{}`; Ctrl-C ends\n",
         setup.config.root().display()
@@ -369,7 +379,7 @@ fn announce(
     })?)
 }
 
-fn worker_options(agent: Agent, config: &Config, root: &Path) -> worker::Options {
+fn worker_options(agent: Agent, config: &Config, root: &Path, fitness: Fitness) -> worker::Options {
     worker::Options {
         root: root.to_owned(),
         agent,
@@ -380,22 +390,23 @@ fn worker_options(agent: Agent, config: &Config, root: &Path) -> worker::Options
             most: config.worker.retries,
             delay: config.worker.retry_delay,
         },
+        fitness,
     }
 }
 
-type Workers = Vec<JoinHandle<()>>;
-
-/// Starts as many workers as there may be tasks under way; each takes one command at a time.
+/// Starts as many workers as there may be tasks under way; each takes one command at a time. What one of them cannot do, the
+/// others cannot either: they end together, it is said once, and the daemon learns it.
 fn start_workers(
     agent: Option<&Agent>,
     config: &Config,
     volumes: &Volumes,
     stopped: &watch::Receiver<bool>,
-) -> Workers {
+) -> (JoinHandle<()>, Hands) {
     let lanes = usize::try_from(config.run.max_parallel).unwrap_or(1);
+    let fitness = Fitness::default();
     let told = Arc::new(AtomicBool::new(false));
     let start = |agent: &Agent| {
-        let options = worker_options(agent.clone(), config, volumes.root());
+        let options = worker_options(agent.clone(), config, volumes.root(), fitness.clone());
         let mut stopped = stopped.clone();
         let told = Arc::clone(&told);
         tokio::spawn(async move {
@@ -403,7 +414,6 @@ fn start_workers(
                 // The sender going away means the same.
                 drop(stopped.wait_for(|stopped| *stopped).await);
             };
-            // At once and only once: what one cannot do, the others cannot either.
             if let Err(error) = worker::run(options, shutdown).await
                 && !told.swap(true, Ordering::Relaxed)
             {
@@ -413,18 +423,29 @@ fn start_workers(
             }
         })
     };
-    agent
+    let workers: Vec<_> = agent
         .into_iter()
         .flat_map(|agent| std::iter::repeat_n(agent, lanes))
         .map(start)
-        .collect()
+        .collect();
+    let (tell, gone) = watch::channel(false);
+    let hands = Hands {
+        unfit: fitness.watch(),
+        gone,
+    };
+    let ended = tokio::spawn(async move {
+        for worker in workers {
+            // One that broke down has said so.
+            drop(worker.await);
+        }
+        tell.send_replace(*fitness.watch().borrow());
+    });
+    (ended, hands)
 }
 
-async fn join(workers: Workers) {
-    for worker in workers {
-        // One that broke down has said so.
-        drop(worker.await);
-    }
+async fn end_of(workers: JoinHandle<()>) {
+    // One that broke down has said so.
+    drop(workers.await);
 }
 
 pub(super) fn exit_of(end: &End, signal: Option<Exit>) -> Exit {
@@ -484,11 +505,13 @@ impl Ready<'_> {
         } else {
             Patience::Leave
         };
-        let settings = prepared.settings(&plan, &site, patience).await?;
+        let mut settings = prepared.settings(&plan, &site, patience).await?;
         let surroundings = setup.surroundings(&settings.workspace);
         let foreground = Foreground::new(&site, &plan, how, asks, surroundings, output).await?;
         let (stop, stopped) = watch::channel(false);
-        let workers = start_workers(agent.as_ref(), &setup.config, &site.volumes, &stopped);
+        let (workers, hands) =
+            start_workers(agent.as_ref(), &setup.config, &site.volumes, &stopped);
+        settings.hands = hands;
         let mut ending = stopped.clone();
         let daemon = tokio::spawn(daemon::run(
             settings,
@@ -500,7 +523,7 @@ impl Ready<'_> {
         ));
         let (end, signal) = foreground.follow(daemon, &stop, ended).await?;
         stop.send_replace(true);
-        join(workers).await;
+        end_of(workers).await;
         drop(lock);
         Ok(exit_of(&end, signal))
     }

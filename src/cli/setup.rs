@@ -16,7 +16,7 @@ use super::site::Site;
 use super::{detach, logging, signals};
 use crate::clock::Clock;
 use crate::config::{Config, Environment, Isolation, Planner};
-use crate::daemon::{Hook, Hooks, Models, Patience, Settings};
+use crate::daemon::{Hands, Hook, Hooks, Models, Patience, Settings};
 use crate::exec::{self, Check, project_head};
 use crate::llm::Prompts;
 use crate::plan::{Head, NewTask, PlanId, Time};
@@ -342,6 +342,7 @@ impl Prepared<'_> {
             models: self.models.clone(),
             checks: self.config.checks.iter().map(check).collect(),
             patience,
+            hands: Hands::none(),
             hooks: self.hooks(),
             program: site.program.to_string(),
             notice: Arc::new(|text| complain(&format!("! {text}\n"))),

@@ -125,6 +125,14 @@ impl Api {
 }
 
 impl Config {
+    /// Returns what a person does to have a model, where there is none.
+    pub fn way_to_a_model(&self) -> &'static str {
+        match self.llm.provider {
+            Provider::None => "choose another `[llm] provider` than \"none\"",
+            _ => "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or log in with a coding agent",
+        }
+    }
+
     /// Chooses who plans and judges.
     ///
     /// # Errors

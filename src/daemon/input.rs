@@ -196,6 +196,7 @@ impl Daemon {
         });
         World {
             asking: asking.collect(),
+            unmanned: *self.hands.unfit.borrow(),
             ..self.world.clone()
         }
     }

@@ -12,6 +12,9 @@ use crate::store::Store;
 use crate::volumes::keep_out_of_git;
 use crate::wire::text::one_line;
 
+/// Characters of what is found of a merge.
+const FINDING: usize = 120;
+
 /// Characters of a task's name in the title of a commit.
 const TITLE: usize = 60;
 
@@ -140,7 +143,10 @@ pub(super) async fn merge(
     let place = place(line, plan, number);
     let head = match project.keep(&place, &left).await? {
         Kept::Commit(head) => head,
-        Kept::Unclear(reason) => return Ok(failed(&reason)),
+        Kept::Unclear(reason) => {
+            let first = reason.lines().next().unwrap_or_default();
+            return Ok(failed(first.trim_end_matches('.'), &reason));
+        }
     };
     let message = format!("{title}\n\nAccepted after attempt {attempt}; plan {plan}.");
     match project.merge(&line.tip, &head, &message).await? {
@@ -149,10 +155,13 @@ pub(super) async fn merge(
             let onto = line.tip.clone();
             Ok(Aside::Merged(Merge { onto, head, commit }, folder))
         }
-        Merged::Conflict(text) => Ok(failed(&format!(
-            "{text}\nThe accepted results are being merged into your folder: resolve the conflicts in these files, so that both sides' work is kept. If there are none to be seen, begin with `git merge {}`.",
-            line.tip
-        ))),
+        Merged::Conflict { files, text } => Ok(failed(
+            &format!("conflict in {files}"),
+            &format!(
+                "{text}\nThe accepted results are being merged into your folder: resolve the conflicts in these files, so that both sides' work is kept. If there are none to be seen, begin with `git merge {}`.",
+                line.tip
+            ),
+        )),
     }
 }
 
@@ -176,13 +185,13 @@ pub(super) async fn fail_untouched(
     Ok(())
 }
 
-fn failed(reason: &str) -> Aside {
+fn failed(finding: &str, reason: &str) -> Aside {
     Aside::Failed(CheckResult {
         name: MERGE_CHECK.to_owned(),
         exit: Some(1),
         passed: false,
         tail: crate::wire::text::printable(reason),
-        finding: String::new(),
+        finding: crate::wire::text::one_line(finding, FINDING),
     })
 }
 
@@ -242,7 +251,7 @@ async fn try_move(settings: &Settings, line: &Line) -> anyhow::Result<BranchNews
                     head: found,
                     commit,
                 }),
-                Merged::Conflict(text) => BranchNews::Elsewhere {
+                Merged::Conflict { text, .. } => BranchNews::Elsewhere {
                     found,
                     reason: format!(
                         "what somebody else put onto the branch `{branch}` does not go together with the results. Merge `{}` into it, then answer `accept`.\n{text}",

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::{Id, JoinSet};
 
 use crate::clock::Clock;
@@ -83,6 +83,7 @@ pub struct Settings {
     /// The checks that are configured, by name.
     pub checks: BTreeMap<String, Check>,
     pub patience: Patience,
+    pub hands: Hands,
     /// Commands of the person that are told what happens.
     pub hooks: Hooks,
     /// What a person types to call this program, as in `plan-agent --config my.toml`.
@@ -100,6 +101,26 @@ pub struct Models {
     pub judge: Model,
 }
 
+/// Those whom this process started to take commands.
+#[derive(Clone, Debug)]
+pub struct Hands {
+    /// Their agent cannot work as it is set up: they end, and nothing further is handed out.
+    pub unfit: watch::Receiver<bool>,
+    /// They have ended for that reason; what they had to say lies in the folders.
+    pub gone: watch::Receiver<bool>,
+}
+
+impl Hands {
+    /// Nobody was started; others may take commands.
+    pub fn none() -> Self {
+        let never = watch::channel(false).1;
+        Self {
+            unfit: never.clone(),
+            gone: never,
+        }
+    }
+}
+
 /// What the daemon does when only a human can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
@@ -114,7 +135,7 @@ pub enum Patience {
 pub enum End {
     /// The plan is settled.
     Settled(PlanStatus),
-    /// Nothing can go on without a human, and the daemon does not wait.
+    /// Nothing can go on without a human, and the daemon does not wait, or nobody could carry out the answer.
     Waits,
     /// The budget is used up, and the daemon does not wait for a human to allow more.
     Budget,
@@ -316,7 +337,10 @@ struct Daemon {
     wake: Arc<Notify>,
     /// Some process wrote to the store.
     stored: Arc<Notify>,
-    moved: tokio::sync::watch::Receiver<u64>,
+    moved: watch::Receiver<u64>,
+    hands: Hands,
+    /// When it was seen that nobody is left to take commands.
+    gone_at: Option<Time>,
     /// When the folders are looked at next at the latest.
     look_at: Time,
     /// When the watches are examined next; a report that waits is not held up by it each time.
@@ -356,6 +380,7 @@ impl Daemon {
         };
         let now = clock.now();
         let moved = store.moved();
+        let hands = settings.hands.clone();
         Self {
             settings: Arc::new(settings),
             store,
@@ -387,6 +412,8 @@ impl Daemon {
             wake,
             stored,
             moved,
+            hands,
+            gone_at: None,
             look_at: now,
             check_at: now,
             mission: (-1, now),
@@ -400,6 +427,7 @@ impl Daemon {
     /// disk may be full only for a while.
     async fn turn(&mut self) -> anyhow::Result<Option<End>> {
         self.tell_time();
+        self.count_hands();
         self.retry_kept().await;
         match self.decided_view().await {
             Ok(view) => {
@@ -414,6 +442,14 @@ impl Daemon {
                 Ok(None)
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Looks whether anybody is left to take commands.
+    fn count_hands(&mut self) {
+        if *self.hands.gone.borrow_and_update() && self.gone_at.is_none() {
+            self.gone_at = Some(self.world.now);
+            self.look_at = self.world.now;
         }
     }
 
@@ -585,6 +621,7 @@ impl Daemon {
             () = self.wake.notified() => self.look_at = self.clock.now(),
             () = self.stored.notified() => {}
             Ok(()) = self.moved.changed() => {}
+            Ok(()) = self.hands.gone.changed() => {}
             () = tokio::time::sleep(nap) => {}
         }
     }
@@ -622,6 +659,11 @@ impl Daemon {
         let shown = view.questions.iter().all(|id| self.shown.contains(id));
         // An answer may have been saved a moment before the start.
         let heard = !self.waiting || self.world.now >= self.world.started.plus(FILING_GRACE);
+        if let Some(gone) = self.gone_at {
+            let looked = self.world.scan_began >= Some(gone);
+            let heard = !self.waiting || self.world.now >= gone.plus(FILING_GRACE);
+            return (shown && looked && heard && told).then_some(End::Waits);
+        }
         (self.settings.patience == Patience::Leave && stuck && shown && looked && heard && told)
             .then_some(if view.stopped {
                 End::Budget

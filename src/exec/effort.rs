@@ -18,6 +18,10 @@ const TICKS: u64 = 100;
 /// Returns the time that a process group and all descendants of its members have used, those that have ended and were
 /// waited for included. Nothing where the system does not tell it.
 pub fn effort(group: u32) -> Duration {
+    if group == 0 {
+        // Those of the kernel itself have no other group.
+        return Duration::ZERO;
+    }
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes: HashMap<u32, Process> = entries
         .filter_map(|entry| {
@@ -68,6 +72,11 @@ mod tests {
         let process = process(stat).unwrap();
         assert_eq!((process.parent, process.group, process.ticks), (7, 40, 100));
         assert!(super::process("42 (a").is_none());
+    }
+
+    #[test]
+    fn what_the_kernel_does_is_nobodys_effort() {
+        assert_eq!(effort(0), Duration::ZERO);
     }
 
     #[test]

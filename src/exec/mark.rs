@@ -101,7 +101,7 @@ fn signature(mark: &Path) -> Option<Option<Pid>> {
 
 /// Looks for the process that leads the group, where the daemon was killed before it could sign the mark: the one that
 /// writes into the file and leads a group.
-fn leader(mark: &Path) -> Option<Pid> {
+pub fn leader(mark: &Path) -> Option<Pid> {
     let mark = mark.metadata().ok()?;
     let writes = |process: &Path| {
         let output = process.join("fd/2").metadata();

@@ -98,8 +98,11 @@ pub enum Kept {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Merged {
     Commit(String),
-    /// Both sides changed the same; the text names the files and shows where.
-    Conflict(String),
+    /// Both sides changed the same: the files in a few words, and where in them.
+    Conflict {
+        files: String,
+        text: String,
+    },
 }
 
 /// What became of a branch that was to be moved.
@@ -383,10 +386,11 @@ impl Project {
             1 => {
                 let names: Vec<String> = names.collect();
                 let shown = self.conflicts(&tree, &names).await?;
-                return Ok(Merged::Conflict(format!(
-                    "Changed here and, differently, by what was accepted meanwhile: {}\n{shown}",
-                    list(&names)
-                )));
+                let files = list(&names);
+                let text = format!(
+                    "Changed here and, differently, by what was accepted meanwhile: {files}\n{shown}"
+                );
+                return Ok(Merged::Conflict { files, text });
             }
             _ => {
                 self.git.bytes(&words).await?;

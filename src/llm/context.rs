@@ -222,7 +222,7 @@ pub(super) struct CheckView {
     pub(super) name: String,
     pub(super) passed: bool,
     pub(super) outcome: String,
-    /// It is a command, which has an output.
+    /// It says more than the outcome: a command, or what a merge found.
     pub(super) ran: bool,
     pub(super) tail: String,
 }
@@ -233,7 +233,7 @@ impl CheckView {
             name: one_line(&check.name, NAME),
             passed: check.passed,
             outcome: one_line(&check.outcome(), LINE),
-            ran: check.finding.is_empty(),
+            ran: check.finding.is_empty() || !check.tail.is_empty(),
             // Only a failure needs to be explained.
             tail: if check.passed {
                 String::new()

@@ -42,6 +42,8 @@ pub struct World {
     pub lived: Duration,
     /// What the model is being asked; each of these calls was counted when it began.
     pub asking: BTreeSet<Subject>,
+    /// Nobody is left to do what would be handed out.
+    pub unmanned: bool,
 }
 
 impl World {
@@ -178,7 +180,7 @@ pub fn due(plan: &Plan, world: &World) -> Due {
             _ => decide(plan, world, attempt, &mut due),
         }
     }
-    if head.status == PlanStatus::Running {
+    if head.status == PlanStatus::Running && !world.unmanned {
         go_on(plan, world, &mut due);
     }
     if head.usage.unrecorded(world.lived()) >= RECORD {
@@ -202,11 +204,12 @@ fn may_begin(plan: &Plan, stopped: Option<Limit>, due: &mut Due) -> bool {
 fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
     let policy = &plan.head().policy;
     let paused = plan.head().status != PlanStatus::Running;
+    let begins = !paused && !world.unmanned;
     if let Some(rejected) = &attempt.rejected {
         let at = rejected.at.plus(REPAIR_GRACE);
-        match (world.now >= at, paused) {
+        match (world.now >= at, begins) {
             (false, _) => due.look(at),
-            (true, false) if may_begin(plan, plan.no_repair(world.lived()), due) => {
+            (true, true) if may_begin(plan, plan.no_repair(world.lived()), due) => {
                 due.step(Step::Repair(attempt.id.clone()));
             }
             (true, _) => {}

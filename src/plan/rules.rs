@@ -1,7 +1,7 @@
 //! Decisions by rules, for plans without a language model.
 
 use super::draft::acceptable;
-use super::model::{Attempt, By, CheckResult, Decision, Time, Verdict};
+use super::model::{Attempt, By, CheckResult, Decision, MERGE_CHECK, Time, Verdict};
 
 /// Characters of the report that a reason repeats.
 const SAID: usize = 160;
@@ -36,10 +36,14 @@ pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
         };
         (Decision::Next, format!("{status}, {checked}"))
     } else if let Some(check) = failing.first() {
-        (
-            Decision::Retry,
-            format!("{status}, but check `{}` fails{}", check.name, found(check)),
-        )
+        let reason = match check.name.as_str() {
+            MERGE_CHECK => format!(
+                "{status}, but it does not go together with the results before it{}",
+                found(check)
+            ),
+            name => format!("{status}, but check `{name}` fails{}", found(check)),
+        };
+        (Decision::Retry, reason)
     } else {
         let said = report.map(|report| first_words(&report.pitfalls, &report.results));
         let said = said

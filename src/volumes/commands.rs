@@ -159,6 +159,16 @@ impl Volumes {
             .map_err(|error| VolumesError::new("take", &pending, error))
     }
 
+    /// Puts a command that was taken back to those that nobody has.
+    ///
+    /// # Errors
+    /// What the file system says; the command is where it was then.
+    pub fn give_back(&self, id: &CommandId) -> Result<(), VolumesError> {
+        let taken = self.command(Folder::CommandsProcessed, id);
+        move_new(&taken, &self.command(Folder::CommandsPending, id))
+            .map_err(|error| VolumesError::new("give back", &taken, error))
+    }
+
     /// Asks whoever works on a command to stop. A mark that is there already is fine.
     ///
     /// # Errors

@@ -141,6 +141,15 @@ impl Claim {
         &self.id
     }
 
+    /// Lets go of a command with which nothing was begun, so that whoever looks next takes it.
+    ///
+    /// # Errors
+    /// What the file system says; the command is taken up again then.
+    pub(super) fn give_back(self) -> Result<(), VolumesError> {
+        self.volumes.give_back(&self.id)?;
+        self.finish()
+    }
+
     /// Lets go of a command that needs nothing more, and removes what it had in `active/`.
     pub(super) fn finish(self) -> Result<(), VolumesError> {
         // First: without it the command does not count as left behind, whatever else remains.

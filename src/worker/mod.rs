@@ -37,6 +37,37 @@ pub struct Options {
     pub silence: Duration,
     /// With a model that fails behind a coding agent.
     pub again: Retries,
+    pub fitness: Fitness,
+}
+
+/// Shared by workers that run the same agent side by side: as soon as one finds that it cannot work as it is set up, all of
+/// them end. Only the first reports it; what the others had begun goes back.
+#[derive(Clone, Debug, Default)]
+pub struct Fitness {
+    lost: watch::Sender<bool>,
+}
+
+impl Fitness {
+    /// Resolves when a worker has found that the agent cannot work.
+    pub async fn lost(&self) {
+        // The sender is here: it cannot go away first.
+        drop(self.watch().wait_for(|lost| *lost).await);
+    }
+
+    /// Shows whether a worker has found so: it does before the report of it is there.
+    pub fn watch(&self) -> watch::Receiver<bool> {
+        self.lost.subscribe()
+    }
+
+    fn is_lost(&self) -> bool {
+        *self.lost.borrow()
+    }
+
+    /// Tells the others; false if another was first.
+    fn lose(&self) -> bool {
+        self.lost
+            .send_if_modified(|lost| !std::mem::replace(lost, true))
+    }
 }
 
 /// Why a worker ends by itself.
@@ -57,6 +88,7 @@ pub enum WorkerError {
 pub async fn run(options: Options, shutdown: impl Future<Output = ()>) -> Result<(), WorkerError> {
     let volumes = Volumes::open(&options.root)?;
     let (stop, stopping) = watch::channel(false);
+    let fitness = options.fitness.clone();
     let worker = Worker {
         volumes,
         agent: options.agent,
@@ -64,12 +96,14 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()>) -> Result
         deadline: options.deadline,
         silence: options.silence,
         again: options.again,
+        fitness: options.fitness,
         stopping,
     };
     let mut working = std::pin::pin!(work(worker));
     tokio::select! {
         ended = &mut working => return ended,
         () = shutdown => {}
+        () = fitness.lost() => {}
     }
     stop.send_replace(true);
     working.await
@@ -80,7 +114,7 @@ async fn work(worker: Worker) -> Result<(), WorkerError> {
     let mut watch = Watch::for_worker(&worker.volumes, Arc::clone(&wake));
     let mut stopping = worker.stopping.clone();
     let mut pause = LOOK;
-    while !*stopping.borrow_and_update() {
+    while !*stopping.borrow_and_update() && !worker.fitness.is_lost() {
         let worked = match Claim::next(&worker.volumes, worker.agent.name()) {
             Ok(Some(claim)) => worker.carry_out(claim).await.map(|()| true),
             Ok(None) => Ok(false),
@@ -191,6 +225,7 @@ mod tests {
                 deadline,
                 silence: LONG,
                 again: ONCE,
+                fitness: Fitness::default(),
             };
             let (stop, stopped) = oneshot::channel();
             let task = tokio::spawn(run(options, async move {
@@ -341,6 +376,7 @@ mod tests {
             deadline: LONG,
             silence: LONG,
             again: ONCE,
+            fitness: Fitness::default(),
             stopping: watch::channel(true).1,
         })
         .await
@@ -412,7 +448,7 @@ mod tests {
     }
 
     /// Leaves behind what a killed worker leaves: a claim, a sign of life, and an agent that still runs.
-    async fn orphan(given: &Given, id: &CommandId, script: &str) -> JoinHandle<()> {
+    async fn orphan(given: &Given, id: &CommandId, script: &str, signed: bool) -> JoinHandle<()> {
         let volumes = &given.volumes;
         volumes.claim(id).unwrap();
         fs::write(
@@ -437,7 +473,7 @@ mod tests {
                 .unwrap();
         });
         let life = Life {
-            pid: Some(started.await.unwrap()),
+            pid: Some(started.await.unwrap()).filter(|_| signed),
             session: Some("s".into()),
             ..Life::default()
         };
@@ -454,7 +490,7 @@ mod tests {
             "while ! test -e go; do sleep 0.02; done; printf -- '---\nstatus: SUCCESS\n---\nlate\n' > '{}'",
             report.display()
         );
-        let agent = orphan(&given, &id, &script).await;
+        let agent = orphan(&given, &id, &script, true).await;
         let running = given.start(shell());
         until("not attended", || {
             given.volumes.read_life(&id).started_at.is_some()
@@ -471,15 +507,19 @@ mod tests {
 
     #[tokio::test]
     async fn an_agent_that_still_runs_can_be_cancelled() {
-        let given = Given::new();
-        let id = given.of_person("task-1", "true");
-        let agent = orphan(&given, &id, "sleep 1000 & wait").await;
-        let running = given.start(shell());
-        given.volumes.cancel(&id).unwrap();
-        agent.await.unwrap();
-        given.at_rest().await;
-        assert!(!given.volumes.reported(&id).unwrap());
-        running.stop().await;
+        // The worker may have been killed before it noted which process the agent is.
+        for signed in [true, false] {
+            let given = Given::new();
+            let id = given.of_person("task-1", "true");
+            let agent = orphan(&given, &id, "sleep 1000 & wait", signed).await;
+            let running = given.start(shell());
+            given.volumes.cancel(&id).unwrap();
+            given.at_rest().await;
+            assert!(!alive(&given.volumes.log(&id, "err")), "signed: {signed}");
+            timeout(LONG, agent).await.unwrap().unwrap();
+            assert!(!given.volumes.reported(&id).unwrap());
+            running.stop().await;
+        }
     }
 
     #[tokio::test]

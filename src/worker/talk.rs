@@ -92,9 +92,12 @@ impl Talking<'_> {
         let vital = Vital::new(&self.job.command.id, life.started_at.unwrap_or_else(now));
         let mut heard = life.run.map(|mark| self.collect(mark, life));
         let mut plan = self.begin();
-        if let Some(collected) =
-            heard.take_if(|heard| matches!(heard.outcome, Outcome::Killed { .. }))
-        {
+        // What kept the agent from working may have been mended since.
+        let undone = |heard: &mut Heard| {
+            let next = heard.outcome.next(0, 0, self.worker.again);
+            matches!(heard.outcome, Outcome::Killed { .. }) || next == Next::Stop
+        };
+        if let Some(collected) = heard.take_if(undone) {
             self.session = collected.session.or(self.session.take());
             plan = self.again(Told::Interrupted);
         }
@@ -235,9 +238,10 @@ impl Talking<'_> {
             stdin: Stdin::Text(self.coder.brief(self.job, &report, told)),
         };
         let [out, err] = self.output.lengths();
-        // Before the process: whoever comes after a crash finds the session, and where its output begins.
+        // Before the process: whoever comes after a crash finds the session, and where its output begins. Without that a
+        // result would be lost and done again.
         vital.begin(Mark { out, err, begins }, self.session.as_ref());
-        self.worker.beat(vital, None);
+        self.worker.live(vital, None)?;
         let caps = [MOST_OUT, MOST_ERR];
         let signs = Signs {
             find_session: self.session.is_none().then_some(kind),
@@ -273,8 +277,14 @@ impl Talking<'_> {
     /// Reads the run of a worker that is gone.
     fn collect(&mut self, mark: Mark, life: &Life) -> Heard {
         let known = life.session.clone().map(SessionId::new);
-        let lengths = self.output.lengths();
-        if lengths[0].saturating_sub(mark.out) > crate::agents::MOST_PRINTED {
+        let [out, err] = self.output.lengths();
+        let most = crate::agents::MOST_PRINTED;
+        if out
+            .saturating_sub(mark.out)
+            .max(err.saturating_sub(mark.err))
+            > most
+        {
+            self.output.cut([mark.out, mark.err], most);
             return Heard {
                 outcome: flooded(),
                 session: known,
@@ -364,6 +374,7 @@ impl Talking<'_> {
         let left = self.inbox.read(since);
         let stop = match (&outcome, next) {
             (Outcome::Usage { said }, Next::Stop) => Some(said.clone()),
+            (Outcome::Model(fault), Next::Stop) => Some(fault.refusal()),
             _ => None,
         };
         let course = Course {

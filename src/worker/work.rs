@@ -1,17 +1,17 @@
 //! Carrying out one command, from its text to its report.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, test_kill_process_group};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::WorkerError;
 use super::claim::Claim;
+use super::{Fitness, WorkerError};
 use crate::agents::{Agent, Coding, Ended, Job, MOST_PRINTED, Retries, Step};
 use crate::clock::Allowance;
 use crate::exec::{self, GRACE, Output, Spec, stop_group};
@@ -44,6 +44,7 @@ pub(super) struct Worker {
     /// The daemon ends an agent that is silent for so long.
     pub(super) silence: Duration,
     pub(super) again: Retries,
+    pub(super) fitness: Fitness,
     pub(super) stopping: watch::Receiver<bool>,
 }
 
@@ -90,6 +91,8 @@ impl From<VolumesError> for Halt {
 pub(super) struct Vital<'a> {
     id: &'a CommandId,
     started: Time,
+    /// When it had printed something last when it was last noted.
+    heard: Option<Time>,
     /// 0 until the agent's process runs.
     pid: AtomicU32,
     now: Mutex<Current>,
@@ -107,6 +110,7 @@ impl<'a> Vital<'a> {
         Self {
             id,
             started,
+            heard: None,
             pid: AtomicU32::new(0),
             now: Mutex::default(),
         }
@@ -142,7 +146,7 @@ pub(super) struct Signs {
 
 /// When an agent was last seen to do something.
 struct Pulse {
-    written: Option<SystemTime>,
+    written: Option<Time>,
     effort: Option<Duration>,
     at: Instant,
 }
@@ -152,7 +156,7 @@ impl Pulse {
     fn beats(&mut self, output: &Output, pid: u32) -> bool {
         let since = self.at.elapsed();
         self.at = Instant::now();
-        let written = output.last_written();
+        let written = output.last_written().and_then(time_of);
         if written != self.written {
             self.written = written;
             self.effort = None;
@@ -160,8 +164,9 @@ impl Pulse {
         }
         let effort = exec::effort(pid);
         // The first number says nothing by itself.
-        let before = self.effort.replace(effort).unwrap_or_default();
-        effort.saturating_sub(before) >= since.mul_f64(LEAST_EFFORT)
+        let before = self.effort.replace(effort).unwrap_or(effort);
+        let spent = effort.saturating_sub(before);
+        !spent.is_zero() && spent >= since.mul_f64(LEAST_EFFORT)
     }
 }
 
@@ -174,6 +179,13 @@ impl Worker {
     pub(super) async fn carry_out(&self, claim: Claim) -> Result<(), WorkerError> {
         match self.result(claim.id()).await {
             Ok(Finished { report, stop, left }) => {
+                let began = left.as_ref().is_some_and(|(_, report)| report.is_some());
+                if stop.is_some() && !self.fitness.lose() && !began {
+                    if let Some((inbox, _)) = left {
+                        inbox.close();
+                    }
+                    return Ok(claim.give_back()?);
+                }
                 match report {
                     Some(report) => self.submit(claim, &report, left).await?,
                     None => claim.finish()?,
@@ -187,7 +199,14 @@ impl Worker {
                 }
             }
             // No report for what is cancelled: it could be taken for that of the successor.
-            Err(Halt::Cancelled) => Ok(claim.finish()?),
+            Err(Halt::Cancelled) => {
+                let err = self.volumes.log(claim.id(), "err");
+                if exec::alive(&err) {
+                    // What is let go of now could be done twice at once.
+                    return Err(still_runs(&err).into());
+                }
+                Ok(claim.finish()?)
+            }
             Err(Halt::Stopping | Halt::Flooded) => Ok(()),
             Err(Halt::Fault(error)) => Err(error.into()),
         }
@@ -267,9 +286,16 @@ impl Worker {
             return Ok(output);
         }
         tracing::info!(command = %id, "waits for an agent that was left behind");
-        let group = life.pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        let vital = Vital::new(id, life.started_at.unwrap_or_else(now));
-        vital.pid.store(life.pid.unwrap_or(0), Ordering::Relaxed);
+        let signed = life.pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        // The worker may have gone before it could note whom it started, or that one before its children.
+        let there = signed.filter(|group| test_kill_process_group(*group).is_ok());
+        let group = there.or_else(|| exec::leader(&err));
+        let vital = Vital {
+            heard: life.last_output_at,
+            ..Vital::new(id, life.started_at.unwrap_or_else(now))
+        };
+        let pid = group.map_or(0, |group| group.as_raw_pid().cast_unsigned());
+        vital.pid.store(pid, Ordering::Relaxed);
         *vital.current() = Current {
             session: life.session.clone().map(SessionId::new),
             run: life.run,
@@ -306,10 +332,7 @@ impl Worker {
             }
         }
         // A process that left its group may still hold the file; it is looked for again later.
-        open()?.ok_or_else(|| {
-            let busy = io::Error::new(io::ErrorKind::ResourceBusy, "its agent still runs");
-            VolumesError::new("open", &out, busy).into()
-        })
+        open()?.ok_or_else(|| still_runs(&err).into())
     }
 
     /// Runs the steps one after the other up to the first that fails.
@@ -405,7 +428,7 @@ impl Worker {
         let begun = begun.unwrap_or_else(|| output.lengths());
         let mut searched = begun[0];
         let mut pulse = Pulse {
-            written: None,
+            written: vital.heard,
             effort: None,
             at: Instant::now(),
         };
@@ -450,7 +473,22 @@ impl Worker {
         }
     }
 
-    pub(super) fn beat(&self, vital: &Vital<'_>, last_written: Option<SystemTime>) {
+    fn beat(&self, vital: &Vital<'_>, last_written: Option<SystemTime>) {
+        // The agent works all the same; the next one may succeed.
+        if let Err(error) = self.live(vital, last_written) {
+            tracing::debug!(command = %vital.id, error = chain(error), "no sign of life");
+        }
+    }
+
+    /// Notes the sign of life.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(super) fn live(
+        &self,
+        vital: &Vital<'_>,
+        last_written: Option<SystemTime>,
+    ) -> Result<(), VolumesError> {
         let Current { session, run } = vital.current().clone();
         let life = Life {
             pid: Some(vital.pid.load(Ordering::Relaxed)).filter(|pid| *pid != 0),
@@ -460,10 +498,7 @@ impl Worker {
             blocked_until: None,
             run,
         };
-        // The agent works all the same; the next one may succeed.
-        if let Err(error) = self.volumes.live(vital.id, &life) {
-            tracing::debug!(command = %vital.id, error = chain(error), "no sign of life");
-        }
+        self.volumes.live(vital.id, &life)
     }
 
     /// Writes the report and lets go of the command. Work that is done is not thrown away because a disk is full.
@@ -499,6 +534,11 @@ fn grace(halt: &Halt) -> Duration {
     }
 }
 
+fn still_runs(err: &Path) -> VolumesError {
+    let busy = io::Error::new(io::ErrorKind::ResourceBusy, "its agent still runs");
+    VolumesError::new("open", err, busy)
+}
+
 fn unread(id: &CommandId, reason: &str) -> Report {
     let mut report = Report::new(id.clone(), ReportStatus::Failed);
     report.results = format!("Nothing was done: the command cannot be read: {reason}.");
@@ -520,4 +560,33 @@ fn time_of(time: SystemTime) -> Option<Time> {
 
 pub(super) fn system_time(time: Time) -> SystemTime {
     SystemTime::UNIX_EPOCH + time.since(Time::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_was_noted_before_is_no_sign_of_life() {
+        let folder = tempfile::tempdir().unwrap();
+        let (out, err) = (folder.path().join("out"), folder.path().join("err"));
+        fs::write(&out, "said").unwrap();
+        fs::write(&err, "").unwrap();
+        let output = Output::watch(&out, &err).unwrap();
+        let pulse = |heard| Pulse {
+            written: heard,
+            effort: None,
+            at: Instant::now(),
+        };
+        // Whoever takes over an agent that only waits does not make it look alive.
+        let heard = output.last_written().and_then(time_of);
+        let pid = std::process::id();
+        assert!(!pulse(heard).beats(&output, pid));
+        assert!(pulse(None).beats(&output, pid));
+        let later = SystemTime::now() + Duration::from_secs(1);
+        fs::File::open(&out).unwrap().set_modified(later).unwrap();
+        assert!(pulse(heard).beats(&output, pid));
+    }
 }

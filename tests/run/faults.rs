@@ -507,7 +507,7 @@ fn bad_input_is_one_clear_error_and_nothing_half_made() {
     "#);
     insta::assert_snapshot!(given("", "", &["run", "Do it"]), @r#"
     error: no language model can plan the goal: provider = "none"
-    Hint: set ANTHROPIC_API_KEY or OPENAI_API_KEY, log in with a coding agent, or give a plan file: `run --plan FILE`
+    Hint: choose another `[llm] provider` than "none", or give a plan file: `run --plan FILE`
     exit 2
     "#);
     insta::assert_snapshot!(given("", "---\nname: X\n---\n\n## A\n\n- checks: nope\n\nDo.\n", &file), @r#"

@@ -182,7 +182,10 @@ fn an_agent_can_ask_the_person() {
     assert_eq!(ran.code, Some(4), "{ran:?}");
     let question = scene.status()["questions"][0].clone();
     assert_eq!(question["reason"], "Which port shall it be?");
-    assert_eq!(question["choices"], json!(["reply", "skip", "abort"]));
+    assert_eq!(
+        question["choices"],
+        json!(["reply", "retry", "skip", "abort"])
+    );
 
     let empty = scene.run(&["answer", "reply"]);
     assert_eq!(empty.code, Some(2), "{empty:?}");

@@ -202,7 +202,7 @@ fn a_conflict_that_nobody_resolves_becomes_a_question() {
         question["reason"]
             .as_str()
             .unwrap()
-            .contains("`merge` fails"),
+            .contains("marks of a conflict: `a.txt`"),
         "{question}"
     );
     assert!(

@@ -13,6 +13,8 @@ use crate::wire::text::{one_line, time_text};
 const REASON: usize = 160;
 
 /// Characters of a commit's id.
+/// Characters of what is wrong with a model: with the way out, which stands at the end.
+const FAULT: usize = 600;
 const SHORT_COMMIT: usize = 10;
 
 /// Returns what happened with its number and its moment, for the log.
@@ -134,7 +136,11 @@ pub fn happened(event: &Event) -> (String, Style) {
             Dim,
         ),
         Event::ModelFailed { subject, error } => (
-            format!("the model failed to {}: {}", task_of(subject), short(error)),
+            format!(
+                "the model failed to {}: {}",
+                task_of(subject),
+                one_line(error, FAULT)
+            ),
             Bad,
         ),
         Event::Replanning { reason } => (

@@ -121,7 +121,7 @@ pub fn text(
         "{}  {}  {}",
         paint.text(Style::Dim, &name(head.id.as_str())),
         paint.text(Style::Bold, &name(&head.name)),
-        plan_state(plan, paint)
+        plan_state(plan, daemon, paint)
     )];
     if head.goal.trim() != head.name.trim() {
         lines.push(format!("Goal: {}", name(&head.goal)));
@@ -153,8 +153,8 @@ pub fn text(
     }
     if daemon.is_none() && head.status == PlanStatus::Running {
         lines.push(format!(
-            "\nNo daemon works here: `{program} resume {}` goes on.",
-            name(head.id.as_str())
+            "\nNo daemon works here: {}.",
+            program.goes_on(&name(head.id.as_str()))
         ));
     }
     lines.join("\n") + "\n"
@@ -235,9 +235,10 @@ fn question_line(question: &Question) -> QuestionLine {
     }
 }
 
-fn plan_state(plan: &Plan, paint: Paint) -> String {
+fn plan_state(plan: &Plan, daemon: Option<u32>, paint: Paint) -> String {
     let status = plan.status();
     match status {
+        PlanStatus::Running if daemon.is_none() => paint.text(Style::Busy, "stopped"),
         PlanStatus::Paused(why) => paint.text(Style::Busy, &format!("paused: {}", name(why))),
         PlanStatus::Completed => paint.text(Style::Good, status.as_str()),
         PlanStatus::Failed | PlanStatus::Abandoned => paint.text(Style::Bad, status.as_str()),
@@ -388,7 +389,7 @@ mod tests {
     #[test]
     fn a_small_page_shows_what_goes_on() {
         insta::assert_snapshot!(text(&sample::plan(), None, 2, NOW, Paint::none(), &Program::with(None)), @r#"
-        kqzjwmha  Word counter  running
+        kqzjwmha  Word counter  stopped
         Goal: Count the words of a file
         1 of 5 tasks done · 2 in progress · 1 ready · 1 blocked
         Used: agents 3 of 200 attempts
@@ -402,7 +403,7 @@ mod tests {
           failed three times: the port is taken
           Answer: plan-agent answer retry|skip|abort
 
-        No daemon works here: `plan-agent resume kqzjwmha` goes on.
+        No daemon works here: `plan-agent resume kqzjwmha` goes on, with its --agent if it had one.
         "#);
     }
 

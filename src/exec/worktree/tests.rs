@@ -181,7 +181,7 @@ async fn a_conflict_is_begun_in_the_worktree_and_ends_when_its_marks_are_gone() 
     Git::at(&aside).bytes(&words).await.unwrap();
     let theirs = Git::at(&aside).line(&["rev-parse", "HEAD"]).await.unwrap();
     let merged = given.project.merge(&theirs, &ours, "both").await.unwrap();
-    let Merged::Conflict(text) = merged else {
+    let Merged::Conflict { text, .. } = merged else {
         panic!("{merged:?}");
     };
     assert!(

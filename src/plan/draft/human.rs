@@ -85,7 +85,7 @@ impl Draft<'_> {
                 Choice::Abort,
             ],
             About::Unclaimed => &[Choice::Wait, Choice::Skip, Choice::Abort],
-            About::Agent => &[Choice::Reply, Choice::Skip, Choice::Abort],
+            About::Agent => &[Choice::Reply, Choice::Retry, Choice::Skip, Choice::Abort],
             About::Model => match subject {
                 Some(Subject::Judge(_)) => {
                     &[Choice::Accept, Choice::Retry, Choice::Skip, Choice::Abort]
