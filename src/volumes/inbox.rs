@@ -18,17 +18,19 @@ const COMMON: &str = "report.md";
 /// The clock of a file system is that coarse.
 const COARSE: Duration = Duration::from_millis(20);
 
-/// The reports that agents leave in one workspace.
+/// What the agent of one command leaves in a workspace.
 #[derive(Clone, Debug)]
 pub struct Inbox {
     folder: PathBuf,
+    id: CommandId,
 }
 
 impl Inbox {
-    /// Names the one of a workspace.
-    pub fn of(workspace: &Path) -> Self {
+    /// Names the one of a command in a workspace.
+    pub fn of(workspace: &Path, id: &CommandId) -> Self {
         Self {
             folder: workspace.join(FOLDER),
+            id: id.clone(),
         }
     }
 
@@ -51,16 +53,16 @@ impl Inbox {
         }
     }
 
-    /// Returns the path where the agent of a command writes its report.
-    pub fn report(&self, id: &CommandId) -> PathBuf {
-        self.folder.join(format!("report-{id}.md"))
+    /// Returns the path where the command's agent writes its report.
+    pub fn report(&self) -> PathBuf {
+        self.folder.join(format!("report-{}.md", self.id))
     }
 
-    /// Reads what the agent of a command left: the report under its own name, or one under the common name that was written
-    /// since a moment; whether that is this command's, its text has to say. Not what is larger than any report, or no plain
-    /// file.
-    pub fn read(&self, id: &CommandId, since: SystemTime) -> Option<(PathBuf, Vec<u8>)> {
-        let own = self.report(id);
+    /// Reads what the command's agent left: the report under its own name, or one under the common name that was written
+    /// since a moment, if it names the command: another agent may be at work in here. Not what is larger than any report, or
+    /// no plain file.
+    pub fn read(&self, since: SystemTime) -> Option<(PathBuf, Vec<u8>)> {
+        let own = self.report();
         if let Ok(bytes) = read_capped(&own, REPORT_CAP) {
             return Some((own, bytes));
         }
@@ -70,7 +72,9 @@ impl Inbox {
             return None;
         }
         let bytes = read_capped(&common, REPORT_CAP).ok()?;
-        Some((common, bytes))
+        let named = named(&bytes)?;
+        let ours = self.id.as_str() == named || self.id.as_str() == format!("task-{named}");
+        ours.then_some((common, bytes))
     }
 
     /// Removes a report that was filed, and the folder if that was the last. What cannot be removed is logged, and never
@@ -82,11 +86,28 @@ impl Inbox {
         self.close();
     }
 
+    /// Removes what the command's agent left here although it reported elsewhere.
+    pub fn discard(&self) {
+        // Most leave nothing.
+        fs::remove_file(self.report()).ok();
+        self.close();
+    }
+
     /// Removes the folder if it is empty.
     pub fn close(&self) {
         // An agent beside this one may have its report in there.
         fs::remove_dir(&self.folder).ok();
     }
+}
+
+/// Finds the command that a report names in its front matter.
+fn named(report: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(report);
+    let front = text.lines().skip_while(|line| line.trim() != "---").skip(1);
+    front
+        .take_while(|line| line.trim() != "---")
+        .find_map(|line| line.strip_prefix("id:"))
+        .map(|id| id.trim().trim_matches(['"', '\'']).to_owned())
 }
 
 #[cfg(test)]
@@ -96,25 +117,49 @@ mod tests {
     #[test]
     fn a_report_is_found_under_its_name_or_if_it_is_new() {
         let root = tempfile::tempdir().unwrap();
-        let inbox = Inbox::of(root.path());
-        let id = CommandId::new("task-1");
+        let inbox = Inbox::of(root.path(), &CommandId::new("task-1"));
         let start = SystemTime::now();
         inbox.open().unwrap();
-        assert!(inbox.read(&id, start).is_none());
-        fs::write(inbox.folder.join(COMMON), "common").unwrap();
+        assert!(inbox.read(start).is_none());
+        let common = "---\nid: task-1\n---\n";
+        fs::write(inbox.folder.join(COMMON), common).unwrap();
         let later = SystemTime::now() + Duration::from_secs(60);
-        assert!(inbox.read(&id, later).is_none());
-        let (path, bytes) = inbox.read(&id, start).unwrap();
-        assert_eq!(bytes, b"common");
+        assert!(inbox.read(later).is_none());
+        let (path, bytes) = inbox.read(start).unwrap();
+        assert_eq!(bytes, common.as_bytes());
         inbox.remove(&path);
         assert!(!inbox.folder.exists());
         inbox.open().unwrap();
-        fs::write(inbox.report(&CommandId::new("task-2")), "other").unwrap();
-        assert!(inbox.read(&id, start).is_none());
-        fs::write(inbox.report(&id), "own").unwrap();
-        let (path, bytes) = inbox.read(&id, later).unwrap();
+        let other = Inbox::of(root.path(), &CommandId::new("task-2"));
+        fs::write(other.report(), "other").unwrap();
+        assert!(inbox.read(start).is_none());
+        fs::write(inbox.report(), "own").unwrap();
+        let (path, bytes) = inbox.read(later).unwrap();
         assert_eq!(bytes, b"own");
         inbox.remove(&path);
         assert!(inbox.folder.exists(), "another one's report is in it");
+        other.discard();
+        assert!(!inbox.folder.exists());
+    }
+
+    #[test]
+    fn what_two_agents_may_have_written_belongs_to_the_one_that_it_names() {
+        let root = tempfile::tempdir().unwrap();
+        let [one, two] = ["task-1", "task-2"].map(|id| {
+            let inbox = Inbox::of(root.path(), &CommandId::new(id));
+            inbox.open().unwrap();
+            inbox
+        });
+        let since = SystemTime::UNIX_EPOCH;
+        let common = one.folder.join(COMMON);
+        fs::write(&common, "---\nstatus: SUCCESS\n---\n\nid: task-1\n").unwrap();
+        assert!(one.read(since).is_none() && two.read(since).is_none());
+        for id in ["task-2", "\"task-2\"", "2"] {
+            let text = format!("---\nid: {id}\nstatus: SUCCESS\n---\n");
+            fs::write(&common, text).unwrap();
+            assert!(one.read(since).is_none() && two.read(since).is_some());
+        }
+        two.remove(&common);
+        assert!(!one.folder.exists());
     }
 }

@@ -58,7 +58,7 @@ impl Worker {
             job,
             coder,
             output,
-            inbox: Inbox::of(&job.workspace),
+            inbox: Inbox::of(&job.workspace, &job.command.id),
             session: None,
             usage: Usage::default(),
             total: None,
@@ -111,13 +111,7 @@ impl Talking<'_> {
                 self.session.clone_from(&now.session);
             }
             if self.worker.volumes.reported(&self.job.command.id)? {
-                // The agent may have left one here as well: it has been said already.
-                let report = self.inbox.report(&self.job.command.id);
-                if report.exists() {
-                    self.inbox.remove(&report);
-                } else {
-                    self.inbox.close();
-                }
+                self.inbox.discard();
                 return Ok(Finished::default());
             }
             let next = now.outcome.next(faults, changes, self.worker.again);
@@ -236,7 +230,7 @@ impl Talking<'_> {
             }
         };
         self.know_total(begins, self.output.lengths()[0]);
-        let report = self.inbox.report(&self.job.command.id);
+        let report = self.inbox.report();
         let step = Step {
             name: self.coder.kind.name().into(),
             argv: call.argv,
@@ -377,7 +371,7 @@ impl Talking<'_> {
     }
 
     fn finish(&mut self, outcome: Outcome, next: Next, since: SystemTime) -> Finished {
-        let left = self.inbox.read(&self.job.command.id, since);
+        let left = self.inbox.read(since);
         let stop = match (&outcome, next) {
             (Outcome::Usage { said }, Next::Stop) => Some(said.clone()),
             (Outcome::Model(fault), Next::Stop) => Some(fault.refusal()),
