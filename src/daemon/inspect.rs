@@ -34,6 +34,8 @@ pub(super) struct Lookout {
     before: Option<Arc<Listing>>,
     /// Git took too long; it is left alone.
     git_is_slow: bool,
+    /// The folder was laid out anew: by their times all its files would be changes.
+    laid_out: bool,
 }
 
 /// What a look found.
@@ -85,6 +87,7 @@ impl Lookout {
             clock,
             before: None,
             git_is_slow: false,
+            laid_out: false,
         }
     }
 
@@ -95,6 +98,7 @@ impl Lookout {
             aside: self.aside.join(format!("task-{task}")),
             folder,
             before: None,
+            laid_out: true,
             ..self
         }
     }
@@ -169,6 +173,14 @@ impl Lookout {
                     tracing::warn!(%error, "what changed is told by the times of the files");
                 }
             }
+        }
+        if self.laid_out {
+            return Inspected {
+                changes: Changes::default(),
+                tree: known,
+                listing: None,
+                git_is_slow,
+            };
         }
         let lookout = self.clone();
         let look = move || {

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use super::{BY, Settings};
-use crate::exec::{Kept, Merged, Moved, Place, Project, UNTOUCHED, project_head};
+use crate::exec::{GitError, Kept, Merged, Moved, Place, Project, UNTOUCHED, project_head};
 use crate::plan::{Attempt, CheckResult, Line, MERGE_CHECK, Merge, Plan, PlanId, Task, TaskId};
 use crate::store::Store;
 use crate::volumes::keep_out_of_git;
@@ -141,15 +141,21 @@ pub(super) async fn merge(
     let title = format!("Task {number}: {}", one_line(&task.name, TITLE));
     let left = format!("{title}\n\nLeft by attempt {attempt}; plan {plan}.");
     let place = place(line, plan, number);
-    let head = match project.keep(&place, &left).await? {
-        Kept::Commit(head) => head,
-        Kept::Unclear(reason) => {
-            let first = reason.lines().next().unwrap_or_default();
-            return Ok(failed(first.trim_end_matches('.'), &reason));
-        }
-    };
     let message = format!("{title}\n\nAccepted after attempt {attempt}; plan {plan}.");
-    match project.merge(&line.tip, &head, &message).await? {
+    let (head, merged) = match keep_and_merge(&project, line, &place, [&left, &message]).await {
+        Ok(Ok(both)) => both,
+        Ok(Err(unclear)) => {
+            let first = unclear.lines().next().unwrap_or_default();
+            return Ok(failed(first.trim_end_matches('.'), &unclear));
+        }
+        // What the agent left is not what git can work with: tried again, git would say the same for ever.
+        Err(error) if error.refused() => {
+            let text = format!("What is in your folder cannot be committed and merged. {error}");
+            return Ok(failed("git cannot work with what was left", &text));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    match merged {
         Merged::Commit(commit) => {
             let folder = project.check_out(&commit).await?;
             let onto = line.tip.clone();
@@ -163,6 +169,24 @@ pub(super) async fn merge(
             ),
         )),
     }
+}
+
+/// Commits what was left and merges it; returns that commit and what came of it, or what is unclear.
+async fn keep_and_merge(
+    project: &Project,
+    line: &Line,
+    place: &Place,
+    [left, message]: [&str; 2],
+) -> Result<Result<(String, Merged), String>, GitError> {
+    let head = match project.keep(place, left).await? {
+        Kept::Commit(head) => head,
+        Kept::Unclear(reason) => return Ok(Err(reason)),
+    };
+    if let Some(reason) = project.left_marks(place, &line.tip, &head).await? {
+        return Ok(Err(reason));
+    }
+    let merged = project.merge(&line.tip, &head, message).await?;
+    Ok(Ok((head, merged)))
 }
 
 /// Fails the files that a task was to produce and that are as they were when the plan began: in a worktree every file is new.
@@ -203,14 +227,19 @@ pub(super) async fn move_branch(
 ) -> anyhow::Result<BranchNews> {
     match try_move(settings, line).await {
         // Of a plan that has ended nobody waits until it can be moved.
-        Err(error) if settled || !settings.workspace.is_dir() => Ok(BranchNews::Elsewhere {
-            found: line.shown.clone().unwrap_or_default(),
-            reason: format!(
-                "the branch `{}` cannot be moved to `{}`: {error:#}. `retry` tries again",
-                Line::branch(&settings.plan),
-                line.tip
-            ),
-        }),
+        Err(error) if settled || !settings.workspace.is_dir() => {
+            let (branch, tip) = (Line::branch(&settings.plan), &line.tip);
+            let way_out = match settled {
+                true => format!("`git branch -f {branch} {tip}` moves it"),
+                false => "`retry` tries again".to_owned(),
+            };
+            Ok(BranchNews::Elsewhere {
+                found: line.shown.clone().unwrap_or_default(),
+                reason: format!(
+                    "the branch `{branch}` cannot be moved to `{tip}`: {error:#}. {way_out}"
+                ),
+            })
+        }
         moved => moved,
     }
 }
@@ -277,9 +306,14 @@ pub(super) async fn tidy(settings: &Settings, store: &Store) -> anyhow::Result<(
     };
     let project = project(settings, &line);
     project.put_checks_away().await?;
+    // Not up to where the line is: the branch may have stayed behind, and nothing else keeps what it does not have.
+    let branch = Line::branch(&settings.plan);
+    let Some(shown) = project.at_branch(&branch).await? else {
+        return Ok(());
+    };
     for task in tasks {
         let place = place(&line, &settings.plan, task);
-        project.put_away(&place, &line.tip).await?;
+        project.put_away(&place, &shown).await?;
     }
     Ok(())
 }

@@ -314,6 +314,11 @@ impl GitError {
         matches!(self, Self::Late { .. } | Self::Busy(_))
     }
 
+    /// Tells whether git ran and would not do what it was asked to, as what it found in the folder does not allow it.
+    pub fn refused(&self) -> bool {
+        matches!(self, Self::Failed { end, .. } if end.starts_with("exit "))
+    }
+
     /// Tells whether there is no git to be run.
     pub fn missing(&self) -> bool {
         let Self::Start { source, .. } = self else {

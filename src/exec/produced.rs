@@ -74,10 +74,7 @@ fn look(workspace: &Path, path: &str, since: Time) -> Result<u64, String> {
         return Err("not a regular file".to_owned());
     }
     // It may have been exchanged for something that blocks whoever opens it.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let mut file: File = rustix::fs::open(&real, flags, Mode::empty())
-        .map_err(|error| unreadable(error.into()))?
-        .into();
+    let mut file = open_unblocked(&real).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     if !metadata.is_file() {
         return Err("not a regular file".to_owned());
@@ -89,6 +86,13 @@ fn look(workspace: &Path, path: &str, since: Time) -> Result<u64, String> {
         return Err(UNTOUCHED.to_owned());
     }
     Ok(metadata.len())
+}
+
+/// Opens what an agent left, without following a link and without waiting for the other end of a pipe. Whoever reads it looks
+/// first what was opened.
+pub(super) fn open_unblocked(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
 fn real_path(workspace: &Path, path: &str) -> Result<PathBuf, String> {

@@ -3,11 +3,12 @@
 //! there. What holds work that is merged nowhere is never deleted.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::git::{Git, GitError, LEAST, git_version};
+use super::produced::open_unblocked;
 use crate::wire::text::clip;
 
 /// A large project takes its time to be laid out.
@@ -20,7 +21,7 @@ pub const AGENT_FOLDER: &str = ".plan-agent";
 const READY: &str = "plan-agent-ready";
 
 /// The most of a file that is searched for marks of a conflict.
-const MARKED: usize = 4 * 1024 * 1024;
+const MARKED: u64 = 4 * 1024 * 1024;
 
 /// Conflicting files that are named.
 const NAMED: usize = 20;
@@ -212,7 +213,8 @@ impl Project {
         }
         let folder = place.folder.to_string_lossy();
         let there = format!("refs/heads/{}", place.branch);
-        let add = ["worktree", "add", "--force", "--quiet"];
+        // Twice, as a git that was killed on the way leaves it locked.
+        let add = ["worktree", "add", "--force", "--force", "--quiet"];
         let words = match self.git.resolve(&there).await? {
             Some(_) => [&add[..], &[&*folder, &*place.branch]].concat(),
             None => [
@@ -306,18 +308,28 @@ impl Project {
         }
         let words = ["diff", "--name-only", "--diff-filter=U", "-z"];
         let unmerged = names(&git.bytes(&words).await?);
-        let marked: Vec<String> = unmerged
-            .into_iter()
-            .filter(|name| has_marks(&place.folder.join(name)))
-            .collect();
-        if !marked.is_empty() {
+        if let Some(unclear) = marks_in(&place.folder, unmerged).await? {
+            return Ok(Kept::Unclear(unclear));
+        }
+        let but = git.excluding(&[AGENT_FOLDER]).await?;
+        let mut words = vec!["add", "--all", "--", "."];
+        words.extend(but.iter().map(String::as_str));
+        git.bytes(&words).await?;
+        let nested = nested(&git).await?;
+        if !nested.is_empty() {
+            // What stays in the index would hide the files from the next look.
+            let mut words = vec!["rm", "--cached", "--force", "--quiet", "--"];
+            let literal: Vec<_> = nested
+                .iter()
+                .map(|n| format!(":(top,literal){n}"))
+                .collect();
+            words.extend(literal.iter().map(String::as_str));
+            git.bytes(&words).await?;
             return Ok(Kept::Unclear(format!(
-                "These files still have the marks of a conflict: {}.\nDecide what belongs there, keep what both sides want, and remove the lines with `<<<<<<<`, `=======` and `>>>>>>>`.",
-                list(&marked)
+                "A git repository of its own lies within the work: {}.\nIts files are in no commit of the project. Remove its `.git` if they belong to the result, else the whole folder.",
+                list(&nested)
             )));
         }
-        let but = format!(":(exclude,top){AGENT_FOLDER}");
-        git.bytes(&["add", "--all", "--", ".", &but]).await?;
         let merging = git.resolve("MERGE_HEAD").await?.is_some();
         if merging || !git.holds(&["diff", "--cached", "--quiet"]).await? {
             let words = ["commit", "--quiet", "--no-verify", "--allow-empty"];
@@ -325,6 +337,29 @@ impl Project {
                 .await?;
         }
         git.line(&["rev-parse", "HEAD"]).await.map(Kept::Commit)
+    }
+
+    /// Tells what is unclear of a commit in which somebody has merged something by themselves: files with the marks of a
+    /// conflict that came since it left `tip`. What merged nothing may have such lines, as a test of a merge tool does.
+    ///
+    /// # Errors
+    /// As [`Git::bytes`].
+    pub async fn left_marks(
+        &self,
+        place: &Place,
+        tip: &str,
+        head: &str,
+    ) -> Result<Option<String>, GitError> {
+        let git = self.at(&place.folder);
+        let span = format!("{tip}..{head}");
+        let merges = ["rev-list", "--merges", "--max-count=1", &span];
+        if git.bytes(&merges).await?.is_empty() {
+            return Ok(None);
+        }
+        let span = format!("{tip}...{head}");
+        let words = ["diff", "--name-only", "--no-renames", "-z", &span, "--"];
+        let changed = names(&git.bytes(&words).await?);
+        Ok(marks_in(&place.folder, changed).await?)
     }
 
     /// Sees to it that the worktree is on the task's branch. An agent may have gone on on a branch of its own: as long as that
@@ -349,7 +384,8 @@ impl Project {
             )));
         }
         let old = own.unwrap_or_default();
-        git.bytes(&["update-ref", &branch, &head, &old]).await?;
+        git.bytes(&["update-ref", "--no-deref", &branch, &head, &old])
+            .await?;
         git.bytes(&["symbolic-ref", "HEAD", &branch]).await?;
         Ok(None)
     }
@@ -415,6 +451,9 @@ impl Project {
     async fn conflicts(&self, tree: &str, names: &[String]) -> Result<String, GitError> {
         let mut shown = String::new();
         for name in names {
+            if shown.len() >= SHOWN {
+                break;
+            }
             let file = self
                 .git
                 .run(&["cat-file", "blob", &format!("{tree}:{name}")])
@@ -428,7 +467,7 @@ impl Project {
                 show
             });
             let places: Vec<&str> = lines.collect();
-            if !places.is_empty() && shown.len() < SHOWN {
+            if !places.is_empty() {
                 shown = format!("{shown}\n{name}:\n{}\n", places.join("\n"));
             }
         }
@@ -459,7 +498,7 @@ impl Project {
         self.make_folder()?;
         let path = folder.to_string_lossy();
         let words = [
-            "worktree", "add", "--force", "--detach", "--quiet", &path, commit,
+            "worktree", "add", "--force", "--force", "--detach", "--quiet", &path, commit,
         ];
         self.git.bytes(&words).await?;
         Ok(folder)
@@ -502,7 +541,8 @@ impl Project {
             }
         }
         let old = found.unwrap_or_default();
-        let words = ["update-ref", "-m", "plan-agent: accepted", &name, to, &old];
+        let words = ["update-ref", "--no-deref", "-m", "plan-agent: accepted"];
+        let words = [&words[..], &[&name, to, &old]].concat();
         match self.git.bytes(&words).await {
             Ok(_) => Ok(Moved::There),
             Err(error) => match self.git.resolve(&name).await? {
@@ -535,6 +575,9 @@ impl Project {
             let own = format!("!! {AGENT_FOLDER}/");
             let status = names(&git.bytes(&words).await?);
             let at = git.resolve("HEAD").await?;
+            if !own_repositories(&git).await?.is_empty() {
+                return Ok(false);
+            }
             if at.as_ref() != Some(&head) || status.iter().any(|line| *line != own) {
                 return Ok(false);
             }
@@ -543,7 +586,7 @@ impl Project {
             self.git.bytes(&words).await?;
         }
         self.git
-            .bytes(&["update-ref", "-d", &branch, &head])
+            .bytes(&["update-ref", "--no-deref", "-d", &branch, &head])
             .await?;
         Ok(true)
     }
@@ -557,10 +600,18 @@ impl Project {
         if folder.exists() {
             let folder = folder.to_string_lossy();
             self.git
-                .run(&["worktree", "remove", "--force", &folder])
+                .run(&["worktree", "remove", "--force", "--force", &folder])
                 .await?;
         }
         Ok(())
+    }
+
+    /// Returns the commit that a branch is at; `None` if there is no such branch.
+    ///
+    /// # Errors
+    /// As [`Git::run`].
+    pub async fn at_branch(&self, branch: &str) -> Result<Option<String>, GitError> {
+        self.git.resolve(&format!("refs/heads/{branch}")).await
     }
 
     /// Returns the root of the project.
@@ -618,17 +669,67 @@ fn list(names: &[String]) -> String {
     shown.chain(rest).collect::<Vec<_>>().join(", ")
 }
 
-/// Tells whether a file has a line with which git begins a conflict, and one with which it ends one.
-fn has_marks(path: &Path) -> bool {
-    let Ok(bytes) = fs::read(path) else {
-        return false;
+/// Returns the paths in the index that are repositories of their own, with a history that only they have.
+async fn own_repositories(git: &Git) -> Result<Vec<String>, GitError> {
+    let words = ["ls-files", "-z", "--format=%(objectmode) %(path)"];
+    let listed = names(&git.bytes(&words).await?);
+    let links = listed
+        .iter()
+        .filter_map(|line| line.strip_prefix("160000 "));
+    let own = |path: &&str| {
+        let inside = git.folder().join(path).join(".git");
+        inside.symlink_metadata().is_ok()
     };
+    Ok(links.filter(own).map(str::to_owned).collect())
+}
+
+/// As [`own_repositories`], without those that the project knows as its submodules.
+async fn nested(git: &Git) -> Result<Vec<String>, GitError> {
+    let mut own = own_repositories(git).await?;
+    if !own.is_empty() {
+        let words = ["config", "-z", "--blob", ":.gitmodules", "--get-regexp"];
+        let words = [&words[..], &[r"^submodule\..*\.path$"]].concat();
+        let known = names(&git.run(&words).await?.out);
+        let is_known = |path: &String| {
+            let mut paths = known.iter().filter_map(|line| line.split_once('\n'));
+            paths.any(|(_, known)| known == path)
+        };
+        own.retain(|path| !is_known(path));
+    }
+    Ok(own)
+}
+
+/// Returns what an agent is told of the files that have marks of a conflict, if any has.
+async fn marks_in(folder: &Path, names: Vec<String>) -> io::Result<Option<String>> {
+    let folder = folder.to_owned();
+    let look = move || {
+        let marked = |name: &String| has_marks(&folder.join(name)).unwrap_or(false);
+        names.into_iter().filter(marked).collect::<Vec<_>>()
+    };
+    let marked = tokio::task::spawn_blocking(look).await?;
+    Ok((!marked.is_empty()).then(|| {
+        format!(
+            "These files still have the marks of a conflict: {}.\nDecide what belongs there, keep what both sides want, and remove the lines with `<<<<<<<`, `=======` and `>>>>>>>`.",
+            list(&marked)
+        )
+    }))
+}
+
+/// Tells whether a file has a line with which git begins a conflict, and one with which it ends one. Of what is no plain file
+/// nothing is read.
+fn has_marks(path: &Path) -> io::Result<bool> {
+    let file = open_unblocked(path)?;
+    if !file.metadata()?.is_file() {
+        return Ok(false);
+    }
+    let mut bytes = Vec::new();
+    file.take(MARKED).read_to_end(&mut bytes)?;
     let has = |mark: &[u8]| {
         bytes
             .split(|byte| *byte == b'\n')
             .any(|line| line.starts_with(mark))
     };
-    bytes.len() <= MARKED && has(b"<<<<<<< ") && has(b">>>>>>> ")
+    Ok(has(b"<<<<<<< ") && has(b">>>>>>> "))
 }
 
 /// Returns a name beside a folder that nothing has.

@@ -535,3 +535,79 @@ fn a_file_that_git_ignores_is_in_no_result() {
     assert!(reason.contains("git ignores it"), "{reason}");
     assert_eq!(isolated.accepted(), [""; 0]);
 }
+
+#[test]
+fn what_git_cannot_work_with_is_told_to_the_agent() {
+    let Some(isolated) = Isolated::new("") else {
+        return;
+    };
+    let agent = isolated.scene.agent(|command| {
+        let folder = folder(command);
+        match command.attempt() {
+            1 => {
+                fs::create_dir(folder.join("sub")).unwrap();
+                git(&folder.join("sub"), &["init", "--quiet"]);
+                write(command, "sub/one.txt", "made\n");
+            }
+            2 => {
+                fs::remove_dir_all(folder.join("sub")).unwrap();
+                git(folder, &["switch", "--quiet", "--orphan", "mine"]);
+                write(command, "one.txt", "made\n");
+                git(folder, &["add", "one.txt"]);
+                git(folder, &["commit", "--quiet", "-m", "by the agent"]);
+                let branch = format!(
+                    "refs/heads/plan-agent-task/{}/1",
+                    command.field("plan").unwrap()
+                );
+                git(folder, &["update-ref", &branch, "HEAD"]);
+            }
+            _ => {
+                git(folder, &["reset", "--quiet", "--hard", "main"]);
+                write(command, "one.txt", "made\n");
+                fs::create_dir_all(folder.join(".plan-agent")).unwrap();
+                write(command, ".plan-agent/notes", "left behind\n");
+            }
+        }
+        Act::success("done")
+    });
+    let ran = isolated.scene.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(agent.attempts(), [(1, 1), (1, 2), (1, 3)]);
+    for (attempt, said) in [(2, "does not have a commit"), (3, "unrelated histories")] {
+        let retry = agent.command(1, attempt);
+        assert!(retry.body().contains(said), "{}", retry.body());
+    }
+    assert_eq!(isolated.result("one.txt"), "made\n");
+    isolated.project.sound();
+}
+
+#[test]
+fn what_was_accepted_and_is_not_on_the_branch_outlives_an_abort() {
+    let Some(isolated) = Isolated::new("") else {
+        return;
+    };
+    let aside = isolated.scene.env.path("aside");
+    let project = isolated.project.folder.clone();
+    let _agent = isolated.scene.agent(move |command| {
+        write(command, "one.txt", "made\n");
+        let branch = format!("plan-agent/{}", command.field("plan").unwrap());
+        wait_until("the branch is there", DEADLINE, || {
+            git(&project, &["branch", "--list", &branch]).contains(&branch)
+        });
+        let add = [
+            "worktree",
+            "add",
+            "--quiet",
+            aside.to_str().unwrap(),
+            &branch,
+        ];
+        git(&project, &add);
+        Act::success("done")
+    });
+    let ran = isolated.scene.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    isolated.scene.works(&["answer", "abort"]);
+    isolated.scene.run(&["resume"]);
+    let branch = format!("plan-agent-task/{}/1:one.txt", isolated.plan());
+    assert_eq!(isolated.project.git(&["show", &branch]), "made\n");
+}

@@ -124,6 +124,9 @@ async fn what_an_agent_left_is_committed_wherever_it_went_on() {
     };
     let place = given.laid_out().await;
     assert_eq!(given.kept().await, given.head, "nothing was done");
+    // As the daemon does it: git takes the name of what it ignores for a mistake.
+    let exclude = given.project.root().join(".git/info/exclude");
+    fs::write(exclude, format!("{AGENT_FOLDER}/\n")).unwrap();
     fs::create_dir(place.folder.join(AGENT_FOLDER)).unwrap();
     for name in [".plan-agent/report.md", "built", "new"] {
         fs::write(place.folder.join(name), "x").unwrap();
@@ -275,4 +278,135 @@ async fn a_branch_moves_only_from_where_it_is_expected() {
     let delete = ["branch", "--quiet", "-D", "plan-agent/x"];
     given.project.git.bytes(&delete).await.unwrap();
     assert_eq!(moved(&first, Some(&second)).await, Moved::Elsewhere(None));
+}
+
+#[tokio::test]
+async fn what_blocks_a_reader_is_not_searched_for_marks() {
+    let Some(given) = Given::new().await else {
+        return;
+    };
+    let folder = given.laid_out().await.folder;
+    for (name, text) in [
+        ("marked", "a\n<<<<<<< x\n=======\n>>>>>>> y\n"),
+        ("plain", "=======\n"),
+    ] {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    std::os::unix::fs::symlink("/dev/zero", folder.join("endless")).unwrap();
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, folder.join("pipe"), kind, mode, 0).unwrap();
+    let names = ["pipe", "endless", "gone", "plain"].map(str::to_owned);
+    let found = marks_in(&folder, names.to_vec()).await.unwrap();
+    assert_eq!(found, None);
+    let names = vec!["pipe".to_owned(), "marked".to_owned()];
+    let found = marks_in(&folder, names).await.unwrap().unwrap();
+    assert!(found.contains("conflict: `marked`."), "{found}");
+}
+
+#[tokio::test]
+async fn a_repository_within_the_work_is_neither_committed_as_a_link_nor_deleted() {
+    let Some(given) = Given::new().await else {
+        return;
+    };
+    let place = given.laid_out().await;
+    let sub = place.folder.join("sub");
+    fs::create_dir(&sub).unwrap();
+    let nested = Git::at(&sub);
+    nested.bytes(&["init", "--quiet"]).await.unwrap();
+    fs::write(sub.join("work"), "x").unwrap();
+    let error = given
+        .project
+        .keep(&place, "left")
+        .await
+        .expect_err("it has no commit");
+    assert!(error.refused(), "{error}");
+    nested.bytes(&["add", "work"]).await.unwrap();
+    let commit = ["commit", "--quiet", "-m", "x"];
+    nested.bytes(&commit).await.unwrap();
+    let reason = given.unclear().await;
+    assert!(
+        reason.contains("repository of its own") && reason.contains("`sub`"),
+        "{reason}"
+    );
+    assert_eq!(given.branch().await, Some(given.head.clone()));
+    // Now the agent commits the link itself.
+    git(&place).bytes(&["add", "sub"]).await.unwrap();
+    git(&place).bytes(&commit).await.unwrap();
+    let linked = given.branch().await.unwrap();
+    assert!(!given.project.put_away(&place, &linked).await.unwrap());
+    let reason = given.unclear().await;
+    assert!(reason.contains("`sub`"), "{reason}");
+    fs::remove_dir_all(sub.join(".git")).unwrap();
+    let head = given.kept().await;
+    let words = ["show", &format!("{head}:sub/work")];
+    assert_eq!(git(&place).line(&words).await.unwrap(), "x");
+    assert!(given.project.put_away(&place, &head).await.unwrap());
+}
+
+#[tokio::test]
+async fn marks_that_an_agent_committed_in_a_merge_are_found() {
+    let Some(given) = Given::new().await else {
+        return;
+    };
+    let place = given.laid_out().await;
+    fs::write(place.folder.join("a"), "ours\n").unwrap();
+    let marks = "<<<<<<< x\n=======\n>>>>>>> y\n";
+    fs::write(place.folder.join("sample"), marks).unwrap();
+    let ours = given.kept().await;
+    let left = async |tip: &str, head: &str| {
+        let left = given.project.left_marks(&place, tip, head);
+        left.await.unwrap()
+    };
+    assert_eq!(left(&given.head, &ours).await, None, "nobody merged");
+    fs::remove_file(place.folder.join("sample")).unwrap();
+    let aside = given.project.check_out(&given.head).await.unwrap();
+    fs::write(aside.join("a"), "theirs\n").unwrap();
+    let words = ["commit", "--quiet", "--all", "-m", "theirs"];
+    Git::at(&aside).bytes(&words).await.unwrap();
+    let theirs = Git::at(&aside).line(&["rev-parse", "HEAD"]).await.unwrap();
+    given.project.begin_merge(&place, &theirs).await.unwrap();
+    git(&place).bytes(&["add", "--all"]).await.unwrap();
+    let head = given.kept().await;
+    let reason = left(&theirs, &head).await.unwrap();
+    assert!(reason.contains("marks of a conflict: `a`."), "{reason}");
+    fs::write(place.folder.join("a"), "both\n").unwrap();
+    let head = given.kept().await;
+    assert_eq!(left(&theirs, &head).await, None);
+}
+
+#[tokio::test]
+async fn a_worktree_that_a_killed_git_left_locked_is_laid_out() {
+    let Some(given) = Given::new().await else {
+        return;
+    };
+    let place = given.laid_out().await;
+    let folder = place.folder.to_str().unwrap();
+    let lock = ["worktree", "lock", "--reason", "initializing", folder];
+    given.project.git.bytes(&lock).await.unwrap();
+    fs::remove_dir_all(&place.folder).unwrap();
+    given.laid_out().await;
+    assert!(place.folder.join("a").exists());
+}
+
+#[tokio::test]
+async fn a_branch_that_stands_for_another_is_moved_without_it() {
+    let Some(given) = Given::new().await else {
+        return;
+    };
+    let place = given.laid_out().await;
+    fs::write(place.folder.join("b"), "b\n").unwrap();
+    let head = given.kept().await;
+    let repository = &given.project.git;
+    let theirs = "refs/heads/theirs";
+    let words = ["update-ref", theirs, &given.head];
+    repository.bytes(&words).await.unwrap();
+    let words = ["symbolic-ref", "refs/heads/plan-agent/x", theirs];
+    repository.bytes(&words).await.unwrap();
+    let moved = given
+        .project
+        .move_branch("plan-agent/x", &head, Some(&given.head));
+    assert_eq!(moved.await.unwrap(), Moved::There);
+    let stayed = repository.resolve(theirs).await.unwrap();
+    assert_eq!(stayed, Some(given.head.clone()));
 }
