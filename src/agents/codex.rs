@@ -13,6 +13,9 @@ use crate::wire::text::one_line;
 
 pub(super) struct Codex;
 
+/// What it says when a variable is not set that its own configuration has the key in.
+const UNSET: &str = "Missing environment variable";
+
 impl Adapter for Codex {
     fn program(&self) -> Program {
         Program {
@@ -86,7 +89,13 @@ impl Adapter for Codex {
             }
         } else {
             let said = one_line(text_at(&end, "/error/message"), 400);
-            Outcome::Model(fault_by_words(&said))
+            if said.contains(UNSET) {
+                Outcome::Usage {
+                    said: format!("{said} (name it in `[worker] env` of config.toml)"),
+                }
+            } else {
+                Outcome::Model(fault_by_words(&said))
+            }
         };
         Some(Heard {
             outcome,

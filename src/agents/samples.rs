@@ -120,6 +120,7 @@ fn every_recorded_run_is_understood() {
     codex-done: done: Done: hello.txt written. Prompts seen: 2.
     codex-killed: killed: was ended by signal 15
     codex-missing: missing
+    codex-no-variable: usage: Missing environment variable: `FAKE_KEY`. (name it in `[worker] env` of config.toml)
     codex-refused: done: Done: hello.txt written. Prompts seen: 2.
     codex-resumed: done: Done: hello.txt written. Prompts seen: 3.
     gemini-400: model 400 retryable false
