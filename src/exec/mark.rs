@@ -32,7 +32,7 @@ impl Mark {
         Self::at(marks.join(format!("{checked}{CHECK}")))
     }
 
-    /// As [`Self::check`], for a command that is told what happens.
+    /// As for a check, for a command that is told what happens.
     ///
     /// # Errors
     /// What the file system says.
@@ -45,7 +45,7 @@ impl Mark {
         Ok(output.map(|output| (Self(path), output)))
     }
 
-    /// As [`Self::check`] for an agent that is asked something; what it prints on its standard output is kept apart.
+    /// As for a check, for an agent that is asked something; what it prints on its standard output is kept apart.
     ///
     /// # Errors
     /// What the file system says.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CommandId, Origin, TaskId, Time};
 
-/// The state of a task. *Ready* and *blocked* are computed: see [`super::Plan::ready`].
+/// The state of a task. *Ready* and *blocked* are computed: see [`crate::plan::Plan::ready`].
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
