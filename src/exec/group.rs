@@ -121,6 +121,20 @@ pub fn environment(named: &[String]) -> Vec<(OsString, OsString)> {
         .collect()
 }
 
+/// As [`environment`], with the variables of an agent's own besides, and those that are set for it.
+pub fn environment_of_agent(
+    named: &[String],
+    own: &[&str],
+    set: Vec<(String, String)>,
+) -> Vec<(OsString, OsString)> {
+    let own = own.iter().map(ToString::to_string);
+    let named: Vec<String> = named.iter().cloned().chain(own).collect();
+    let set = set
+        .into_iter()
+        .map(|(name, value)| (name.into(), value.into()));
+    environment(&named).into_iter().chain(set).collect()
+}
+
 /// Runs a child to its end and ends every process that it leaves behind in its group. `started` is told its pid, which
 /// is the group's. `cancel` resolves with the time that the group gets between TERM and KILL. A caller that drops this
 /// future kills the group.

@@ -15,8 +15,10 @@ mod worktree;
 pub use changes::{Listing, Trees};
 pub use checks::{Check, check, check_marked};
 pub use effort::effort;
-pub use git::{Git, GitError, LEAST as LEAST_GIT, Said, git_version};
-pub use group::{ExecError, GRACE, Outcome, Spec, Stdin, environment, run, stop_group};
+pub use git::{Git, GitError, git_version};
+pub use group::{
+    ExecError, GRACE, Outcome, Spec, Stdin, environment, environment_of_agent, run, stop_group,
+};
 pub use mark::{Mark, end_left_behind, leader};
 pub use output::{Output, alive, tail_of};
 pub use produced::{UNTOUCHED, changed_at, leads_out, produced};

@@ -1,7 +1,6 @@
 //! A coding agent of this machine as a language model: each question is a run of its program in a fresh session, in an
 //! empty folder and without permission to change anything. The form of the answer is asked for in words.
 
-use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +13,7 @@ use super::error::{Fault, LlmError};
 use super::{BoxFuture, Llm, Reply, Request};
 use crate::agents::{Call, Coding, Heard, ModelFault, Outcome, Printed};
 use crate::clock::Clock;
-use crate::exec::{self, Mark, Output, Spec, Stdin, environment};
+use crate::exec::{self, Mark, Output, Spec, Stdin, environment_of_agent};
 use crate::wire::text::one_line;
 
 /// Bytes of output; an agent that prints more is ended. Its events repeat an answer of 64 KiB a few times.
@@ -106,15 +105,10 @@ impl AgentModel {
             .map_err(|unfit| Fault::Unfit {
                 said: own_words(&unfit.to_string()),
             })?;
-        let own = agent.program().env.iter().map(ToString::to_string);
-        let named: Vec<String> = env.iter().cloned().chain(own).collect();
-        let set = set
-            .into_iter()
-            .map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let spec = Spec {
             argv,
             cwd: self.place.path().to_owned(),
-            env: environment(&named).into_iter().chain(set).collect(),
+            env: environment_of_agent(env, agent.program().env, set),
             stdin: Stdin::Text(prompt(request)),
             deadline: *timeout,
         };

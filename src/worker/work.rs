@@ -378,18 +378,10 @@ impl Worker {
         [most_out, most_err]: [usize; 2],
     ) -> Result<Ended, Halt> {
         let [out, err] = output.lengths();
-        let own = self.agent.env().iter().map(ToString::to_string);
-        let named: Vec<String> = self.env.iter().cloned().chain(own).collect();
-        let mut env = exec::environment(&named);
-        env.extend(
-            step.set
-                .into_iter()
-                .map(|(name, value)| (name.into(), value.into())),
-        );
         let spec = Spec {
             argv: step.argv,
             cwd: job.workspace.clone(),
-            env,
+            env: exec::environment_of_agent(&self.env, self.agent.env(), step.set),
             stdin: step.stdin,
             deadline,
         };

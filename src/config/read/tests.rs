@@ -1,0 +1,202 @@
+use super::*;
+use crate::config::TEMPLATE;
+
+fn problem(text: &str) -> String {
+    let error = parse(text, Path::new("config.toml")).unwrap_err();
+    match error.hint() {
+        Some(hint) => format!("{error}\nHint: {hint}"),
+        None => error.to_string(),
+    }
+}
+
+#[test]
+fn the_commented_file_says_what_the_defaults_are() {
+    assert_eq!(
+        parse(TEMPLATE, Path::new("config.toml")).unwrap(),
+        Config::default()
+    );
+}
+
+#[test]
+fn the_commented_file_has_every_key() {
+    // With its optional keys taken in, the file must still be read, and set every key there is.
+    let all = TEMPLATE
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            Some(rest) if rest.contains(" = ") && !rest.contains("provider = ") => rest,
+            _ => line,
+        })
+        .collect::<Vec<_>>()
+        .join("\n");
+    parse(&all, Path::new("config.toml")).unwrap();
+    let table = all.parse::<toml::Table>().unwrap();
+    let mut set = Vec::new();
+    collect_keys(&serde_json::to_value(table).unwrap(), "", &mut set);
+    for key in known_keys() {
+        assert!(set.contains(&key), "`{key}` is not in config.toml");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_place_and_the_nearest_known_one() {
+    insta::assert_snapshot!(problem("[run]\nmax_atempts = 2"), @r"
+    config.toml:2:1: unknown key `run.max_atempts`
+    Hint: did you mean `run.max_attempts`?
+    ");
+    insta::assert_snapshot!(problem("task_timeout = \"1m\""), @r"
+    config.toml:1:1: unknown key `task_timeout`
+    Hint: did you mean `run.task_timeout`?
+    ");
+    insta::assert_snapshot!(problem("[volume]\nroot = \"v\""), @r"
+    config.toml:1:2: unknown key `volume`
+    Hint: did you mean `volumes`?
+    ");
+    insta::assert_snapshot!(problem("[checks]\nt = { rum = [\"x\"] }"), @r"
+    config.toml:2:7: unknown key `checks.t.rum`
+    Hint: did you mean `run`?
+    ");
+    insta::assert_snapshot!(problem("[llm.plan]\nzzz = 1"), @"config.toml:2:1: unknown key `llm.plan.zzz`");
+}
+
+#[test]
+fn a_value_that_does_not_fit_is_named_with_its_place() {
+    insta::assert_snapshot!(problem("[run]\n\nmax_attempts = 0"), @"config.toml:3:16: `run.max_attempts`: must be 1 or more");
+    insta::assert_snapshot!(problem("[run]\nmax_replans = -1"), @"config.toml:2:15: `run.max_replans`: invalid value: integer `-1`, expected u32");
+    insta::assert_snapshot!(problem("[run]\ntask_timeout = \"soon\""), @r#"config.toml:2:16: `run.task_timeout`: `soon` is no duration, which is written "90s", "10m" or "1h 30m""#);
+    insta::assert_snapshot!(problem("[run]\ntask_timeout = \"-5m\""), @r#"config.toml:2:16: `run.task_timeout`: `-5m` is no duration, which is written "90s", "10m" or "1h 30m""#);
+    insta::assert_snapshot!(problem("[run]\ntask_timeout = 600"), @"config.toml:2:16: `run.task_timeout`: invalid type: integer `600`, expected a string");
+    insta::assert_snapshot!(problem("[run]\nsession = \"tsk\""), @"config.toml:2:11: `run.session`: unknown variant `tsk`, expected `task` or `plan`");
+    insta::assert_snapshot!(problem("run = 3"), @"config.toml:1:7: `run`: invalid type: integer `3`, expected a section");
+    insta::assert_snapshot!(problem("[llm]\nbase_url = \"http://models.example/v1\""), @"config.toml:2:12: `llm.base_url`: http would send the key unencrypted and is for this machine only; use https");
+    insta::assert_snapshot!(problem("[llm]\nbase_url = \"https://me:secret@models.example\""), @"config.toml:2:12: `llm.base_url`: an address must not hold a key, which belongs into the environment");
+    insta::assert_snapshot!(problem("[llm]\nbase_url = \"ftp://models.example\""), @"config.toml:2:12: `llm.base_url`: must begin with https://");
+    insta::assert_snapshot!(problem("[llm]\nbase_url = \"models\""), @"config.toml:2:12: `llm.base_url`: relative URL without a base");
+    insta::assert_snapshot!(problem("[llm]\napi_key_env = \"sk-secret\""), @"config.toml:2:15: `llm.api_key_env`: must be the name of an environment variable, not the key itself");
+    insta::assert_snapshot!(problem("[llm]\napi_key = \"sk-secret\""), @r"
+    config.toml:2:1: unknown key `llm.api_key`
+    Hint: did you mean `llm.api_key_env`?
+    ");
+    insta::assert_snapshot!(problem("[checks]\nt = { run = [] }"), @"config.toml:2:13: `checks.t.run`: must name a program");
+    insta::assert_snapshot!(problem("[checks.t]\ntimeout = \"1m\""), @"config.toml:1:1: `checks.t`: missing field `run`");
+    insta::assert_snapshot!(problem("[hooks]\non_finish = []"), @"config.toml:2:13: `hooks.on_finish`: must name a program");
+    insta::assert_snapshot!(problem("[hooks]\non_finish = \"mail me\""), @r#"config.toml:2:13: `hooks.on_finish`: invalid type: string "mail me", expected a sequence"#);
+    insta::assert_snapshot!(problem("[budget]\nllm_calls = 0"), @r#"config.toml:2:13: `budget.llm_calls`: 0 is no limit, which is a whole number from 1, or "none" for no limit"#);
+    insta::assert_snapshot!(problem("[budget]\ncost_usd = nan"), @r#"config.toml:2:12: `budget.cost_usd`: NaN is no limit, which is a number above 0, or "none" for no limit"#);
+    insta::assert_snapshot!(problem("[budget]\nwall_time = \"soon\""), @r#"config.toml:2:13: `budget.wall_time`: "soon" is no limit, which is a duration such as "90s", "10m" or "1h 30m", or "none" for no limit"#);
+    insta::assert_snapshot!(problem("[budget]\nattempts = \"many\""), @r#"config.toml:2:12: `budget.attempts`: "many" is no limit, which is a whole number from 1, or "none" for no limit"#);
+    insta::assert_snapshot!(problem("[budget]\nllm_tokens = -5"), @r#"config.toml:2:14: `budget.llm_tokens`: -5 is no limit, which is a whole number from 1, or "none" for no limit"#);
+    insta::assert_snapshot!(problem("[budget]\nattempts = 1.5"), @r#"config.toml:2:12: `budget.attempts`: 1.5 is no limit, which is a whole number from 1, or "none" for no limit"#);
+    insta::assert_snapshot!(problem("[budget]\nwall_time = true"), @r#"config.toml:2:13: `budget.wall_time`: invalid type: boolean `true`, expected a duration such as "90s", "10m" or "1h 30m", or "none" for no limit"#);
+    insta::assert_snapshot!(problem("[run\nsession = 1"), @"config.toml:1:5: unclosed table, expected `]`");
+    insta::assert_snapshot!(problem("[run]\naudit = true\naudit = false"), @"config.toml:3:1: duplicate key");
+}
+
+#[test]
+fn judging_is_a_word_or_a_section() {
+    let judge = |text: &str| parse(text, Path::new("c")).unwrap().llm.judge;
+    let model = Some("m".to_owned());
+    for (text, when, model) in [
+        ("llm.judge = 'on_doubt'", Judging::OnDoubt, None),
+        ("[llm.judge]\nmodel = 'm'", Judging::Always, model.clone()),
+        (
+            "llm.judge = { when = 'on_doubt', model = 'm' }",
+            Judging::OnDoubt,
+            model,
+        ),
+    ] {
+        assert_eq!(judge(text), Judge { when, model }, "{text}");
+    }
+    insta::assert_snapshot!(problem("[llm]\njudge = 'sometimes'"), @"config.toml:2:9: `llm.judge`: unknown variant `sometimes`, expected `always` or `on_doubt`");
+    insta::assert_snapshot!(problem("[llm]\njudge = 3"), @r#"config.toml:2:9: `llm.judge`: invalid type: integer `3`, expected "always", "on_doubt" or a section"#);
+    let llm = overridden("PLAN_AGENT_LLM_JUDGE_WHEN", "on_doubt")
+        .unwrap()
+        .llm;
+    assert_eq!(llm.judge.when, Judging::OnDoubt);
+    insta::assert_snapshot!(problem("[checks]\nt = { run = ['x'], env = ['sk-secret'] }"), @"config.toml:2:26: `checks.t.env`: must be names of environment variables, without their values");
+}
+
+#[test]
+fn plain_http_is_for_this_machine_only() {
+    for url in [
+        "http://127.0.0.1:8080/v1",
+        "http://localhost/v1/",
+        "http://[::1]:1/v1",
+    ] {
+        let config = parse(&format!("[llm]\nbase_url = \"{url}\""), Path::new("c")).unwrap();
+        assert_eq!(
+            config.llm.base_url.as_deref(),
+            Some(url.trim_end_matches('/'))
+        );
+    }
+    for url in [
+        "http://127.0.0.1.example/",
+        "http://localhost.example",
+        "http://0.0.0.0",
+    ] {
+        assert!(parse(&format!("[llm]\nbase_url = \"{url}\""), Path::new("c")).is_err());
+    }
+}
+
+#[test]
+fn durations_are_read_as_people_write_them() {
+    for (text, seconds) in [
+        ("90s", 90),
+        ("10m", 600),
+        ("1h 30m", 5400),
+        ("2 hours", 7200),
+    ] {
+        let config = parse(&format!("[run]\ntask_timeout = \"{text}\""), Path::new("c"));
+        assert_eq!(
+            config.unwrap().run.task_timeout,
+            Duration::from_secs(seconds)
+        );
+    }
+}
+
+#[test]
+fn hostile_text_is_an_error_and_nothing_else() {
+    for text in [
+        "\0",
+        "\u{feff}[run",
+        "a.b.c.d = {}",
+        "[[run]]",
+        "'",
+        "= 3",
+        "[checks.\"\"]",
+    ] {
+        assert!(parse(text, Path::new("c")).is_err(), "{text:?}");
+    }
+}
+
+fn overridden(name: &str, value: &str) -> Result<Config, String> {
+    let environment = Environment::from_iter([(name.to_owned(), value.to_owned())]);
+    override_by(Config::default(), &environment).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_environment_overrides_every_kind_of_key() {
+    let config = |name, value| overridden(name, value).unwrap();
+    assert_eq!(
+        config("PLAN_AGENT_RUN_MAX_ATTEMPTS", "5").run.max_attempts,
+        5
+    );
+    assert!(!config("PLAN_AGENT_RUN_AUDIT", "false").run.audit);
+    assert_eq!(config("PLAN_AGENT_RUN_CHECKS", "['a']").run.checks, ["a"]);
+    for (value, limit) in [("7", Some(7.0)), ("0.5", Some(0.5)), ("none", None)] {
+        let budget = config("PLAN_AGENT_BUDGET_COST_USD", value).budget;
+        assert_eq!(budget.cost_usd.0, limit);
+    }
+    let llm = config("PLAN_AGENT_LLM_PLAN_MODEL", "7").llm;
+    assert_eq!(llm.plan.model.as_deref(), Some("7"));
+    let run = config("PLAN_AGENT_RUN_TASK_TIMEOUT", "20m").run;
+    assert_eq!(run.task_timeout, Duration::from_secs(1200));
+    assert_eq!(config("PLAN_AGENT_RUN_LANGUAGE", ""), Config::default());
+}
+
+#[test]
+fn an_error_in_the_environment_names_the_variable() {
+    let problem = |name, value| overridden(name, value).unwrap_err();
+    insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATTEMPTS", "0"), @"environment variable `PLAN_AGENT_RUN_MAX_ATTEMPTS`: must be 1 or more");
+    insta::assert_snapshot!(problem("PLAN_AGENT_RUN_MAX_ATTEMPTS", "many"), @r#"environment variable `PLAN_AGENT_RUN_MAX_ATTEMPTS`: invalid type: string "many", expected u32"#);
+    insta::assert_snapshot!(problem("PLAN_AGENT_LLM_PROVIDER", "antropic"), @"environment variable `PLAN_AGENT_LLM_PROVIDER`: unknown variant `antropic`, expected one of `auto`, `anthropic`, `openai`, `agent`, `none`");
+}

@@ -1,0 +1,456 @@
+use std::fs;
+use std::future::pending;
+use std::path::Path;
+
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+use super::*;
+use crate::exec::{Output, alive};
+use crate::plan::{CommandId, ReportStatus};
+use crate::volumes::{Folder, Life, Whereabouts};
+use crate::wire::report::{Report, parse};
+
+const LONG: Duration = Duration::from_secs(30);
+const ONCE: Retries = Retries {
+    most: 1,
+    delay: Duration::ZERO,
+};
+
+struct Given {
+    root: tempfile::TempDir,
+    volumes: Volumes,
+}
+
+/// A worker that runs until it is told to end.
+struct Running {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Result<(), WorkerError>>,
+}
+
+impl Running {
+    async fn stop(self) {
+        self.stop.send(()).unwrap();
+        timeout(LONG, self.task).await.unwrap().unwrap().unwrap();
+    }
+
+    /// Ends the worker as a kill would: nothing of it runs any more, nothing is tidied up.
+    async fn vanish(self) {
+        self.task.abort();
+        self.task.await.unwrap_err();
+    }
+}
+
+fn shell() -> Agent {
+    Agent::new("shell", vec![]).unwrap()
+}
+
+fn command(argv: &[&str]) -> Agent {
+    let argv = argv.iter().map(ToString::to_string).collect();
+    Agent::new("command", argv).unwrap()
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + LONG;
+    while !holds() {
+        assert!(Instant::now() < end, "{what}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+impl Given {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(root.path()).unwrap();
+        Self { root, volumes }
+    }
+
+    fn start(&self, agent: Agent) -> Running {
+        self.start_with(agent, LONG)
+    }
+
+    fn start_with(&self, agent: Agent, deadline: Duration) -> Running {
+        let options = Options {
+            root: self.root.path().to_owned(),
+            agent,
+            env: vec![],
+            deadline,
+            silence: LONG,
+            again: ONCE,
+            fitness: Fitness::default(),
+        };
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(run(options, async move {
+            if stopped.await.is_err() {
+                pending::<()>().await;
+            }
+        }));
+        Running { stop, task }
+    }
+
+    fn publish(&self, id: &str, front: &str, script: &str) -> CommandId {
+        let id = CommandId::new(id);
+        let text = format!(
+            "---\nid: {id}\nsession_id: auto\ncommand_type: new\n{front}\n---\n\n## Task description\n\n```sh\n{script}\n```\n"
+        );
+        self.volumes.publish(&id, &text).unwrap();
+        id
+    }
+
+    fn of_person(&self, id: &str, script: &str) -> CommandId {
+        self.publish(id, "origin: person\nplan: p\ntask: 1\nattempt: 1", script)
+    }
+
+    async fn report(&self, id: &CommandId) -> Report {
+        let path = self.volumes.report(id);
+        let claim = self.volumes.path(Folder::Active).join(format!("{id}.lock"));
+        // An agent may write its report in place: it is whole when the worker lets go of the command.
+        until("no report", || path.exists() && !claim.exists()).await;
+        let name = path.file_name().unwrap().to_str().unwrap();
+        parse(name, &fs::read(&path).unwrap()).unwrap()
+    }
+
+    fn work_file(&self, name: &str) -> String {
+        let path = self.volumes.path(Folder::Workspace).join(name);
+        fs::read_to_string(path).unwrap_or_default()
+    }
+
+    async fn at_rest(&self) {
+        let active = self.volumes.path(Folder::Active);
+        until("something is left in `active`", || {
+            // The folder for temporary files remains.
+            fs::read_dir(&active).unwrap().count() == 1
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn commands_are_carried_out_in_the_order_of_issue() {
+    let given = Given::new();
+    let first = given.of_person("task-1", "echo one >> made\necho said");
+    let second = given.of_person("task-2", "echo two >> made\nexit 3");
+    let running = given.start(shell());
+    let third = given.of_person("task-3", "echo three >> made");
+    let report = given.report(&first).await;
+    assert_eq!(report.status, ReportStatus::Success);
+    assert!(report.results.contains("said"));
+    let report = given.report(&second).await;
+    assert_eq!(report.status, ReportStatus::Failed);
+    assert!(report.results.contains("exit code 3"));
+    given.report(&third).await;
+    assert_eq!(given.work_file("made"), "one\ntwo\nthree\n");
+    given.at_rest().await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_model_wrote_and_what_nobody_can_read_is_refused() {
+    let given = Given::new();
+    let of_model = given.publish("task-1", "origin: model", "touch made");
+    let garbled = CommandId::new("task-2");
+    given.volumes.publish(&garbled, "no front matter").unwrap();
+    let other = CommandId::new("task-3");
+    let text = "---\nid: task-9\nsession_id: auto\ncommand_type: new\n---\nx";
+    given.volumes.publish(&other, text).unwrap();
+    let running = given.start(shell());
+    for id in [of_model, garbled, other] {
+        let report = given.report(&id).await;
+        assert_eq!(report.status, ReportStatus::Failed, "{id}");
+        assert!(report.results.starts_with("Nothing was done"), "{id}");
+    }
+    assert!(!given.volumes.path(Folder::Workspace).join("made").exists());
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_agents_own_report_is_left_as_it_is() {
+    let given = Given::new();
+    let id = given.of_person("task-1", "true");
+    let script = "printf -- '---\nstatus: SUCCESS\n---\nby the agent\n' > \"$1\"; echo words";
+    let running = given.start(command(&["sh", "-c", script, "sh", "{report}"]));
+    let report = given.report(&id).await;
+    given.at_rest().await;
+    assert_eq!(report.status, ReportStatus::Success);
+    assert_eq!(report.results, "by the agent");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_gets_the_prompt_and_its_values() {
+    let given = Given::new();
+    let id = given.of_person("task-1", "true");
+    let running = given.start(command(&[
+        "sh",
+        "-c",
+        "pwd; echo $1; cat",
+        "sh",
+        "{session}",
+    ]));
+    let report = given.report(&id).await;
+    assert_eq!(report.status, ReportStatus::PartialSuccess);
+    let workspace = given.volumes.path(Folder::Workspace);
+    assert!(
+        report
+            .results
+            .contains(&format!("{}\n    1\n    ---\n", workspace.display()))
+    );
+    assert!(report.results.contains("id: task-1"));
+    assert_eq!(report.session.unwrap().as_str(), "1");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_end_command_is_taken_and_forgotten() {
+    let given = Given::new();
+    let id = CommandId::new("task-1");
+    let text = "---\nid: task-1\nsession_id: s\ncommand_type: end\n---\n";
+    given.volumes.publish(&id, text).unwrap();
+    let running = given.start(shell());
+    let taken = given.volumes.command(Folder::CommandsProcessed, &id);
+    until("not taken", || taken.exists()).await;
+    given.at_rest().await;
+    assert!(!given.volumes.reported(&id).unwrap());
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn who_is_told_to_end_takes_the_end_commands_and_nothing_else() {
+    let given = Given::new();
+    let work_left = given.of_person("task-1", "echo begun > made");
+    let end = CommandId::new("task-2");
+    let text = "---\nid: task-2\nsession_id: s\ncommand_type: end\n---\n";
+    given.volumes.publish(&end, text).unwrap();
+    work(Worker {
+        volumes: given.volumes.clone(),
+        agent: shell(),
+        env: vec![],
+        deadline: LONG,
+        silence: LONG,
+        again: ONCE,
+        fitness: Fitness::default(),
+        stopping: watch::channel(true).1,
+    })
+    .await
+    .unwrap();
+    let whereabouts = |id| given.volumes.whereabouts(id).unwrap();
+    assert_eq!(whereabouts(&work_left), Whereabouts::Pending);
+    assert_eq!(whereabouts(&end), Whereabouts::Processed);
+    given.at_rest().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_agent_ends_without_a_report() {
+    let given = Given::new();
+    let id = given.of_person("task-1", "echo begun > made; sleep 1000");
+    let running = given.start(shell());
+    until("not begun", || given.work_file("made") == "begun\n").await;
+    until("no sign of life", || {
+        given.volumes.read_life(&id).pid.is_some()
+    })
+    .await;
+    given.volumes.cancel(&id).unwrap();
+    given.at_rest().await;
+    assert!(!given.volumes.reported(&id).unwrap());
+    assert!(!alive(&given.volumes.log(&id, "err")));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn the_deadline_is_reported() {
+    let given = Given::new();
+    let id = given.of_person("task-1", "sleep 1000");
+    let running = given.start_with(shell(), Duration::from_millis(50));
+    let report = given.report(&id).await;
+    assert_eq!(report.status, ReportStatus::Failed);
+    assert!(report.results.contains("its time was over"));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_worker_leaves_behind_is_done_by_the_next_one() {
+    for stopped in [true, false] {
+        let given = Given::new();
+        let script = "echo run >> made; test -e go || sleep 1000";
+        let id = given.of_person("task-1", script);
+        let running = given.start(shell());
+        until("not begun", || given.work_file("made") == "run\n").await;
+        if stopped {
+            running.stop().await;
+        } else {
+            running.vanish().await;
+        }
+        assert!(!given.volumes.reported(&id).unwrap());
+        fs::write(given.volumes.path(Folder::Workspace).join("go"), "").unwrap();
+        // Another kind of agent does not take it up.
+        let other = given.start(command(&["echo", "wrong"]));
+        let end = CommandId::new("task-2");
+        let text = "---\nid: task-2\nsession_id: s\ncommand_type: end\n---\n";
+        given.volumes.publish(&end, text).unwrap();
+        let taken = given.volumes.command(Folder::CommandsProcessed, &end);
+        until("not taken", || taken.exists()).await;
+        other.stop().await;
+        let running = given.start(shell());
+        let report = given.report(&id).await;
+        assert_eq!(report.status, ReportStatus::Success);
+        assert_eq!(given.work_file("made"), "run\nrun\n");
+        given.at_rest().await;
+        running.stop().await;
+    }
+}
+
+/// Leaves behind what a killed worker leaves: a claim, a sign of life, and an agent that still runs.
+async fn orphan(given: &Given, id: &CommandId, script: &str, signed: bool) -> JoinHandle<()> {
+    let volumes = &given.volumes;
+    volumes.claim(id).unwrap();
+    fs::write(
+        volumes.path(Folder::Active).join(format!("{id}.lock")),
+        "shell",
+    )
+    .unwrap();
+    let (out, err) = (volumes.log(id, "out"), volumes.log(id, "err"));
+    let spec = crate::exec::Spec {
+        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
+        cwd: volumes.path(Folder::Workspace),
+        env: crate::exec::environment(&[]),
+        stdin: crate::exec::Stdin::Nothing,
+        deadline: LONG,
+    };
+    let (pid, started) = oneshot::channel();
+    let agent = tokio::spawn(async move {
+        let output = Output::open(&out, &err).unwrap().unwrap();
+        let tell = move |id| pid.send(id).unwrap();
+        crate::exec::run(&spec, &output, tell, pending())
+            .await
+            .unwrap();
+    });
+    let life = Life {
+        pid: Some(started.await.unwrap()).filter(|_| signed),
+        session: Some("s".into()),
+        ..Life::default()
+    };
+    volumes.live(id, &life).unwrap();
+    agent
+}
+
+#[tokio::test]
+async fn an_agent_that_still_runs_is_waited_for_and_its_report_used() {
+    let given = Given::new();
+    let id = given.of_person("task-1", "echo second >> made");
+    let report = given.volumes.report(&id);
+    let script = format!(
+        "while ! test -e go; do sleep 0.02; done; printf -- '---\nstatus: SUCCESS\n---\nlate\n' > '{}'",
+        report.display()
+    );
+    let agent = orphan(&given, &id, &script, true).await;
+    let running = given.start(shell());
+    until("not attended", || {
+        given.volumes.read_life(&id).started_at.is_some()
+    })
+    .await;
+    assert!(!report.exists());
+    fs::write(given.volumes.path(Folder::Workspace).join("go"), "").unwrap();
+    agent.await.unwrap();
+    given.at_rest().await;
+    assert_eq!(given.report(&id).await.results, "late");
+    assert_eq!(given.work_file("made"), "");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_still_runs_can_be_cancelled() {
+    // The worker may have been killed before it noted which process the agent is.
+    for signed in [true, false] {
+        let given = Given::new();
+        let id = given.of_person("task-1", "true");
+        let agent = orphan(&given, &id, "sleep 1000 & wait", signed).await;
+        let running = given.start(shell());
+        given.volumes.cancel(&id).unwrap();
+        given.at_rest().await;
+        assert!(!alive(&given.volumes.log(&id, "err")), "signed: {signed}");
+        timeout(LONG, agent).await.unwrap().unwrap();
+        assert!(!given.volumes.reported(&id).unwrap());
+        running.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn two_workers_share_the_commands() {
+    let given = Given::new();
+    let ids: Vec<_> = (0..20)
+        .map(|number| given.of_person(&format!("task-{number:02}"), "echo x >> made"))
+        .collect();
+    let workers = [given.start(shell()), given.start(shell())];
+    for id in &ids {
+        given.report(id).await;
+    }
+    assert_eq!(given.work_file("made"), "x\n".repeat(20));
+    for worker in workers {
+        worker.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_withdrawn_is_not_done() {
+    let given = Given::new();
+    let id = given.of_person("task-1", "touch made");
+    given.volumes.withdraw(&id).unwrap();
+    let running = given.start(shell());
+    let next = given.of_person("task-2", "true");
+    given.report(&next).await;
+    assert_eq!(
+        given.volumes.whereabouts(&id).unwrap(),
+        Whereabouts::Withdrawn
+    );
+    assert!(!given.volumes.path(Folder::Workspace).join("made").exists());
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn the_examples_in_the_protocol_work() {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("volumes/README.md"))
+        .unwrap();
+    let (_, rest) = text.split_once("```sh\n").unwrap();
+    let (script, _) = rest.split_once("```").unwrap();
+    let given = Given::new();
+    let id = given.of_person("task-1", "true");
+    let path = given.root.path().join("agent.sh");
+    fs::write(&path, script).unwrap();
+    let mut agent = tokio::process::Command::new("sh")
+        .arg(&path)
+        .arg(given.root.path())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let report = given.report(&id).await;
+    assert_eq!(report.status, ReportStatus::PartialSuccess);
+    assert_eq!(
+        given.volumes.whereabouts(&id).unwrap(),
+        Whereabouts::Processed
+    );
+    agent.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_quickstart_is_carried_out() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/quickstart.md");
+    let text = fs::read_to_string(path).unwrap();
+    let plan = crate::wire::plan_file::parse("quickstart.md", &text).unwrap();
+    assert_eq!(plan.tasks.len(), 5);
+    let given = Given::new();
+    let running = given.start(shell());
+    for (index, task) in plan.tasks.iter().enumerate() {
+        assert_eq!(task.dependencies.is_empty(), index == 0);
+        let id = CommandId::new(format!("task-{index}"));
+        let text = format!(
+            "---\nid: {id}\nsession_id: auto\ncommand_type: new\norigin: person\n---\n\n## Task description\n\n{}\n",
+            task.description
+        );
+        given.volumes.publish(&id, &text).unwrap();
+        let report = given.report(&id).await;
+        assert_eq!(report.status, ReportStatus::Success, "{}", report.results);
+    }
+    assert!(given.work_file("page/index.html").ends_with("</html>\n"));
+    running.stop().await;
+}
