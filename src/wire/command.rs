@@ -370,6 +370,7 @@ mod tests {
             Just("no".to_owned()),
             Just("0123".to_owned()),
             Just("<<:".to_owned()),
+            Just("0<<:a \"<<\":b, <<: c".to_owned()),
             Just("{<<: a".to_owned()),
             Just("null".to_owned()),
         ]

@@ -136,7 +136,7 @@ fn harmful_line(line: &str, number: usize) -> Option<Problem> {
         let problem = Problem::at(number, column(line, at), "a surrogate in an escape");
         return Some(problem.with_hint("write the character itself"));
     }
-    merge_key(line).map(|at| Problem::at(number, column(line, at), "a YAML merge key `<<`"))
+    None
 }
 
 /// Counts the words of a line that may each open a level.
@@ -162,26 +162,19 @@ fn surrogate_escape(line: &str) -> Option<usize> {
     })
 }
 
-fn merge_key(line: &str) -> Option<usize> {
-    if quoted_value(line) {
-        return None;
-    }
-    line.match_indices("<<").map(|(at, _)| at).find(|at| {
-        let rest = line[at + 2..].trim_start_matches(['"', '\'']).trim_start();
-        rest.starts_with(':')
-    })
+/// Tells whether the text begins with the key `<<`. Where each line can be understood by itself, a key ends with a word.
+fn merge_key(text: &str, plain: bool) -> bool {
+    let quote = |c| matches!(c, '"' | '\'');
+    let key = text.strip_prefix(quote).unwrap_or(text);
+    let Some(rest) = key.strip_prefix("<<") else {
+        return false;
+    };
+    let rest = rest.strip_prefix(quote).unwrap_or(rest).trim_start();
+    rest.strip_prefix(':')
+        .is_some_and(|rest| !plain || ends_word(rest))
 }
 
-/// Tells whether the line is a key with a value that stands in quotes as a whole: what looks like a key in it is text.
-fn quoted_value(line: &str) -> bool {
-    let value = line.split_once(": ").map(|(_, value)| value.trim());
-    value.is_some_and(|value| {
-        let within = |quote| value.strip_prefix(quote)?.strip_suffix(quote);
-        within('\'').or_else(|| within('"')).is_some()
-    })
-}
-
-/// Looks for anchors, aliases and tags wherever a YAML value may begin.
+/// Looks for merge keys, anchors, aliases and tags wherever a YAML value may begin.
 fn indicators(header: &str, first_line: usize) -> Option<Objection> {
     let plain = plain_lines_only(header);
     let mut emphasis = None;
@@ -192,6 +185,11 @@ fn indicators(header: &str, first_line: usize) -> Option<Objection> {
             continue;
         }
         for at in value_starts(line, plain) {
+            if merge_key(&line[at..], plain) {
+                let place = column(line, at);
+                let problem = Problem::at(number, place, "a YAML merge key `<<`");
+                return Some(Objection::Hostile(problem));
+            }
             let what = match (line.as_bytes().get(at), line.as_bytes().get(at + 1)) {
                 (Some(b'&'), Some(next)) if !next.is_ascii_whitespace() => "anchor",
                 (Some(b'*'), Some(next)) if !next.is_ascii_whitespace() => "alias",
