@@ -185,10 +185,39 @@ pub enum Review {
     Approved,
 }
 
+/// Where a plan that is used through tools is kept.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Shelf {
+    /// In use: the one of its owner that was taken up last is the owner's current plan.
+    #[default]
+    Current,
+    /// Put away; it can be taken up again.
+    History,
+    /// Deleted by a caller: nobody finds it by its key, only its log remains.
+    Deleted,
+}
+
+impl Shelf {
+    /// Returns the word used in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::History => "history",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
 /// The one row that stands for the plan itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Head {
     pub id: PlanId,
+    /// What callers of tools know it by, unless that is `id`; unique among the plans that are not deleted.
+    #[serde(default)]
+    pub key: Option<String>,
     pub name: String,
     /// What the person wants, in the person's words.
     pub goal: String,
@@ -201,6 +230,14 @@ pub struct Head {
     pub parent: Option<PlanId>,
     /// Who carries it out: `daemon`, or the dialect of the tool that made it.
     pub owner: String,
+    #[serde(default)]
+    pub shelf: Shelf,
+    /// When a caller last made it the current plan.
+    #[serde(default)]
+    pub taken_up: Option<Time>,
+    /// Whether it has been put into the history before; the log has it as it was then, at its last `Shelved`.
+    #[serde(default)]
+    pub kept: bool,
     /// Folder in which agents work; absolute; empty when nobody carries the plan out.
     pub workspace: String,
     /// Where the results are gathered when each task has a worktree of its own; `None` when all work in the workspace.
@@ -236,10 +273,16 @@ pub struct Head {
 }
 
 impl Head {
+    /// Returns what callers of tools know the plan by.
+    pub fn key(&self) -> &str {
+        self.key.as_deref().unwrap_or(self.id.as_str())
+    }
+
     /// Makes the head of an idle plan that has only a goal.
     pub fn new(id: PlanId, goal: &str, now: Time) -> Self {
         Self {
             id,
+            key: None,
             name: goal
                 .lines()
                 .next()
@@ -254,6 +297,9 @@ impl Head {
             origin: Origin::Person,
             parent: None,
             owner: crate::plan::DAEMON.to_owned(),
+            shelf: Shelf::default(),
+            taken_up: None,
+            kept: false,
             workspace: String::new(),
             line: None,
             order: Order::default(),
