@@ -24,6 +24,8 @@ pub mod agents;
 
 pub mod llm;
 
+pub mod tools;
+
 pub mod worker;
 
 pub mod daemon;

@@ -16,14 +16,15 @@ use super::failure::{Exit, Failure};
 use super::foreground::{self, Foreground};
 use super::output::{Output, complain};
 use super::plans::settled;
-use super::setup::{Prepared, Setup, new_head};
+use super::setup::{Prepared, Setup};
 use super::signals::{Ended, unless};
 use super::site::{BY, Site};
 use crate::agents::{Agent, Retries};
 use crate::clock::Clock;
 use crate::config::{Config, Planner};
 use crate::daemon::{self, End, Hands, Patience};
-use crate::plan::{Head, NewTask, Origin, PlanId, PlanStatus, Review};
+use crate::plan::{Head, NewTask, Origin, PlanId, PlanStatus, Review, Time};
+use crate::tools::new_plan_id;
 use crate::volumes::{DaemonInfo, DaemonLock, Volumes};
 use crate::wire::plan_file;
 use crate::wire::text::{one_line, time_text};
@@ -53,7 +54,7 @@ pub async fn run(
             )
             .await?
         }
-        (None, Some(goal)) => (new_head(goal), Vec::new()),
+        (None, Some(goal)) => (Head::new(new_plan_id(), goal, Time::default()), Vec::new()),
         (None, None) => {
             return Err(
                 Failure::usage(anyhow!("there is neither a goal nor a plan file")).hint(format!(
@@ -107,7 +108,7 @@ pub async fn plan(
                 .hint(setup.config.way_to_a_model()),
         );
     }
-    let mut head = new_head(&args.goal);
+    let mut head = Head::new(new_plan_id(), &args.goal, Time::default());
     if let Some(name) = args.name {
         head.name = name;
     }
@@ -344,7 +345,6 @@ pub async fn worker(
 }
 
 async fn create(site: &Site, mut head: Head, tasks: Vec<NewTask>) -> Result<PlanId, Failure> {
-    head.created_at = site.clock.now();
     head.origin = if tasks.is_empty() {
         Origin::Model
     } else {

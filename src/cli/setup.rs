@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use rustix::fs::Access;
-use uuid::Uuid;
 
 use super::args::Program;
 use super::failure::{Exit, Failure};
@@ -21,6 +20,7 @@ use crate::exec::{self, Check, project_head};
 use crate::llm::Prompts;
 use crate::plan::{Head, NewTask, PlanId, Time};
 use crate::store::Store;
+use crate::tools::new_plan_id;
 use crate::volumes::{DaemonLock, LockError, Volumes};
 use crate::wire::Problem;
 use crate::wire::plan_file::{self, PlanFile, Word};
@@ -90,7 +90,7 @@ impl Setup {
             problems if problems.is_empty() => {}
             problems => return Err(unusable(&shown.to_string(), &problems)),
         }
-        let mut head = new_head(&file.goal);
+        let mut head = Head::new(new_plan_id(), &file.goal, Time::default());
         head.name = file.name;
         head.description = file.description;
         head.expected_outcome = file.expected_outcome;
@@ -365,18 +365,4 @@ fn unusable(file: &str, problems: &[Problem]) -> Failure {
         problem.in_file(file) + &hint.collect::<String>()
     });
     Failure::usage(anyhow!(told.collect::<Vec<_>>().join("\nerror: ")))
-}
-
-/// Makes the head of a new plan, with an id of eight letters.
-pub(super) fn new_head(goal: &str) -> Head {
-    let letters = Uuid::new_v4()
-        .into_bytes()
-        .into_iter()
-        .take(8)
-        .map(|byte| char::from(b'a' + byte % 26));
-    Head::new(
-        PlanId::new(letters.collect::<String>()),
-        goal,
-        Time::default(),
-    )
 }

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{Choice, CommandId, Decision, Kind, QuestionId, ReportStatus, Subject, TaskId};
+use super::model::{
+    Choice, CommandId, Decision, Kind, QuestionId, ReportStatus, Shelf, Subject, TaskId,
+};
 
 /// One thing that happened to a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,6 +124,10 @@ pub enum Event {
     Resumed,
     /// Every task is as at the beginning.
     Reset,
+    /// It became its owner's current plan.
+    TakenUp,
+    /// It was put into the history, or deleted.
+    PutAway { shelf: Shelf },
     /// The plan has ended.
     Settled { status: String, outcome: String },
 }
@@ -163,6 +169,8 @@ impl Event {
             | Self::Paused { .. }
             | Self::Resumed
             | Self::Reset
+            | Self::TakenUp
+            | Self::PutAway { .. }
             | Self::Settled { .. } => None,
         }
     }

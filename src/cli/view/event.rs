@@ -4,7 +4,9 @@ use jiff::tz::TimeZone;
 
 use super::{moment, name, numbers};
 use crate::cli::output::{Paint, Style};
-use crate::plan::{Decision, Event, Kind, PlanId, ReportStatus, Subject, TaskId, Time, counted};
+use crate::plan::{
+    Decision, Event, Kind, PlanId, ReportStatus, Shelf, Subject, TaskId, Time, counted,
+};
 use crate::store::Change;
 use crate::wire;
 use crate::wire::text::{one_line, time_text};
@@ -169,6 +171,11 @@ pub fn happened(event: &Event) -> (String, Style) {
         Event::Paused { reason } => (format!("paused: {}", short(reason)), Bold),
         Event::Resumed => ("goes on".to_owned(), Plain),
         Event::Reset => ("every task is as at the beginning".to_owned(), Plain),
+        Event::TakenUp => ("taken up as the current plan".to_owned(), Plain),
+        Event::PutAway {
+            shelf: Shelf::Deleted,
+        } => ("deleted; its history remains".to_owned(), Plain),
+        Event::PutAway { .. } => ("put into the history".to_owned(), Plain),
         Event::Settled { status, .. } => (
             short(status),
             if status == "completed" { Good } else { Bad },

@@ -1,5 +1,4 @@
-//! Operations on the plan as a whole: running, pausing, ending, replanning; and the plain states that callers without a
-//! daemon set.
+//! Operations on the plan as a whole: running, pausing, ending, replanning.
 
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
@@ -10,10 +9,10 @@ use crate::plan::model::{
 use crate::plan::state::Row;
 
 impl Draft<'_> {
-    /// Tells of the new plan in its first change.
+    /// Tells of the new plan in its first change, which is when it was created.
     pub fn created(&mut self) {
-        let goal = self.plan.head().goal.clone();
-        self.change_head(|_| {});
+        let (goal, now) = (self.plan.head().goal.clone(), self.now);
+        self.change_head(|head| head.created_at = now);
         self.tell(Event::Created { goal });
     }
 
@@ -124,7 +123,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn end(&mut self, status: PlanStatus, outcome: &str) {
+    pub(super) fn end(&mut self, status: PlanStatus, outcome: &str) {
         let now = self.now;
         self.close_questions("the plan has ended", |_| true);
         self.tell(Event::Settled {
@@ -163,139 +162,6 @@ impl Draft<'_> {
         });
         self.put_task(task);
         Ok(())
-    }
-
-    /// Takes a task in hand without a command, for callers who do it themselves.
-    ///
-    /// # Errors
-    /// The task is not ready, or a daemon carries the plan out.
-    pub fn start_task(&mut self, id: TaskId) -> Result<(), Refusal> {
-        self.by_hand()?;
-        let mut task = self.task(id)?;
-        if task.status != TaskStatus::Pending {
-            return Err(Refusal::NotEditable {
-                task: id,
-                status: task.status,
-            });
-        }
-        if !self.plan.is_ready(&task) {
-            return Err(Refusal::NotReady {
-                task: id,
-                waits_for: self.plan.unmet(&task),
-            });
-        }
-        task.status = TaskStatus::InProgress;
-        task.started_at = task.started_at.or(Some(self.now));
-        task.attempts += 1;
-        self.tell(Event::TaskStarted { task: id });
-        self.put_task(task);
-        Ok(())
-    }
-
-    /// Completes a task without a command.
-    ///
-    /// # Errors
-    /// The task is not in progress, or a daemon carries the plan out.
-    pub fn complete_task(&mut self, id: TaskId, result: &str) -> Result<(), Refusal> {
-        self.by_hand()?;
-        let mut task = self.under_way(id)?;
-        task.status = TaskStatus::Completed;
-        task.result = Some(result.to_owned());
-        task.failures = 0;
-        task.finished_at = Some(self.now);
-        self.tell(Event::Completed {
-            task: id,
-            verified: false,
-        });
-        self.put_task(task);
-        Ok(())
-    }
-
-    /// Records a failure of a task without a command: pending again, or failed when it may not be retried or has failed as
-    /// often as the policy allows. Returns whether it will be retried.
-    ///
-    /// # Errors
-    /// The task is not in progress, or a daemon carries the plan out.
-    pub fn fail_task(&mut self, id: TaskId, error: &str, retry: bool) -> Result<bool, Refusal> {
-        self.by_hand()?;
-        let mut task = self.under_way(id)?;
-        task.failures += 1;
-        let again = retry && task.failures < self.plan.head().policy.max_attempts;
-        task.status = if again {
-            TaskStatus::Pending
-        } else {
-            TaskStatus::Failed
-        };
-        task.result = Some(error.to_owned());
-        if !again {
-            task.finished_at = Some(self.now);
-            self.tell(Event::Failed {
-                task: id,
-                reason: error.to_owned(),
-            });
-        }
-        self.put_task(task);
-        Ok(again)
-    }
-
-    fn by_hand(&self) -> Result<(), Refusal> {
-        self.not_settled()?;
-        let head = self.plan.head();
-        if head.owner == super::super::DAEMON && head.status != PlanStatus::Idle {
-            return Err(Refusal::PlanIs(head.status.clone()));
-        }
-        Ok(())
-    }
-
-    fn under_way(&self, id: TaskId) -> Result<Task, Refusal> {
-        let task = self.task(id)?;
-        if task.status != TaskStatus::InProgress {
-            return Err(Refusal::NotEditable {
-                task: id,
-                status: task.status,
-            });
-        }
-        Ok(task)
-    }
-
-    /// Makes every task pending again and the plan idle. Returns how many tasks there are.
-    ///
-    /// # Errors
-    /// A daemon carries the plan out.
-    pub fn reset(&mut self) -> Result<usize, Refusal> {
-        let head = self.plan.head();
-        if head.owner == super::super::DAEMON
-            && !head.status.settled()
-            && head.status != PlanStatus::Idle
-        {
-            return Err(Refusal::PlanIs(head.status.clone()));
-        }
-        let tasks: Vec<Task> = self.plan.tasks().cloned().collect();
-        let total = tasks.len();
-        for mut task in tasks {
-            self.stop_attempt(&task);
-            task.status = TaskStatus::Pending;
-            task.result = None;
-            task.evidence = None;
-            task.current = None;
-            task.attempts = 0;
-            task.failures = 0;
-            task.note = None;
-            task.not_before = None;
-            task.started_at = None;
-            task.finished_at = None;
-            self.put_task(task);
-        }
-        self.close_questions("the plan was reset", |_| true);
-        self.tell(Event::Reset);
-        self.change_head(|head| {
-            head.status = PlanStatus::Idle;
-            head.replan = None;
-            head.audited = None;
-            head.outcome = None;
-            head.finished_at = None;
-        });
-        Ok(total)
     }
 
     /// Opens a replan, or asks a human when the policy allows no more.

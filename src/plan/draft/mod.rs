@@ -5,6 +5,7 @@ mod ask;
 mod attempt;
 mod budget;
 mod control;
+mod hand;
 mod human;
 mod line;
 mod shape;
@@ -92,6 +93,8 @@ pub enum Refusal {
     UnknownAsk,
     #[error("agents work on the plan in a shared workspace")]
     Shared,
+    #[error("the plan was deleted")]
+    Deleted,
     #[error("the plan has changed since it was shown")]
     Outdated,
     #[error("the budget allows no more: {0} used")]

@@ -1,0 +1,406 @@
+//! The arguments of a tool call: data from a stranger. Forgiving in form (a number as a string, an object as a JSON string),
+//! strict in meaning: what the schema of a tool does not allow is refused with the place and the way out.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::wire::text::{one_line, printable};
+
+/// The longest text that an argument may hold, in bytes.
+const MAX_TEXT: usize = 256 * 1024;
+
+/// The longest list that an argument may hold.
+const MAX_ITEMS: usize = 200_000;
+
+/// What is shown of a value that does not fit, in characters.
+const SHOWN: usize = 60;
+
+/// Why arguments do not fit a tool: the place within them, what is wrong, and what fits.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{problem}", at(.path))]
+pub struct ArgumentError {
+    /// Such as `tasks[2].dependencies`; empty for the arguments as a whole.
+    pub path: String,
+    pub problem: String,
+}
+
+fn at(path: &str) -> String {
+    if path.is_empty() {
+        String::new()
+    } else {
+        format!("`{path}` ")
+    }
+}
+
+impl ArgumentError {
+    fn new(path: &str, problem: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            problem: problem.into(),
+        }
+    }
+}
+
+/// Returns the JSON schema of a tool's arguments, without what a caller does not need.
+pub fn schema_of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    let mut schema = schema.to_value();
+    tidy(&mut schema);
+    if let Value::Object(schema) = &mut schema {
+        schema
+            .entry("properties")
+            .or_insert_with(|| Map::new().into());
+    }
+    schema
+}
+
+/// Takes out of a schema what only costs the reader of it tokens.
+fn tidy(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            if map.get("type").is_some_and(|kind| !kind.is_object()) || map.contains_key("enum") {
+                for word in ["title", "format"] {
+                    map.remove(word);
+                }
+                if map.get("default").is_some_and(Value::is_null) {
+                    map.remove("default");
+                }
+            }
+            map.values_mut().for_each(tidy);
+        }
+        Value::Array(list) => list.iter_mut().for_each(tidy),
+        _ => {}
+    }
+}
+
+/// Reads arguments as the type that stands behind the tool's schema. Every text loses what a terminal would obey.
+///
+/// # Errors
+/// The first thing that does not fit, with its place.
+pub fn read<T: DeserializeOwned + JsonSchema>(arguments: Value) -> Result<T, ArgumentError> {
+    let arguments = match arguments {
+        Value::Null => Value::Object(Map::new()),
+        other => other,
+    };
+    let fitted = fit(&schema_of::<T>(), arguments, "")?;
+    serde_json::from_value(fitted).map_err(|error| ArgumentError::new("", error.to_string()))
+}
+
+/// Returns the value in the form that the schema asks for.
+fn fit(schema: &Value, value: Value, path: &str) -> Result<Value, ArgumentError> {
+    let kinds = kinds(schema);
+    if value.is_null() {
+        return if kinds.is_empty() || kinds.contains(&"null") {
+            Ok(Value::Null)
+        } else {
+            Err(ArgumentError::new(
+                path,
+                format!("is null, not {}", wanted(schema)),
+            ))
+        };
+    }
+    let value = convert(&kinds, value);
+    let value = match value {
+        Value::Object(map) if allows(&kinds, "object") => object(schema, map, path)?,
+        Value::Array(list) if allows(&kinds, "array") => array(schema, list, path)?,
+        Value::String(text) if allows(&kinds, "string") => {
+            if text.len() > MAX_TEXT {
+                let problem = format!("has {} bytes; at most {MAX_TEXT} fit", text.len());
+                return Err(ArgumentError::new(path, problem));
+            }
+            Value::String(printable(&text))
+        }
+        Value::Number(number) if fits_number(&kinds, &number) => Value::Number(number),
+        Value::Bool(flag) if allows(&kinds, "boolean") => Value::Bool(flag),
+        other => return Err(misfit(schema, &other, path)),
+    };
+    let minimum = schema.get("minimum").and_then(Value::as_f64);
+    if let (Some(least), Some(number)) = (minimum, value.as_f64())
+        && number < least
+    {
+        return Err(misfit(schema, &value, path));
+    }
+    match schema.get("enum").and_then(Value::as_array) {
+        Some(words) if !words.contains(&value) => Err(misfit(schema, &value, path)),
+        _ => Ok(value),
+    }
+}
+
+fn object(schema: &Value, map: Map<String, Value>, path: &str) -> Result<Value, ArgumentError> {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        return clean(Value::Object(map), path);
+    };
+    let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+    let mut fitted = Map::new();
+    for (name, value) in map {
+        let place = within(path, &name);
+        match properties.get(&name) {
+            Some(schema) => drop(fitted.insert(name, fit(schema, value, &place)?)),
+            None if closed => {
+                let known: Vec<&str> = properties.keys().map(String::as_str).collect();
+                let known = if known.is_empty() {
+                    "it takes no fields".to_owned()
+                } else {
+                    format!("known are {}", known.join(", "))
+                };
+                let place = within(path, &one_line(&name, SHOWN));
+                return Err(ArgumentError::new(&place, format!("is no field; {known}")));
+            }
+            None => drop(fitted.insert(name, clean(value, &place)?)),
+        }
+    }
+    let required = schema.get("required").and_then(Value::as_array);
+    for name in required.into_iter().flatten().filter_map(Value::as_str) {
+        if !fitted.contains_key(name) {
+            let wanted = properties.get(name).map(wanted).unwrap_or_default();
+            return Err(ArgumentError::new(
+                &within(path, name),
+                format!("is missing; it is {wanted}"),
+            ));
+        }
+    }
+    Ok(Value::Object(fitted))
+}
+
+fn array(schema: &Value, list: Vec<Value>, path: &str) -> Result<Value, ArgumentError> {
+    if list.len() > MAX_ITEMS {
+        let problem = format!("has {} items; at most {MAX_ITEMS} fit", list.len());
+        return Err(ArgumentError::new(path, problem));
+    }
+    let open = Value::Bool(true);
+    let items = schema.get("items").unwrap_or(&open);
+    let fitted = list
+        .into_iter()
+        .enumerate()
+        .map(|(place, value)| fit(items, value, &format!("{path}[{place}]")));
+    fitted.collect::<Result<Vec<_>, _>>().map(Value::Array)
+}
+
+/// Makes the texts within a value of any form printable.
+fn clean(value: Value, path: &str) -> Result<Value, ArgumentError> {
+    let any = Value::Object(Map::new());
+    match value {
+        Value::Object(map) => {
+            let fields = map.into_iter().map(|(name, value)| {
+                let place = within(path, &name);
+                Ok((printable(&name), fit(&any, value, &place)?))
+            });
+            fields.collect::<Result<Map<_, _>, _>>().map(Value::Object)
+        }
+        other => fit(&any, other, path),
+    }
+}
+
+/// Changes the form of a value where its meaning is evident.
+fn convert(kinds: &[&str], value: Value) -> Value {
+    if let Value::Number(number) = &value
+        && !kinds.contains(&"number")
+        && kinds.contains(&"integer")
+        && let Some(whole) = number
+            .as_f64()
+            .filter(|n| n.fract() == 0.0 && n.abs() < 9e15)
+        && !number.is_i64()
+    {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "whole and within what a double holds exactly"
+        )]
+        return Value::from(whole as i64);
+    }
+    let Value::String(text) = &value else {
+        return value;
+    };
+    if kinds.is_empty() || kinds.contains(&"string") {
+        return value;
+    }
+    match serde_json::from_str::<Value>(text.trim()) {
+        Ok(Value::String(_)) | Err(_) => value,
+        Ok(other) => convert(kinds, other),
+    }
+}
+
+/// Returns the types that a schema allows; none if it allows any.
+fn kinds(schema: &Value) -> Vec<&str> {
+    match schema.get("type") {
+        Some(Value::String(kind)) => vec![kind],
+        Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn allows(kinds: &[&str], kind: &str) -> bool {
+    kinds.is_empty() || kinds.contains(&kind)
+}
+
+fn fits_number(kinds: &[&str], number: &serde_json::Number) -> bool {
+    allows(kinds, "number") || (kinds.contains(&"integer") && (number.is_i64() || number.is_u64()))
+}
+
+fn misfit(schema: &Value, value: &Value, path: &str) -> ArgumentError {
+    let shown = one_line(&value.to_string(), SHOWN);
+    let verb = if path.is_empty() {
+        "the arguments are"
+    } else {
+        "is"
+    };
+    ArgumentError::new(path, format!("{verb} {shown}, not {}", wanted(schema)))
+}
+
+/// Says what a schema asks for.
+fn wanted(schema: &Value) -> String {
+    if let Some(words) = schema.get("enum").and_then(Value::as_array) {
+        let words = words.iter().filter_map(Value::as_str);
+        return format!("one of {}", words.collect::<Vec<_>>().join(", "));
+    }
+    let kinds = kinds(schema);
+    let named = kinds
+        .iter()
+        .filter(|kind| **kind != "null")
+        .map(|kind| match *kind {
+            "integer" => match schema.get("minimum").and_then(Value::as_i64) {
+                Some(least) => format!("a whole number from {least}"),
+                None => "a whole number".to_owned(),
+            },
+            "number" => "a number".to_owned(),
+            "string" => "a text".to_owned(),
+            "boolean" => "true or false".to_owned(),
+            "array" => match schema.get("items") {
+                Some(items) if items.get("type").is_some() => {
+                    format!("a list, each {}", wanted(items))
+                }
+                _ => "a list".to_owned(),
+            },
+            _ => "an object".to_owned(),
+        });
+    let named: Vec<String> = named.collect();
+    if named.is_empty() {
+        "any value".to_owned()
+    } else {
+        named.join(" or ")
+    }
+}
+
+fn within(path: &str, name: &str) -> String {
+    if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}.{name}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    enum Word {
+        Todo,
+        Done,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Given {
+        /// Which one.
+        number: u32,
+        name: String,
+        word: Option<Word>,
+        after: Option<Vec<u32>>,
+        inner: Option<Inner>,
+        retry: Option<bool>,
+        metadata: Option<Map<String, Value>>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Inner {
+        name: String,
+    }
+
+    fn problem(arguments: Value) -> String {
+        read::<Given>(arguments).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_evident_is_taken() {
+        let given: Given = read(json!({
+            "number": "7", "name": "a\u{1b}[31mb", "word": "done", "after": "[1, \"2\", 3.0]",
+            "inner": "{\"name\": \"i\"}", "retry": "true", "metadata": {"a\u{7}": [1, {"b": "\u{1b}[0mc"}]},
+        }))
+        .unwrap();
+        assert_eq!(
+            given,
+            Given {
+                number: 7,
+                name: "ab".to_owned(),
+                word: Some(Word::Done),
+                after: Some(vec![1, 2, 3]),
+                inner: Some(Inner {
+                    name: "i".to_owned()
+                }),
+                retry: Some(true),
+                metadata: json!({"a": [1, {"b": "c"}]}).as_object().cloned(),
+            }
+        );
+    }
+
+    #[test]
+    fn what_is_not_is_refused_with_its_place() {
+        insta::assert_snapshot!(
+            [
+                json!([1]),
+                json!("text"),
+                json!(null),
+                json!({"number": 1}),
+                json!({"number": 1, "name": 2}),
+                json!({"number": -1, "name": "n"}),
+                json!({"number": 1.5, "name": "n"}),
+                json!({"number": "one", "name": "n"}),
+                json!({"number": 99_999_999_999_i64, "name": "n"}),
+                json!({"number": 1, "name": null}),
+                json!({"number": 1, "name": "n", "word": "later"}),
+                json!({"number": 1, "name": "n", "after": [1, "x"]}),
+                json!({"number": 1, "name": "n", "inner": {"nam": 1}}),
+                json!({"number": 1, "name": "n", "inner": {}}),
+                json!({"number": 1, "name": "n", "extra": 1}),
+                json!({"number": 1, "name": "x".repeat(MAX_TEXT + 1)}),
+            ]
+            .map(problem)
+            .join("\n"),
+            @r#"
+        the arguments are [1], not an object
+        the arguments are "text", not an object
+        `number` is missing; it is a whole number from 0
+        `name` is missing; it is a text
+        `name` is 2, not a text
+        `number` is -1, not a whole number from 0
+        `number` is 1.5, not a whole number from 0
+        `number` is "one", not a whole number from 0
+        invalid value: integer `99999999999`, expected u32
+        `name` is null, not a text
+        `word` is "later", not one of todo, done
+        `after[1]` is "x", not a whole number from 0
+        `inner.nam` is no field; known are name
+        `inner.name` is missing; it is a text
+        `extra` is no field; known are after, inner, metadata, name, number, retry, word
+        `name` has 262145 bytes; at most 262144 fit
+        "#
+        );
+    }
+
+    #[test]
+    fn a_schema_is_short() {
+        insta::assert_snapshot!(schema_of::<Given>().to_string(), @r#"{"additionalProperties":false,"properties":{"after":{"items":{"minimum":0,"type":"integer"},"type":["array","null"]},"inner":{"additionalProperties":false,"properties":{"name":{"type":"string"}},"required":["name"],"type":["object","null"]},"metadata":{"additionalProperties":true,"type":["object","null"]},"name":{"type":"string"},"number":{"description":"Which one.","minimum":0,"type":"integer"},"retry":{"type":["boolean","null"]},"word":{"enum":["todo","done",null],"type":["string","null"]}},"required":["number","name"],"type":"object"}"#);
+    }
+}

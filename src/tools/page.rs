@@ -1,0 +1,85 @@
+//! Bounded answers: lists come in pages and say what is left.
+
+use serde_json::Value;
+
+/// Items of a list when the caller does not say how many.
+pub const DEFAULT_LIMIT: usize = 50;
+
+/// Items of a list at most.
+const MAX_LIMIT: usize = 1000;
+
+/// Bytes of a list when the caller does not say how many items; of one that does.
+const DEFAULT_BYTES: usize = 14_000;
+const MAX_BYTES: usize = 512 * 1024;
+
+/// The part of a list that a caller wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    pub limit: Option<usize>,
+    pub offset: Option<usize>,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Part {
+    pub items: Vec<Value>,
+    /// Items after these.
+    pub left: usize,
+}
+
+impl Page {
+    /// Returns the part of a list of `total` items: from the offset, as many as are wanted and as fit. At least one, however
+    /// large it is, so that whoever pages on comes to an end.
+    pub fn of(self, total: usize, items: impl Iterator<Item = Value>) -> Part {
+        let offset = self.offset.unwrap_or(0);
+        let limit = self.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
+        let mut room = if self.limit.is_some() {
+            MAX_BYTES
+        } else {
+            DEFAULT_BYTES
+        };
+        let mut part = Part::default();
+        for item in items.skip(offset).take(limit) {
+            let size = item.to_string().len() + 1;
+            if size > room && !part.items.is_empty() {
+                break;
+            }
+            room = room.saturating_sub(size);
+            part.items.push(item);
+        }
+        part.left = total.saturating_sub(offset.saturating_add(part.items.len()));
+        part
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn part(page: Page, total: usize, item: &str) -> (usize, usize) {
+        let part = page.of(total, (0..total).map(|_| json!(item)));
+        (part.items.len(), part.left)
+    }
+
+    #[test]
+    fn a_list_is_cut_and_says_what_is_left() {
+        let page = |limit, offset| Page { limit, offset };
+        assert_eq!(part(page(None, None), 3, "x"), (3, 0));
+        assert_eq!(part(page(None, None), 60, "x"), (50, 10));
+        assert_eq!(part(page(None, Some(50)), 60, "x"), (10, 0));
+        assert_eq!(part(page(Some(5), Some(58)), 60, "x"), (2, 0));
+        assert_eq!(part(page(Some(5), Some(100)), 60, "x"), (0, 0));
+        assert_eq!(part(page(Some(0), None), 60, "x"), (0, 60));
+        assert_eq!(part(page(Some(9999), None), 5000, "x"), (1000, 4000));
+    }
+
+    #[test]
+    fn large_items_fill_it_sooner_and_one_is_always_shown() {
+        let page = Page::default();
+        let (shown, left) = part(page, 60, &"x".repeat(1000));
+        assert!((10..=14).contains(&shown) && left == 60 - shown);
+        assert_eq!(part(page, 60, &"x".repeat(100_000)), (1, 59));
+    }
+}
