@@ -3,7 +3,7 @@
 //! and every change is one [`Store::change`], so that any number of processes may use one plan at once.
 //!
 //! [`Toolbox::call`] is what the command line and the MCP server use: the name of a tool and JSON in, [`Answer`] out. The
-//! same tools as Rust methods, with the types of their documents, are [`PlanTool`], …
+//! same tools as Rust methods, with the types of their documents, are [`TaskTools`], …
 
 #![allow(dead_code)] // Until the first dialect is here.
 
@@ -12,20 +12,23 @@ mod notebook;
 mod page;
 mod plan_manager;
 mod plan_tool;
+mod status;
 mod tasks;
 
 use std::fmt;
 use std::path::Path;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::clock::Clock;
-use crate::plan::{Draft, Head, PlanId, Policy, Refusal, Shelf, Time};
+use crate::plan::{Draft, Head, Plan, PlanId, Policy, Refusal, Shelf, Time};
 use crate::store::{Store, StoreError};
 
 pub use args::ArgumentError;
 pub use page::{Page, Part};
+pub use tasks::*;
 
 /// A way to see a plan: one document's names, words and rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -148,8 +151,8 @@ impl Answer {
     }
 
     /// Answers with a part of a list.
-    pub fn part(part: Part) -> Self {
-        let mut answer = Self::result(part.items);
+    pub fn part<T: Serialize>(part: Part<T>) -> Self {
+        let mut answer = Self::result(json!(part.items));
         if part.left > 0 {
             answer.value["left"] = part.left.into();
         }
@@ -171,6 +174,12 @@ pub enum ToolError {
     NoPlan,
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<Refusal> for ToolError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Store(refusal.into())
+    }
 }
 
 fn meant(name: Option<&String>) -> String {
@@ -318,6 +327,34 @@ impl Toolbox {
         };
         Ok(self.store.create(head, &self.caller, why, change).await?)
     }
+
+    /// Makes a plan that nobody keeps, to see whether it can be made.
+    fn rehearse<T>(
+        &self,
+        mut head: Head,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal>,
+    ) -> Result<T, ToolError> {
+        head.policy = self.settings.policy.clone();
+        let created_at = head.created_at;
+        let mut plan = Plan::new(head);
+        Ok(change(&mut Draft::new(&mut plan, created_at))?)
+    }
+}
+
+/// Does a part of a change and takes it back at once: what it would have come to, with nothing changed.
+fn undone<T>(
+    draft: &mut Draft<'_>,
+    part: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    let mut done = None;
+    let back = draft.part(|draft| {
+        done = Some(part(draft)?);
+        Err::<(), _>(Refusal::Outdated)
+    });
+    match (done, back) {
+        (None, Err(refusal)) => Err(refusal),
+        (done, _) => done.ok_or(Refusal::Outdated),
+    }
 }
 
 /// Returns a new plan id: eight letters.
@@ -332,3 +369,6 @@ fn wall_clock() -> impl Fn() -> Time + Send + 'static {
     let clock = Clock::start();
     move || clock.now()
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,7 +40,10 @@ pub(super) fn set(
         TaskStatus::Skipped => draft.skip_task(id, text)?,
     }
     let wanted = result.or(recorded.as_deref()).unwrap_or_default();
-    let now = draft.plan().task(id).and_then(|task| task.result.as_deref());
+    let now = draft
+        .plan()
+        .task(id)
+        .and_then(|task| task.result.as_deref());
     if now.unwrap_or_default() != wanted {
         draft.set_result(id, Some(wanted))?;
     }
