@@ -21,6 +21,8 @@ pub const AGENT_FOLDER: &str = ".plan-agent";
 
 /// Written beside a worktree's own git data once its files are laid out: before that nobody has worked in it.
 const READY: &str = "plan-agent-ready";
+/// Stands beside it while a result is committed.
+const KEEPING: &str = "plan-agent-keeping";
 
 /// Conflicting files that are named.
 const NAMED: usize = 20;
@@ -288,21 +290,32 @@ impl Project {
     /// As [`Git::bytes`].
     pub async fn keep(&self, place: &Place, message: &str) -> Result<Kept, GitError> {
         let git = self.at(&place.folder);
-        if self.ready_mark(&place.folder).await?.is_none() {
+        let Some(ready) = self.ready_mark(&place.folder).await? else {
             return Ok(Kept::Unclear(format!(
                 "`{}` is no git worktree any more.",
                 place.folder.display()
             )));
-        }
+        };
+        let keeping = ready.with_file_name(KEEPING);
         let lock = git.line(&["rev-parse", "--git-path", "index.lock"]).await?;
         let lock = place.folder.join(lock);
-        if lock.exists() {
+        if keeping.exists() {
+            // Of a daemon that was ended while it did this; the commands wait until its last one is over.
+            drop(fs::remove_file(&lock));
+        } else if lock.exists() {
             return Ok(Kept::Unclear(format!(
                 "A git command is unfinished: `{}` exists. End it, or remove that file.",
                 lock.display()
             )));
         }
-        if let Some(unclear) = self.back_on_branch(&git, place).await? {
+        fs::write(&keeping, "")?;
+        let kept = self.commit_all(&git, place, message).await?;
+        fs::remove_file(&keeping)?;
+        Ok(kept)
+    }
+
+    async fn commit_all(&self, git: &Git, place: &Place, message: &str) -> Result<Kept, GitError> {
+        if let Some(unclear) = self.back_on_branch(git, place).await? {
             return Ok(Kept::Unclear(unclear));
         }
         let words = ["diff", "--name-only", "--diff-filter=U", "-z"];
@@ -314,7 +327,7 @@ impl Project {
         let mut words = vec!["add", "--all", "--", "."];
         words.extend(but.iter().map(String::as_str));
         git.bytes(&words).await?;
-        let nested = nested(&git).await?;
+        let nested = nested(git).await?;
         if !nested.is_empty() {
             // What stays in the index would hide the files from the next look.
             let mut words = vec!["rm", "--cached", "--force", "--quiet", "--"];
