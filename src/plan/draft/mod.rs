@@ -101,6 +101,8 @@ pub enum Refusal {
     Outdated,
     #[error("the budget allows no more: {0} used")]
     UsedUp(String),
+    #[error("the change was not to be made")]
+    Dropped,
 }
 
 fn list(tasks: &[TaskId]) -> String {
