@@ -218,6 +218,21 @@ fn a_usage_limit_parks_the_task() {
         report.contains("blocked_until: 2100-01-01T00:00:00Z"),
         "{report}"
     );
+    // A daemon that takes the plan over later waits as well: it says so at its start, and hands nothing out.
+    let words = ["resume", "--agent", "claude", "--no-input"];
+    let resumed = scene.env.start(&words);
+    wait_until("the next daemon waits", DEADLINE, || {
+        let status = scene.env.run(&["status", "--json"]);
+        status
+            .stdout
+            .replace(' ', "")
+            .contains(&format!("\"pid\":{}", resumed.child.id()))
+    });
+    let why = scene.env.run(&["why", "1"]);
+    assert!(why.stdout.contains("2100-01-01"), "{why:?}");
+    drop(resumed);
+    assert_eq!(scene.runs(), 1);
+    assert_eq!(scene.env.run(&["why", "1"]).stdout, why.stdout);
 }
 
 #[test]

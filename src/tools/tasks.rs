@@ -126,7 +126,7 @@ impl TaskTools {
     pub async fn get(&self, id: &str) -> Result<TaskDetail, ToolError> {
         let id = Id::from(id);
         let plan = match self.toolbox.current(Dialect::Tasks).await {
-            Err(ToolError::NoPlan) => return Err(unknown(&id).into()),
+            Err(ToolError::NoPlan) => return Err(unknown(&id)),
             plan => plan?,
         };
         let read = move |plan: &Plan, _| find(plan, &id).map(|task| detail(plan, task));
@@ -155,12 +155,12 @@ impl TaskTools {
             match filter.status {
                 Some(word) => {
                     let tasks = plan.tasks_in(Shown::from(TaskStatus::from(word)));
-                    page.of(tasks.len(), tasks.map(|task| line(plan, task)))
+                    page.shown(tasks.len(), tasks, |task| line(plan, task))
                 }
                 None => {
                     let counts = plan.counts();
                     let total = counts.total() - counts.skipped;
-                    page.of(total, not_deleted(plan).map(|task| line(plan, task)))
+                    page.shown(total, not_deleted(plan), |task| line(plan, task))
                 }
             }
         };
@@ -177,7 +177,7 @@ impl TaskTools {
             return Err(ArgumentError::new("result", "goes with a `status`").into());
         }
         let plan = match self.toolbox.current(Dialect::Tasks).await {
-            Err(ToolError::NoPlan) => return Err(unknown(&update.task_id).into()),
+            Err(ToolError::NoPlan) => return Err(unknown(&update.task_id)),
             plan => plan?,
         };
         let change = move |draft: &mut Draft<'_>| change::apply(draft, &update);
@@ -186,39 +186,38 @@ impl TaskTools {
 
     async fn add(&self, tasks: Vec<TaskCreate>, run: Run) -> Result<Vec<TaskCreated>, ToolError> {
         let toolbox = &self.toolbox;
-        let plan = match toolbox.current(Dialect::Tasks).await {
-            Err(ToolError::NoPlan) if run == Run::Dry => {
-                return toolbox.rehearse(list_head(1), |draft| change::add_all(draft, &tasks));
+        let made = match toolbox.current(Dialect::Tasks).await {
+            Err(ToolError::NoPlan) => self.first(tasks, run).await,
+            plan => {
+                let add = move |draft: &mut Draft<'_>| run.end(change::add_all(draft, &tasks)?);
+                toolbox.change_or(&plan?, "TaskCreate", add).await
             }
-            Err(ToolError::NoPlan) => match self.first(&tasks).await? {
-                First::Made(made) => return Ok(made),
-                First::Elsewhere(plan) => plan,
-            },
-            plan => plan?,
         };
-        let change = move |draft: &mut Draft<'_>| match run {
-            Run::Really => change::add_all(draft, &tasks),
-            Run::Dry => super::undone(draft, |draft| change::add_all(draft, &tasks)),
-        };
-        toolbox.change(&plan, "TaskCreate", change).await
+        match made {
+            Err(Ended::Dry(made)) => Ok(made),
+            Err(Ended::Error(error)) => Err(error),
+            Ok(made) => Ok(made),
+        }
     }
 
-    /// Makes the task list with its first tasks, unless somebody else made one just now.
-    async fn first(&self, tasks: &[TaskCreate]) -> Result<First, ToolError> {
+    /// Makes the task list with its first tasks, or adds them to the one that somebody else made just now.
+    async fn first(&self, tasks: Vec<TaskCreate>, run: Run) -> Result<Vec<TaskCreated>, Ended> {
         let toolbox = &self.toolbox;
         let mut number = 1;
         loop {
+            let new = tasks.clone();
+            let add = move |draft: &mut Draft<'_>| run.end(change::add_all(draft, &new)?);
             // The same key for everybody, so that of two at once one finds it taken.
-            let tasks = tasks.to_vec();
-            let make = move |draft: &mut Draft<'_>| change::add_all(draft, &tasks);
-            let made = toolbox.create(Dialect::Tasks, list_head(number), "TaskCreate", make);
+            let made = toolbox.create_or(Dialect::Tasks, list_head(number), "TaskCreate", add);
             match made.await {
-                Err(ToolError::Store(StoreError::PlanTaken(_))) => number += 1,
-                made => return made.map(First::Made),
+                Err(Ended::Error(ToolError::Store(StoreError::PlanTaken(_)))) => number += 1,
+                made => return made,
             }
+            let new = tasks.clone();
+            let add = move |draft: &mut Draft<'_>| run.end(change::add_all(draft, &new)?);
             match toolbox.current(Dialect::Tasks).await {
                 Err(ToolError::NoPlan) => {}
-                plan => return plan.map(First::Elsewhere),
+                plan => return toolbox.change_or(&plan?, "TaskCreate", add).await,
             }
         }
     }
@@ -265,11 +264,27 @@ enum Run {
     Dry,
 }
 
-/// What came of making the first tasks.
-enum First {
-    Made(Vec<TaskCreated>),
-    /// Another caller's list is there now.
-    Elsewhere(PlanId),
+impl Run {
+    /// Ends a change that has made this.
+    fn end(self, made: Vec<TaskCreated>) -> Result<Vec<TaskCreated>, Ended> {
+        match self {
+            Self::Really => Ok(made),
+            Self::Dry => Err(Ended::Dry(made)),
+        }
+    }
+}
+
+/// Why a change was not kept.
+enum Ended {
+    /// It was only to be seen what it would make.
+    Dry(Vec<TaskCreated>),
+    Error(ToolError),
+}
+
+impl<E: Into<ToolError>> From<E> for Ended {
+    fn from(error: E) -> Self {
+        Self::Error(error.into())
+    }
 }
 
 /// Returns the head of a new task list: `tasks`, or `tasks-2` and so on where that is taken by another dialect's plan.
