@@ -9,6 +9,7 @@ mod hand;
 mod human;
 mod line;
 mod shape;
+mod verdict;
 
 use std::collections::BTreeSet;
 
@@ -20,7 +21,8 @@ use super::model::{
 use super::produced::MAX_PRODUCED;
 use super::state::{Plan, Row, RowKey};
 
-pub use attempt::{Issue, Taken, acceptable};
+pub use attempt::{Issue, Taken};
+pub use verdict::acceptable;
 
 /// Why the core does not do what was asked. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
