@@ -48,7 +48,7 @@ impl Toolbox {
             // The clocks of two processes may differ: the new plan is the newer one all the same.
             let at = newest.map_or(draft.now(), |newest| draft.now().max(Time(newest.0 + 1)));
             draft.describe(|head| head.taken_up = Some(at));
-            Ok((change(draft)?, at))
+            Ok::<_, E>((change(draft)?, at))
         });
         let (value, since) = made.await?;
         for older in &own {
