@@ -3,18 +3,18 @@
 //! and every change is one [`Store::change`], so that any number of processes may use one plan at once.
 //!
 //! [`Toolbox::call`] is what the command line and the MCP server use: the name of a tool and JSON in, [`Answer`] out. The
-//! same tools as Rust methods, with the types of their documents, are [`TaskTools`], …
+//! same tools as Rust methods, with the types of their documents, are [`PlanManager`], [`TaskTools`], …
 
 #![allow(dead_code)] // Until the first dialect is here.
 
 mod args;
 mod notebook;
 mod page;
-mod plan_manager;
+pub mod plan_manager;
 mod plan_tool;
 mod shelf;
 mod status;
-mod tasks;
+pub mod tasks;
 #[cfg(test)]
 mod tests;
 
@@ -32,7 +32,8 @@ use crate::store::{Store, StoreError};
 
 pub use args::ArgumentError;
 pub use page::{Page, Part};
-pub use tasks::*;
+pub use plan_manager::PlanManager;
+pub use tasks::TaskTools;
 
 /// A way to see a plan: one document's names, words and rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -65,7 +65,8 @@ pub(super) async fn call(toolbox: &Toolbox, name: &str, arguments: Value) -> Ans
 /// The task list as Rust methods.
 ///
 /// ```
-/// use plan_agent::tools::{TaskCreate, TaskTools, TaskUpdate, TaskWord, Toolbox};
+/// use plan_agent::tools::tasks::{TaskCreate, TaskUpdate, TaskWord};
+/// use plan_agent::tools::{TaskTools, Toolbox};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), plan_agent::tools::ToolError> {
