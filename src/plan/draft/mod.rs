@@ -22,6 +22,7 @@ use super::produced::MAX_PRODUCED;
 use super::state::{Plan, Row, RowKey};
 
 pub use attempt::{Issue, Taken};
+pub use shape::valid_key;
 pub use verdict::acceptable;
 
 /// Why the core does not do what was asked. Nothing has changed then.
