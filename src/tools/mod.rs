@@ -292,6 +292,28 @@ impl Toolbox {
         own.pop().map(|head| head.id).ok_or(ToolError::NoPlan)
     }
 
+    /// Returns the plan that the calls are bound to, else the one that any of the dialects took up last; `None` without one.
+    ///
+    /// # Errors
+    /// A failure of the store.
+    pub async fn latest(&self, dialects: &[Dialect]) -> Result<Option<PlanId>, StoreError> {
+        if let Some(plan) = &self.plan {
+            return Ok(Some(plan.clone()));
+        }
+        let plans = self.store.plans().await?;
+        let owned = |head: &Head| {
+            dialects
+                .iter()
+                .any(|dialect| head.owner == dialect.as_str())
+        };
+        let latest = plans
+            .into_iter()
+            .map(|listed| listed.head)
+            .filter(|head| owned(head) && head.shelf == Shelf::Current)
+            .max_by_key(|head| head.taken_up.unwrap_or(head.created_at));
+        Ok(latest.map(|head| head.id))
+    }
+
     /// Changes a plan under the caller's name; `why` begins with the tool's name.
     async fn change<T: Send + 'static>(
         &self,
