@@ -16,6 +16,7 @@ use crate::config::{
     Planner,
 };
 use crate::daemon::Models;
+use crate::exec::OF_THE_AGENT;
 use crate::llm::{AgentModel, AgentSettings, Anthropic, Llm, Model, OpenAi, RetryPolicy, Settings};
 use crate::volumes::Folder;
 
@@ -98,8 +99,9 @@ pub(super) fn passed(
 ) -> impl Fn(&str) -> Option<String> {
     let own = agent.program().env;
     move |name| {
-        let named = || config.worker.env.iter().any(|named| named == name);
-        let passed = name == "HOME" || own.contains(&name) || named();
+        let named = |name| config.worker.env.iter().any(|named| named == name);
+        let of_its_own = || own.contains(&name) && named(OF_THE_AGENT);
+        let passed = name == "HOME" || named(name) || of_its_own();
         let value = environment.get(name).filter(|_| passed);
         value.map(str::to_owned)
     }

@@ -272,7 +272,7 @@ impl Check {
 pub struct Worker {
     /// What a coding agent may do without asking.
     pub allow: Vec<String>,
-    /// The environment variables that an agent gets; all others are withheld, but for those of a coding agent.
+    /// The environment variables that an agent gets; all others are withheld. `@agent` stands for those of a coding agent's own.
     pub env: Vec<String>,
     /// Runs of a coding agent after the first while its model fails in a way that may pass.
     pub retries: u32,
@@ -284,7 +284,7 @@ pub struct Worker {
 impl Default for Worker {
     fn default() -> Self {
         let names = [
-            "PATH", "HOME", "USER", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR",
+            "PATH", "HOME", "USER", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "@agent",
         ];
         Self {
             allow: vec!["edit".to_owned()],

@@ -121,13 +121,17 @@ pub fn environment(named: &[String]) -> Vec<(OsString, OsString)> {
         .collect()
 }
 
-/// As [`environment`], with the variables of an agent's own besides, and those that are set for it.
+/// Stands in a list of variables for those of the agent's own: its key, address and folder.
+pub const OF_THE_AGENT: &str = "@agent";
+
+/// As [`environment`], with the agent's own variables if [`OF_THE_AGENT`] is named, and those that are set for it.
 pub fn environment_of_agent(
     named: &[String],
     own: &[&str],
     set: Vec<(String, String)>,
 ) -> Vec<(OsString, OsString)> {
     let own = own.iter().map(ToString::to_string);
+    let own = own.filter(|_| named.iter().any(|name| name == OF_THE_AGENT));
     let named: Vec<String> = named.iter().cloned().chain(own).collect();
     let set = set
         .into_iter()

@@ -6,7 +6,9 @@ mod draft;
 mod due;
 mod event;
 mod graph;
+mod index;
 pub mod model;
+mod places;
 mod produced;
 pub mod rules;
 mod state;
@@ -17,9 +19,10 @@ pub use draft::{Delta, Draft, Issue, Refusal, Taken};
 pub use due::{Due, Step, World, due};
 pub use event::Event;
 pub use graph::find_cycle;
+pub use index::{Counts, Shown};
 pub use model::*;
 pub use produced::{MAX_PRODUCED, within_workspace};
-pub use state::{Counts, Plan, Row, RowKey};
+pub use state::{Plan, Row, RowKey, Tasks};
 
 /// Returns a number with what it counts: `1 task`, `2 tasks`.
 pub fn counted(number: usize, word: &str) -> String {

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
+use super::index::{Counts, Shown, TaskIndex, forget, place};
 use super::model::{
-    Ask, AskId, Attempt, AttemptState, CommandId, Head, Kind, Order, PlanId, PlanStatus, Question,
+    Ask, AskId, Attempt, AttemptState, CommandId, Head, Kind, PlanId, PlanStatus, Question,
     QuestionId, Session, SessionId, Subject, Task, TaskId, TaskStatus, Time,
 };
+use super::places::{Places, Span};
 
 /// One row of a plan, as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,38 +63,6 @@ impl RowKey {
     }
 }
 
-/// How many tasks are in which state; removed ones count nowhere.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    pub pending: usize,
-    pub in_progress: usize,
-    pub completed: usize,
-    pub failed: usize,
-    pub skipped: usize,
-}
-
-impl Counts {
-    /// Returns the number of all tasks.
-    pub fn total(&self) -> usize {
-        self.pending + self.in_progress + self.completed + self.failed + self.skipped
-    }
-
-    /// Returns the number of tasks to which nothing more happens by itself.
-    pub fn settled(&self) -> usize {
-        self.completed + self.failed + self.skipped
-    }
-
-    fn of(&mut self, status: TaskStatus) -> &mut usize {
-        match status {
-            TaskStatus::Pending => &mut self.pending,
-            TaskStatus::InProgress => &mut self.in_progress,
-            TaskStatus::Completed => &mut self.completed,
-            TaskStatus::Failed => &mut self.failed,
-            TaskStatus::Skipped => &mut self.skipped,
-        }
-    }
-}
-
 /// A plan: rows and indexes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -107,15 +77,7 @@ pub struct Plan {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Index {
-    by_key: HashMap<String, TaskId>,
-    by_position: BTreeSet<(i64, TaskId)>,
-    dependants: HashMap<TaskId, BTreeSet<TaskId>>,
-    unmet: HashMap<TaskId, usize>,
-    /// Pending tasks without unmet dependencies.
-    free: BTreeSet<(i64, TaskId)>,
-    unsettled: BTreeSet<(i64, TaskId)>,
-    in_progress: BTreeSet<TaskId>,
-    counts: Counts,
+    tasks: TaskIndex,
     attempts_of: HashMap<TaskId, BTreeSet<CommandId>>,
     open_attempts: BTreeSet<CommandId>,
     recalls: BTreeSet<CommandId>,
@@ -186,97 +148,97 @@ impl Plan {
 
     /// Returns the task with the caller's own id.
     pub fn task_by_key(&self, key: &str) -> Option<&Task> {
-        self.index.by_key.get(key).and_then(|id| self.task(*id))
+        let id = self.index.tasks.by_key.get(key)?;
+        self.task(*id)
     }
 
     /// Returns every task of the plan in the plan's order.
-    pub fn tasks(&self) -> impl DoubleEndedIterator<Item = &Task> {
-        self.index
-            .by_position
-            .iter()
-            .filter_map(|(_, id)| self.tasks.get(id))
+    pub fn tasks(&self) -> Tasks<'_> {
+        self.all_of(&self.index.tasks.order)
     }
 
-    /// Returns the tasks at and after a position in the plan's order, or before it in reverse.
+    /// Returns the place of a task in the plan's order, counted from 0.
+    pub fn index_of(&self, task: &Task) -> usize {
+        self.index.tasks.order.rank(&place(task))
+    }
+
+    /// Returns the task at a place in the plan's order, counted from 0.
+    pub fn nth(&self, index: usize) -> Option<&Task> {
+        let (_, id) = self.index.tasks.order.get(index)?;
+        self.tasks.get(&id)
+    }
+
+    /// Returns the tasks before a task in the plan's order and those after it, the nearest first.
     pub fn tasks_around(
         &self,
         task: &Task,
     ) -> (impl Iterator<Item = &Task>, impl Iterator<Item = &Task>) {
-        let at = (task.position, task.number);
-        let before = self
-            .index
-            .by_position
-            .range(..at)
-            .rev()
-            .filter_map(|(_, id)| self.tasks.get(id));
-        let after = self
-            .index
-            .by_position
-            .range(at..)
-            .skip(1)
-            .filter_map(|(_, id)| self.tasks.get(id));
+        let order = &self.index.tasks.order;
+        let at = order.rank(&place(task));
+        let before = self.these(order.span(0, at)).rev();
+        let after = self.these(order.span(at + 1, usize::MAX));
         (before, after)
     }
 
     /// Returns how many tasks are in which state.
     pub fn counts(&self) -> Counts {
-        self.index.counts
+        self.index.tasks.by_status.counts()
+    }
+
+    /// Returns the tasks of a state in the plan's order. Their number and a part of them cost no look at the others.
+    pub fn tasks_in(&self, shown: Shown) -> Tasks<'_> {
+        self.these(self.index.tasks.shown(shown, self.head.order))
+    }
+
+    /// Returns the tasks of a role that are in a state, in the plan's order.
+    pub fn tasks_of(&self, assignee: &str, status: TaskStatus) -> Tasks<'_> {
+        let places = match self.index.tasks.by_assignee.get(assignee) {
+            Some(tasks) => tasks.of(status).span(0, usize::MAX),
+            None => self.index.tasks.order.span(0, 0),
+        };
+        self.these(places)
     }
 
     /// Returns the number of pending tasks that may start now.
     pub fn ready_count(&self) -> usize {
-        match self.head.order {
-            Order::Sequential => self.ready().count(),
-            Order::Free => self.index.counts.pending,
-            Order::Dependencies => self.index.free.len(),
-        }
+        self.ready().len()
     }
 
     /// Returns the tasks that may start now, in the plan's order.
-    pub fn ready(&self) -> Box<dyn Iterator<Item = &Task> + '_> {
-        let pending = |(_, id): &(i64, TaskId)| {
-            self.tasks
-                .get(id)
-                .filter(|task| task.status == TaskStatus::Pending)
-        };
-        match self.head.order {
-            Order::Dependencies => Box::new(self.index.free.iter().filter_map(pending)),
-            Order::Sequential => Box::new(self.index.unsettled.iter().take(1).filter_map(pending)),
-            Order::Free => Box::new(self.index.unsettled.iter().filter_map(pending)),
-        }
+    pub fn ready(&self) -> Tasks<'_> {
+        self.tasks_in(Shown::Ready)
     }
 
     /// Tells whether a task may start now.
     pub fn is_ready(&self, task: &Task) -> bool {
-        task.status == TaskStatus::Pending
-            && match self.head.order {
-                Order::Dependencies => self.index.free.contains(&(task.position, task.number)),
-                Order::Sequential => {
-                    self.index.unsettled.first() == Some(&(task.position, task.number))
-                }
-                Order::Free => true,
-            }
+        self.index.tasks.may_start(task, self.head.order)
     }
 
     /// Returns the unsettled tasks in the plan's order.
-    pub fn unsettled(&self) -> impl Iterator<Item = &Task> {
-        self.index
-            .unsettled
-            .iter()
-            .filter_map(|(_, id)| self.tasks.get(id))
+    pub fn unsettled(&self) -> Tasks<'_> {
+        self.all_of(&self.index.tasks.unsettled)
     }
 
-    /// Returns the tasks in progress, by number.
-    pub fn in_progress(&self) -> impl Iterator<Item = &Task> {
-        self.index
-            .in_progress
-            .iter()
-            .filter_map(|id| self.tasks.get(id))
+    /// Returns the tasks in progress, in the plan's order.
+    pub fn in_progress(&self) -> Tasks<'_> {
+        self.tasks_in(Shown::InProgress)
+    }
+
+    fn all_of<'a>(&'a self, places: &'a Places) -> Tasks<'a> {
+        self.these(places.span(0, usize::MAX))
+    }
+
+    fn these<'a>(&'a self, places: Span<'a>) -> Tasks<'a> {
+        Tasks {
+            rows: &self.tasks,
+            places,
+        }
     }
 
     /// Returns the tasks that name this one as a dependency.
     pub fn dependants(&self, id: TaskId) -> impl Iterator<Item = &Task> {
         self.index
+            .tasks
             .dependants
             .get(&id)
             .into_iter()
@@ -470,11 +432,11 @@ impl Plan {
             )))),
             Row::Task(task) => {
                 let id = task.number;
+                let unmet = self.unmet(&task).len();
                 let old = self.tasks.insert(id, *task);
-                if let Some(old) = &old {
-                    self.index.leave(old);
+                if let Some(task) = self.tasks.get(&id) {
+                    self.index.tasks.put(old.as_ref(), task, unmet);
                 }
-                self.enter(id);
                 self.refresh_dependants(id, old.as_ref());
                 old.map(|row| Row::Task(Box::new(row)))
             }
@@ -525,7 +487,7 @@ impl Plan {
             RowKey::Head => {}
             RowKey::Task(id) => {
                 if let Some(old) = self.tasks.remove(id) {
-                    self.index.leave(&old);
+                    self.index.tasks.leave(&old);
                     self.refresh_dependants(*id, Some(&old));
                 }
             }
@@ -552,15 +514,6 @@ impl Plan {
         }
     }
 
-    fn enter(&mut self, id: TaskId) {
-        let Some(task) = self.tasks.get(&id).filter(|task| !task.removed) else {
-            return;
-        };
-        let unmet = self.unmet(task).len();
-        self.index.unmet.insert(id, unmet);
-        self.index.enter(task, unmet);
-    }
-
     /// Brings the unmet counts of those who wait for the task up to date after it came, went or changed its state.
     fn refresh_dependants(&mut self, id: TaskId, old: Option<&Task>) {
         let satisfied = |task: Option<&Task>| task.is_some_and(|task| task.status.satisfies());
@@ -568,67 +521,51 @@ impl Plan {
         if now == satisfied(old) {
             return;
         }
-        let Some(dependants) = self.index.dependants.get(&id) else {
+        let Some(dependants) = self.index.tasks.dependants.get(&id) else {
             return;
         };
-        for dependant in dependants {
-            let Some(task) = self.tasks.get(dependant) else {
-                continue;
-            };
-            let unmet = self.index.unmet.entry(*dependant).or_default();
-            *unmet = if now {
-                unmet.saturating_sub(1)
-            } else {
-                *unmet + 1
-            };
-            let free = *unmet == 0 && task.status == TaskStatus::Pending && !task.removed;
-            mark(&mut self.index.free, &(task.position, *dependant), free);
+        for dependant in dependants.clone() {
+            if let Some(task) = self.tasks.get(&dependant) {
+                self.index.tasks.wait(task, now);
+            }
         }
     }
 }
 
-impl Index {
-    fn enter(&mut self, task: &Task, unmet: usize) {
-        let place = (task.position, task.number);
-        self.by_key.insert(task.key.clone(), task.number);
-        self.by_position.insert(place);
-        for dependency in &task.dependencies {
-            self.dependants
-                .entry(*dependency)
-                .or_default()
-                .insert(task.number);
-        }
-        if task.status == TaskStatus::Pending && unmet == 0 {
-            self.free.insert(place);
-        }
-        if !task.status.settled() {
-            self.unsettled.insert(place);
-        }
-        if task.status == TaskStatus::InProgress {
-            self.in_progress.insert(task.number);
-        }
-        *self.counts.of(task.status) += 1;
+/// Tasks of a plan in its order, from either end; skipping costs no more than one step.
+#[derive(Clone, Debug)]
+pub struct Tasks<'a> {
+    rows: &'a BTreeMap<TaskId, Task>,
+    places: Span<'a>,
+}
+
+impl<'a> Iterator for Tasks<'a> {
+    type Item = &'a Task;
+
+    fn next(&mut self) -> Option<&'a Task> {
+        self.rows.get(&self.places.next()?.1)
     }
 
-    fn leave(&mut self, task: &Task) {
-        if task.removed {
-            return;
-        }
-        let place = (task.position, task.number);
-        if self.by_key.get(&task.key) == Some(&task.number) {
-            self.by_key.remove(&task.key);
-        }
-        self.by_position.remove(&place);
-        for dependency in &task.dependencies {
-            forget(&mut self.dependants, *dependency, &task.number);
-        }
-        self.free.remove(&place);
-        self.unsettled.remove(&place);
-        self.in_progress.remove(&task.number);
-        self.unmet.remove(&task.number);
-        *self.counts.of(task.status) -= 1;
+    fn nth(&mut self, skipped: usize) -> Option<&'a Task> {
+        self.rows.get(&self.places.nth(skipped)?.1)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.places.size_hint()
     }
 }
+
+impl<'a> DoubleEndedIterator for Tasks<'a> {
+    fn next_back(&mut self) -> Option<&'a Task> {
+        self.rows.get(&self.places.next_back()?.1)
+    }
+
+    fn nth_back(&mut self, skipped: usize) -> Option<&'a Task> {
+        self.rows.get(&self.places.nth_back(skipped)?.1)
+    }
+}
+
+impl ExactSizeIterator for Tasks<'_> {}
 
 fn was_made(attempt: &Attempt) -> bool {
     attempt.kind != Kind::Repair && attempt.state != AttemptState::Withdrawn
@@ -639,15 +576,5 @@ fn mark<T: Ord + Clone>(set: &mut BTreeSet<T>, item: &T, present: bool) {
         set.insert(item.clone());
     } else {
         set.remove(item);
-    }
-}
-
-/// Removes an item from a set in a map, and the set when it is empty, so that an undone change leaves no trace.
-fn forget<T: Ord>(map: &mut HashMap<TaskId, BTreeSet<T>>, key: TaskId, item: &T) {
-    if let Some(set) = map.get_mut(&key) {
-        set.remove(item);
-        if set.is_empty() {
-            map.remove(&key);
-        }
     }
 }

@@ -682,6 +682,12 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+fn role(n: u32) -> Option<String> {
+    ["coder", "writer"]
+        .get(n as usize % 3)
+        .map(|&role| role.to_owned())
+}
+
 /// Merges the result of an attempt aside, if it is one of a plan that merges.
 fn merge(draft: &mut Draft<'_>, id: &CommandId, n: u32) -> Result<(), Refusal> {
     let Some(line) = &draft.plan().head().line else {
@@ -719,6 +725,7 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                         }
                     })
                     .collect(),
+                assignee: role(n + index as u32),
                 ..NewTask::default()
             });
             let after = Some(TaskId(*after)).filter(|id| draft.plan().task(*id).is_some());
@@ -734,6 +741,7 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
                 TaskId(*task),
                 &TaskChanges {
                     dependencies,
+                    assignee: Some(role(n)),
                     ..TaskChanges::default()
                 },
             )
@@ -879,6 +887,79 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
     }
 }
 
+/// The indexes tell what a look at every task tells, whatever the order of the plan.
+fn check_index(plan: &Plan) -> Result<(), TestCaseError> {
+    let mut scan: Vec<&Task> = plan
+        .rows()
+        .filter_map(|row| match row {
+            Row::Task(task) => plan.task(task.number),
+            _ => None,
+        })
+        .collect();
+    scan.sort_by_key(|task| (task.position, task.number));
+    prop_assert!(plan.tasks().eq(scan.iter().copied()));
+    prop_assert_eq!(plan.counts().total(), scan.len());
+    for (index, task) in scan.iter().enumerate() {
+        prop_assert_eq!(plan.index_of(task), index);
+        prop_assert_eq!(plan.nth(index), Some(*task));
+        let (before, after) = plan.tasks_around(task);
+        prop_assert!(before.eq(scan[..index].iter().rev().copied()));
+        prop_assert!(after.eq(scan[index + 1..].iter().copied()));
+    }
+    prop_assert_eq!(plan.nth(scan.len()), None);
+
+    for order in [Order::Free, Order::Dependencies, Order::Sequential] {
+        let mut plan = plan.clone();
+        let mut head = plan.head().clone();
+        head.order = order;
+        plan.put(Row::Head(Box::new(head)));
+        let first = scan.iter().find(|task| !task.status.settled());
+        let may_start = |task: &Task| match order {
+            Order::Free => true,
+            Order::Dependencies => plan.unmet(task).is_empty(),
+            Order::Sequential => first.is_some_and(|first| first.number == task.number),
+        };
+        let pending = |task: &Task| task.status == TaskStatus::Pending;
+        let found = |shown: Shown| plan.tasks_in(shown).map(|task| task.number);
+        let scanned = |which: &dyn Fn(&Task) -> bool| -> Vec<TaskId> {
+            let tasks = scan.iter().filter(|task| which(task));
+            tasks.map(|task| task.number).collect()
+        };
+        let ready = scanned(&|task| pending(task) && may_start(task));
+        let blocked = scanned(&|task| pending(task) && !may_start(task));
+        prop_assert!(
+            scan.iter()
+                .all(|task| plan.is_ready(task) == ready.contains(&task.number))
+        );
+        prop_assert_eq!(plan.ready_count(), ready.len());
+        prop_assert_eq!(found(Shown::Ready).collect::<Vec<_>>(), ready);
+        prop_assert_eq!(found(Shown::Blocked).collect::<Vec<_>>(), blocked);
+    }
+
+    for status in STATUSES {
+        let found: Vec<&Task> = plan.tasks_in(status.into()).collect();
+        let of_status = |task: &&&Task| task.status == status;
+        prop_assert_eq!(plan.tasks_in(status.into()).len(), found.len());
+        prop_assert!(scan.iter().filter(of_status).copied().eq(found));
+        for role in ["", "coder", "writer"] {
+            let of_role = |task: &&&Task| task.assignee.as_deref() == Some(role);
+            let scanned = scan.iter().filter(of_status).filter(of_role).copied();
+            prop_assert!(plan.tasks_of(role, status).eq(scanned));
+        }
+    }
+    let unsettled = scan.iter().filter(|task| !task.status.settled());
+    prop_assert!(plan.unsettled().eq(unsettled.copied()));
+    Ok(())
+}
+
+const STATUSES: [TaskStatus; 5] = [
+    TaskStatus::Pending,
+    TaskStatus::InProgress,
+    TaskStatus::Completed,
+    TaskStatus::Failed,
+    TaskStatus::Skipped,
+];
+
 /// What must hold in every plan that can be reached.
 fn check_invariants(plan: &Plan) -> Result<(), TestCaseError> {
     let tasks: BTreeMap<TaskId, &Task> = plan.tasks().map(|task| (task.number, task)).collect();
@@ -892,14 +973,11 @@ fn check_invariants(plan: &Plan) -> Result<(), TestCaseError> {
 
     let again = Plan::from_rows(plan.rows()).unwrap();
     prop_assert_eq!(&again, plan, "the indexes are those of the rows");
-    let ready: Vec<TaskId> = tasks
-        .values()
-        .filter(|task| task.status == TaskStatus::Pending && plan.unmet(task).is_empty())
-        .map(|task| task.number)
-        .collect();
-    let mut indexed: Vec<TaskId> = plan.ready().map(|task| task.number).collect();
-    indexed.sort();
-    prop_assert_eq!(indexed, ready);
+    let mut rows: Vec<Row> = plan.rows().collect();
+    rows.reverse();
+    let again = Plan::from_rows(rows).unwrap();
+    prop_assert_eq!(&again, plan, "in whatever order the rows come");
+    check_index(plan)?;
 
     for task in tasks.values() {
         let open = plan

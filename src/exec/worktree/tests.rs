@@ -164,7 +164,12 @@ async fn what_an_agent_left_is_committed_wherever_it_went_on() {
     fs::write(&lock, "").unwrap();
     let reason = given.unclear().await;
     assert!(reason.contains("index.lock"), "{reason}");
-    fs::remove_file(lock).unwrap();
+    // One that a daemon left when it was ended while it committed is its own to remove.
+    fs::write(place.folder.join("cut"), "x").unwrap();
+    fs::write(lock.with_file_name(KEEPING), "").unwrap();
+    let kept = given.project.keep(&place, "again").await.unwrap();
+    assert!(matches!(kept, Kept::Commit(_)), "{kept:?}");
+    assert!(!lock.exists() && !lock.with_file_name(KEEPING).exists());
     fs::remove_dir_all(&place.folder).unwrap();
     let reason = given.unclear().await;
     assert!(reason.contains("is no git worktree any more"), "{reason}");

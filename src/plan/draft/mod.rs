@@ -9,6 +9,7 @@ mod hand;
 mod human;
 mod line;
 mod shape;
+mod verdict;
 
 use std::collections::BTreeSet;
 
@@ -20,7 +21,8 @@ use super::model::{
 use super::produced::MAX_PRODUCED;
 use super::state::{Plan, Row, RowKey};
 
-pub use attempt::{Issue, Taken, acceptable};
+pub use attempt::{Issue, Taken};
+pub use verdict::acceptable;
 
 /// Why the core does not do what was asked. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -99,6 +101,8 @@ pub enum Refusal {
     Outdated,
     #[error("the budget allows no more: {0} used")]
     UsedUp(String),
+    #[error("the change was not to be made")]
+    Dropped,
 }
 
 fn list(tasks: &[TaskId]) -> String {
