@@ -9,7 +9,7 @@ use super::args::Program;
 use super::failure::Failure;
 use super::setup::Setup;
 use crate::clock::Clock;
-use crate::plan::{PlanId, Question, QuestionId, Refusal};
+use crate::plan::{PlanId, Question, QuestionId, Refusal, Shelf};
 use crate::store::{Listed, Store, StoreError};
 use crate::volumes::{Volumes, VolumesError};
 use crate::wire::text::one_line;
@@ -78,7 +78,7 @@ impl Site {
         Self::at(volumes, &setup.program).await.map(Some)
     }
 
-    /// Returns the plan that is meant: by the beginning of its id, else the only unfinished one, else the newest.
+    /// Returns the plan that is meant: by its key or the beginning of its id, else the only unfinished one, else the newest.
     ///
     /// # Errors
     /// None or several fit; the candidates are named.
@@ -143,8 +143,16 @@ fn pick_plan(plans: &[Listed], named: Option<&str>) -> Result<PlanId, Failure> {
             .map(|plan| plan.head.id.clone())
             .ok_or_else(|| Failure::failed(anyhow!("there are no plans")));
     };
-    if let Some(exact) = plans.iter().find(|plan| plan.head.id.as_str() == named) {
-        return Ok(exact.head.id.clone());
+    let deleted = |plan: &&Listed| plan.head.shelf == Shelf::Deleted;
+    let exact = plans.iter().find(|plan| plan.head.id.as_str() == named);
+    let known = || {
+        plans
+            .iter()
+            .filter(|plan| !deleted(plan))
+            .find(|plan| plan.head.key() == named)
+    };
+    if let Some(plan) = exact.filter(|plan| !deleted(plan)).or_else(known).or(exact) {
+        return Ok(plan.head.id.clone());
     }
     let fits: Vec<&Listed> = plans
         .iter()

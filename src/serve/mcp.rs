@@ -5,12 +5,13 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, GetPromptRequestParams,
-    GetPromptResponse, GetPromptResult, Implementation, ListPromptsResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, Prompt, PromptMessage, ReadResourceRequestParams,
-    ReadResourceResponse, ReadResourceResult, Resource, ResourceContents,
-    ResourceUpdatedNotificationParam, Role, ServerCapabilities, ServerConfig,
-    SubscribeRequestParams, SubscriptionFilter, ToolAnnotations, UnsubscribeRequestParams,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+    CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
+    Implementation, ListPromptsResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, Prompt, PromptMessage, ReadResourceRequestParams, ReadResourceResponse,
+    ReadResourceResult, Resource, ResourceContents, ResourceUpdatedNotificationParam, Role,
+    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, ToolAnnotations,
+    UnsubscribeRequestParams,
 };
 use rmcp::service::{RequestContext, ServerInitializeError, SubscriptionContext, serve_server};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -43,6 +44,17 @@ const NAMELESS: &str = "mcp";
 
 const PLAN: &str = "plan://current";
 const HINT: &str = "plan://hint";
+/// Methods with parameters that may not fit.
+const METHODS: [&str; 6] = [
+    METHOD_OF_CALLS,
+    "prompts/get",
+    "resources/read",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "initialize",
+];
+const METHOD_OF_CALLS: &str = "tools/call";
+
 const PROMPT: &str = "next";
 const MARKDOWN: &str = "text/markdown";
 
@@ -249,6 +261,17 @@ impl Server {
             .unwrap_or_else(|| NAMELESS.to_owned())
     }
 
+    async fn call(
+        &self,
+        context: &RequestContext<RoleServer>,
+        name: &str,
+        arguments: Value,
+    ) -> CallToolResult {
+        let _turn = self.turn.lock().await;
+        let caller = Self::caller(context);
+        self.shared.call(&caller, name, arguments).await
+    }
+
     fn subscriptions(&self) -> Option<MutexGuard<'_, HashMap<&'static str, AbortHandle>>> {
         let subscribed = self.subscribed.as_ref()?;
         Some(subscribed.lock().unwrap_or_else(PoisonError::into_inner))
@@ -297,11 +320,36 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let _turn = self.turn.lock().await;
         let arguments = request.arguments.map_or(Value::Null, Value::Object);
-        let caller = Self::caller(&context);
-        let result = self.shared.call(&caller, &request.name, arguments).await;
+        let result = self.call(&context, &request.name, arguments).await;
         Ok(result.into())
+    }
+
+    /// Answers requests that the library does not read: those whose parameters have another form, and unknown ones.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = one_line(&request.method, 80);
+        let params = request.params.unwrap_or_default();
+        match (request.method.as_str(), &params["name"]) {
+            // Arguments of any form go to the tool, which says what is wrong with them or takes them as they are meant.
+            (METHOD_OF_CALLS, Value::String(name)) => {
+                let result = self.call(&context, name, params["arguments"].clone()).await;
+                let result = serde_json::to_value(result);
+                let result = result.map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
+                Ok(CustomResult::new(result))
+            }
+            (known, _) if METHODS.contains(&known) => {
+                let message = format!("the parameters do not fit `{method}`");
+                Err(ErrorData::invalid_params(message, None))
+            }
+            _ => {
+                let message = format!("there is no method `{method}`");
+                Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
+            }
+        }
     }
 
     async fn list_prompts(

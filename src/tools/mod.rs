@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::clock::Clock;
-use crate::plan::{Draft, Head, PlanId, Policy, Refusal, Time};
+use crate::plan::{Draft, Head, Plan, PlanId, Policy, Refusal, Time};
 use crate::store::{Store, StoreError};
 
 pub use args::ArgumentError;
@@ -298,18 +298,18 @@ impl Toolbox {
         if let Some(plan) = &self.plan {
             return Ok(Some(plan.clone()));
         }
-        let plans = self.store.plans().await?;
-        let owned = |head: &Head| {
-            dialects
-                .iter()
-                .any(|dialect| head.owner == dialect.as_str())
-        };
-        let latest = plans
-            .into_iter()
-            .map(|listed| listed.head)
-            .filter(|head| owned(head) && head.shelf == Shelf::Current)
-            .max_by_key(|head| head.taken_up.unwrap_or(head.created_at));
-        Ok(latest.map(|head| head.id))
+        let mut latest: Option<(Time, PlanId)> = None;
+        for dialect in dialects {
+            for plan in self.store.current(dialect.as_str(), 1).await? {
+                let taken_up = |plan: &Plan| plan.head().taken_up.unwrap_or(plan.head().created_at);
+                let at = self
+                    .store
+                    .read(&plan, move |plan, _| taken_up(plan))
+                    .await?;
+                latest = latest.max(Some((at, plan)));
+            }
+        }
+        Ok(latest.map(|(_, plan)| plan))
     }
 
     /// Changes a plan under the caller's name; `why` begins with the tool's name.
