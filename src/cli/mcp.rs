@@ -25,6 +25,6 @@ pub async fn serve(
         program: site.program.to_string(),
     };
     let (input, output) = rmcp::transport::stdio_pipes();
-    let end = served.on_lines(input, output, ended).await;
+    let end = Box::pin(served.on_lines(input, output, ended)).await;
     Ok(end.map_err(Failure::failed)?.unwrap_or(Exit::Done))
 }

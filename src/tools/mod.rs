@@ -273,10 +273,10 @@ impl Toolbox {
     /// Calls a tool. Never fails: what cannot be done is an answer in the dialect's own shape, with nothing changed.
     pub async fn call(&self, dialect: Dialect, name: &str, arguments: Value) -> Answer {
         match dialect {
-            Dialect::PlanTool => plan_tool::call(self, name, arguments).await,
-            Dialect::PlanManager => plan_manager::call(self, name, arguments).await,
-            Dialect::Notebook => notebook::call(self, name, arguments).await,
-            Dialect::Tasks => tasks::call(self, name, arguments).await,
+            Dialect::PlanTool => Box::pin(plan_tool::call(self, name, arguments)).await,
+            Dialect::PlanManager => Box::pin(plan_manager::call(self, name, arguments)).await,
+            Dialect::Notebook => Box::pin(notebook::call(self, name, arguments)).await,
+            Dialect::Tasks => Box::pin(tasks::call(self, name, arguments)).await,
         }
     }
 

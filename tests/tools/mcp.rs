@@ -151,6 +151,31 @@ fn an_unknown_tool_is_named_with_the_nearest_one() {
 }
 
 #[test]
+fn what_a_client_does_is_there_for_everybody_under_its_name() {
+    let env = TestEnv::new();
+    let mut mcp = Mcp::begin(&env, &[]);
+    mcp.initialize("baker\u{1b}[31m", "2025-06-18");
+    // Arguments may come as the text of an object.
+    mcp.call("TaskCreate", json!("{\"subject\": \"Knead\"}"));
+    let ran = env.run(&["tool", "TaskList"]);
+    let list: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(list["result"][0]["subject"], "Knead", "{list}");
+    let update = r#"{"taskId": 1, "status": "in_progress"}"#;
+    assert_eq!(env.run(&["tool", "TaskUpdate", update]).code, Some(0));
+    let task = mcp.call("TaskGet", json!({"taskId": "1"}));
+    assert_eq!(task["result"]["status"], "in_progress", "{task}");
+    let log = env.run(&["log", "--json"]).stdout;
+    let by: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["by"].take())
+        .collect();
+    assert_eq!(
+        (&by[0], by.last()),
+        (&json!("baker"), Some(&json!("command line")))
+    );
+}
+
+#[test]
 fn nothing_but_the_known_resources_and_prompts_is_there() {
     let env = TestEnv::new();
     let mut mcp = Mcp::start(&env, &[]);
