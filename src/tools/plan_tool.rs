@@ -84,7 +84,7 @@ enum Reason {
         to: TaskStatus,
     },
     #[error("task `{0}` is not optional: say in result_summary why it is skipped")]
-    NoReason(String),
+    Unexplained(String),
     /// Nothing was wrong, and nothing was to be made.
     #[error("dry_run: nothing was made")]
     Dry,
@@ -349,7 +349,7 @@ impl PlanTool {
             let reason = result.as_deref().unwrap_or_default().trim();
             let explained = !reason.is_empty() || task.optional || from == to;
             if to == TaskStatus::Skipped && !explained {
-                return Err(Reason::NoReason(one_line(&key, KEY)));
+                return Err(Reason::Unexplained(one_line(&key, KEY)));
             }
             Ok(status::set(draft, id, to.into(), result.as_deref())?)
         };

@@ -165,7 +165,7 @@ async fn a_plan_id_that_is_taken_or_a_bad_structure_makes_nothing() {
                     .as_object_mut()
                     .unwrap()
                     .remove(name),
-            )
+            );
         })
     };
     let cases = [
