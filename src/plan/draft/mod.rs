@@ -8,6 +8,7 @@ mod control;
 mod hand;
 mod human;
 mod line;
+mod past;
 mod shape;
 
 use std::collections::BTreeSet;
@@ -21,6 +22,7 @@ use super::produced::MAX_PRODUCED;
 use super::state::{Plan, Row, RowKey};
 
 pub use attempt::{Issue, Taken, acceptable};
+pub use past::{PlanPast, TaskPast};
 
 /// Why the core does not do what was asked. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
