@@ -12,10 +12,12 @@ mod notebook;
 mod page;
 mod plan_manager;
 mod plan_tool;
+mod shelf;
 mod tasks;
 
 use std::fmt;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -169,6 +171,8 @@ pub enum ToolError {
     Argument(#[from] ArgumentError),
     #[error("there is no plan yet")]
     NoPlan,
+    #[error("the tools are bound to plan `{0}`; another plan needs tools that are not")]
+    Bound(PlanId),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -302,6 +306,41 @@ impl Toolbox {
         Ok(self.store.change(plan, &self.caller, why, change).await?)
     }
 
+    /// Changes a plan as [`Toolbox::change`] does, unless the closure ends in an error of the dialect's own: nothing has
+    /// changed then, whatever the closure did before.
+    async fn change_or<T, E>(
+        &self,
+        plan: &PlanId,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<ToolError> + Send + 'static,
+    {
+        let (change, dropped) = droppable(change);
+        let changed = self.change(plan, why, change).await;
+        changed.map_err(|error| dropped_or(&dropped, error))
+    }
+
+    /// Makes a plan as [`Toolbox::create`] does, unless the closure ends in an error of the dialect's own: there is no
+    /// plan then.
+    async fn create_or<T, E>(
+        &self,
+        dialect: Dialect,
+        head: Head,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<ToolError> + Send + 'static,
+    {
+        let (change, dropped) = droppable(change);
+        let created = self.create(dialect, head, why, change).await;
+        created.map_err(|error| dropped_or(&dropped, error))
+    }
+
     /// Makes a plan under the caller's name, carried out by whoever uses the dialect.
     async fn create<T: Send + 'static>(
         &self,
@@ -318,6 +357,37 @@ impl Toolbox {
         };
         Ok(self.store.create(head, &self.caller, why, change).await?)
     }
+}
+
+/// The error that ended a closure.
+type Slot<E> = Arc<Mutex<Option<E>>>;
+
+/// Makes a change out of one that ends in an error the core does not know.
+fn droppable<T, E>(
+    change: impl FnOnce(&mut Draft<'_>) -> Result<T, E> + Send + 'static,
+) -> (
+    impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
+    Slot<E>,
+)
+where
+    E: Send + 'static,
+{
+    let slot = Slot::default();
+    let filled = Arc::clone(&slot);
+    let change = move |draft: &mut Draft<'_>| {
+        change(draft).map_err(|error| {
+            if let Ok(mut slot) = filled.lock() {
+                *slot = Some(error);
+            }
+            Refusal::Dropped
+        })
+    };
+    (change, slot)
+}
+
+fn dropped_or<E: From<ToolError>>(slot: &Slot<E>, error: ToolError) -> E {
+    let dropped = slot.lock().ok().and_then(|mut slot| slot.take());
+    dropped.unwrap_or_else(|| error.into())
 }
 
 /// Returns a new plan id: eight letters.

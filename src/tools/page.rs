@@ -1,5 +1,6 @@
 //! Bounded answers: lists come in pages and say what is left.
 
+use serde::Serialize;
 use serde_json::Value;
 
 /// Items of a list when the caller does not say how many.
@@ -21,8 +22,8 @@ pub struct Page {
 
 /// A part of a list.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Part {
-    pub items: Vec<Value>,
+pub struct Part<T = Value> {
+    pub items: Vec<T>,
     /// Items after these.
     pub left: usize,
 }
@@ -30,7 +31,17 @@ pub struct Part {
 impl Page {
     /// Returns the part of a list of `total` items: from the offset, as many as are wanted and as fit. At least one, however
     /// large it is, so that whoever pages on comes to an end.
-    pub fn of(self, total: usize, items: impl Iterator<Item = Value>) -> Part {
+    pub fn of<T: Serialize>(self, total: usize, items: impl Iterator<Item = T>) -> Part<T> {
+        self.shown(total, items, |item| item)
+    }
+
+    /// Does the same with items that are made only when they are shown; those before the offset are skipped in one step.
+    pub fn shown<I, T: Serialize>(
+        self,
+        total: usize,
+        items: impl Iterator<Item = I>,
+        show: impl FnMut(I) -> T,
+    ) -> Part<T> {
         let offset = self.offset.unwrap_or(0);
         let limit = self.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
         let mut room = if self.limit.is_some() {
@@ -38,17 +49,19 @@ impl Page {
         } else {
             DEFAULT_BYTES
         };
-        let mut part = Part::default();
-        for item in items.skip(offset).take(limit) {
-            let size = item.to_string().len() + 1;
-            if size > room && !part.items.is_empty() {
+        let mut items_shown = Vec::new();
+        for item in items.skip(offset).take(limit).map(show) {
+            let size = serde_json::to_vec(&item).map_or(0, |text| text.len()) + 1;
+            if size > room && !items_shown.is_empty() {
                 break;
             }
             room = room.saturating_sub(size);
-            part.items.push(item);
+            items_shown.push(item);
         }
-        part.left = total.saturating_sub(offset.saturating_add(part.items.len()));
-        part
+        Part {
+            left: total.saturating_sub(offset.saturating_add(items_shown.len())),
+            items: items_shown,
+        }
     }
 }
 

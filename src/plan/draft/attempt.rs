@@ -1,31 +1,19 @@
-//! Operations on attempts: handing out, signs of life, reports, checks, verdicts, time-outs, taking back.
-
-use std::time::Duration;
+//! Operations on attempts: handing out, signs of life, reports, checks, time-outs, taking back.
 
 use super::budget::money;
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    About, Attempt, AttemptState, By, Changes, CheckResult, CommandId, ConfirmAbort, Decision,
-    Evidence, Kind, Line, PlanStatus, QuestionId, Rejection, Report, ReportStatus, Review, Session,
-    SessionId, Task, TaskId, TaskStatus, Verdict,
+    About, Attempt, AttemptState, By, Changes, CheckResult, CommandId, Kind, Line, PlanStatus,
+    QuestionId, Rejection, Report, Review, Session, SessionId, Task, TaskId, TaskStatus,
 };
 use crate::plan::state::Row;
 
 /// Repairs of unreadable reports before the attempt counts as failed.
 const MAX_REPAIRS: u32 = 2;
 
-/// The longest pause that an agent may ask for.
-const LONGEST_PARK: Duration = Duration::from_secs(7 * 24 * 3600);
-
 /// Tasks that are noted as working beside an attempt.
 const MAX_BESIDE: usize = 20;
-
-/// Files that changed and are named in the evidence.
-const EVIDENT: usize = 10;
-
-/// What a task's result keeps of a report's text, in characters.
-const RESULT_CHARS: usize = 2000;
 
 /// A command to be handed out.
 #[derive(Clone, Debug)]
@@ -446,221 +434,6 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Decides a reported attempt. `question` becomes the id of the question to a human, if the verdict needs one.
-    ///
-    /// # Errors
-    /// The attempt awaits no verdict; `next` without success or with a failing check.
-    pub fn judge(
-        &mut self,
-        id: &CommandId,
-        verdict: &Verdict,
-        question: QuestionId,
-    ) -> Result<(), Refusal> {
-        let mut attempt = self.attempt(id)?;
-        let Some(report) = attempt
-            .report
-            .clone()
-            .filter(|_| attempt.state == AttemptState::Reported)
-        else {
-            return Err(Refusal::NotAwaited(id.clone()));
-        };
-        if verdict.decision == Decision::Next && !acceptable(&attempt) {
-            return Err(Refusal::NotAcceptable);
-        }
-        let number = attempt.task;
-        self.tell(Event::Judged {
-            task: number,
-            command: id.clone(),
-            decision: verdict.decision,
-            reason: verdict.reason.clone(),
-        });
-        attempt.state = AttemptState::Judged;
-        attempt.verdict = Some(verdict.clone());
-        match verdict.decision {
-            Decision::Next => self.accept(attempt, verdict),
-            Decision::Retry => {
-                let feedback = if verdict.feedback.is_empty() {
-                    &verdict.reason
-                } else {
-                    &verdict.feedback
-                };
-                self.fail_attempt(attempt, &verdict.reason, feedback, verdict.by, question)
-            }
-            Decision::Replan => {
-                self.put_attempt(attempt);
-                self.want_replan(Some(number), &verdict.reason, question)
-            }
-            Decision::Abort => {
-                self.put_attempt(attempt);
-                let confirm = match self.plan.head().policy.confirm_abort {
-                    ConfirmAbort::Always => true,
-                    ConfirmAbort::Never => false,
-                    ConfirmAbort::Success => report.status != ReportStatus::Failed,
-                };
-                if confirm {
-                    self.ask(
-                        question,
-                        About::Abort,
-                        Some(number),
-                        &format!("the judge wants to end the plan: {}", verdict.reason),
-                    )
-                } else {
-                    self.abandon(&verdict.reason)
-                }
-            }
-        }
-    }
-
-    /// Completes the task of an attempt. Where results are merged, it is merged again first if others were accepted since.
-    pub(super) fn accept(&mut self, attempt: Attempt, verdict: &Verdict) -> Result<(), Refusal> {
-        if let Some(line) = &self.plan.head().line {
-            match attempt.merge.clone() {
-                Some(merge) if merge.onto == line.tip => self.take_merge(&attempt, merge.commit),
-                _ => return self.merge_again(attempt, verdict),
-            }
-        }
-        let mut task = self.task(attempt.task)?;
-        let results = attempt
-            .report
-            .as_ref()
-            .map(|report| report.results.clone())
-            .unwrap_or_default();
-        let summary = if verdict.result_summary.is_empty() {
-            results
-        } else {
-            verdict.result_summary.clone()
-        };
-        let evidence = evidence(&attempt);
-        task.status = TaskStatus::Completed;
-        task.result = Some(summary.chars().take(RESULT_CHARS).collect());
-        task.failures = 0;
-        task.finished_at = Some(self.now);
-        self.tell(Event::Completed {
-            task: task.number,
-            verified: evidence.verified,
-        });
-        task.evidence = Some(evidence);
-        self.put_attempt(attempt);
-        self.put_task(task);
-        Ok(())
-    }
-
-    /// Accepts the current attempt of a task on a person's word.
-    pub(super) fn accept_as_is(&mut self, task: TaskId, note: &str) -> Result<(), Refusal> {
-        let current = self
-            .task(task)?
-            .current
-            .ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
-        let mut attempt = self.attempt(&current)?;
-        if !acceptable(&attempt) {
-            return Err(Refusal::NotAcceptable);
-        }
-        let verdict = Verdict {
-            decision: Decision::Next,
-            reason: if note.is_empty() {
-                "accepted by a person".to_owned()
-            } else {
-                note.to_owned()
-            },
-            feedback: String::new(),
-            result_summary: String::new(),
-            by: By::Person,
-            at: self.now,
-        };
-        attempt.state = AttemptState::Judged;
-        attempt.verdict = Some(verdict.clone());
-        self.accept(attempt, &verdict)
-    }
-
-    /// Stores an ended attempt as failed and, after too many in a row, asks a human.
-    pub(super) fn fail_attempt(
-        &mut self,
-        mut attempt: Attempt,
-        reason: &str,
-        feedback: &str,
-        by: By,
-        question: QuestionId,
-    ) -> Result<(), Refusal> {
-        let mut task = self.task(attempt.task)?;
-        let number = task.number;
-        attempt.verdict.get_or_insert_with(|| Verdict {
-            decision: Decision::Retry,
-            reason: reason.to_owned(),
-            feedback: feedback.to_owned(),
-            result_summary: String::new(),
-            by,
-            at: self.now,
-        });
-        self.put_attempt(attempt);
-        task.failures += 1;
-        task.note = Some(feedback.to_owned());
-        let failures = task.failures;
-        self.put_task(task);
-        if failures >= self.plan.head().policy.max_attempts {
-            let times = if failures == 1 {
-                "once".to_owned()
-            } else {
-                format!("{failures} times in a row")
-            };
-            self.ask(
-                question,
-                About::Failures,
-                Some(number),
-                &format!("the task failed {times}; the last time: {reason}"),
-            )?;
-        }
-        Ok(())
-    }
-
-    /// Ends a reported attempt that is no failure because the agent asks a human something first.
-    ///
-    /// # Errors
-    /// The attempt awaits no verdict or asks nothing.
-    pub fn agent_asks(&mut self, id: &CommandId, question: QuestionId) -> Result<(), Refusal> {
-        let (attempt, report) = self.set_aside(id)?;
-        let Some(text) = report.question else {
-            return Err(Refusal::NotAwaited(id.clone()));
-        };
-        let task = attempt.task;
-        self.put_attempt(attempt);
-        self.ask(question, About::Agent, Some(task), &text)
-    }
-
-    /// Ends a reported attempt that is no failure because the agent's usage limit stops it until a moment it names.
-    ///
-    /// # Errors
-    /// The attempt awaits no verdict or names no moment.
-    pub fn park(&mut self, id: &CommandId) -> Result<(), Refusal> {
-        let (attempt, report) = self.set_aside(id)?;
-        let Some(until) = report.blocked_until else {
-            return Err(Refusal::NotAwaited(id.clone()));
-        };
-        let mut task = self.task(attempt.task)?;
-        let until = until.min(self.now.plus(LONGEST_PARK));
-        task.not_before = Some(until);
-        task.note = Some("go on where the usage limit stopped you".to_owned());
-        self.tell(Event::Parked {
-            task: task.number,
-            until: until.0,
-        });
-        self.put_attempt(attempt);
-        self.put_task(task);
-        Ok(())
-    }
-
-    fn set_aside(&self, id: &CommandId) -> Result<(Attempt, Report), Refusal> {
-        let mut attempt = self.attempt(id)?;
-        let Some(report) = attempt
-            .report
-            .clone()
-            .filter(|_| attempt.state == AttemptState::Reported)
-        else {
-            return Err(Refusal::NotAwaited(id.clone()));
-        };
-        attempt.state = AttemptState::Judged;
-        Ok((attempt, report))
-    }
-
     /// Records that a command was taken back before anybody took it; the task may be handed out again.
     ///
     /// # Errors
@@ -705,15 +478,6 @@ impl Draft<'_> {
     }
 }
 
-/// Tells whether a report may be accepted: it claims success, wholly or in part, and no check failed.
-pub fn acceptable(attempt: &Attempt) -> bool {
-    let claimed = attempt
-        .report
-        .as_ref()
-        .is_some_and(|report| report.status != ReportStatus::Failed);
-    claimed && attempt.checks.iter().flatten().all(|check| check.passed)
-}
-
 /// Returns what a task's worktree has when an attempt begins: what is accepted, where nobody has worked in it or that is merged
 /// in for the agent to resolve, else what the last attempt left.
 fn begins_with(before: Option<&Attempt>, line: &Line) -> String {
@@ -723,18 +487,4 @@ fn begins_with(before: Option<&Attempt>, line: &Line) -> String {
         None => before.tree.clone(),
     });
     left.unwrap_or_else(|| line.tip.clone())
-}
-
-fn evidence(attempt: &Attempt) -> Evidence {
-    let checks = attempt.checks.as_deref().unwrap_or_default();
-    let line = |check: &CheckResult| format!("{}: {}", check.name, check.outcome());
-    Evidence {
-        verified: !checks.is_empty(),
-        facts: checks
-            .iter()
-            .map(line)
-            .chain(attempt.changes.iter().map(|changes| changes.text(EVIDENT)))
-            .chain(attempt.company())
-            .collect(),
-    }
 }

@@ -1,6 +1,6 @@
 //! Operations around the human: asking, answering, carrying the answer out.
 
-use super::attempt::acceptable;
+use super::verdict::acceptable;
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{

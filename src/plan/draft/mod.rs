@@ -10,6 +10,7 @@ mod human;
 mod line;
 mod past;
 mod shape;
+mod verdict;
 
 use std::collections::BTreeSet;
 
@@ -21,8 +22,9 @@ use super::model::{
 use super::produced::MAX_PRODUCED;
 use super::state::{Plan, Row, RowKey};
 
-pub use attempt::{Issue, Taken, acceptable};
+pub use attempt::{Issue, Taken};
 pub use past::{PlanPast, TaskPast};
+pub use verdict::acceptable;
 
 /// Why the core does not do what was asked. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -101,6 +103,8 @@ pub enum Refusal {
     Outdated,
     #[error("the budget allows no more: {0} used")]
     UsedUp(String),
+    #[error("the change was not to be made")]
+    Dropped,
 }
 
 fn list(tasks: &[TaskId]) -> String {

@@ -1,0 +1,160 @@
+//! The current plan of a dialect that has one at a time. A new one takes its place first and the old one is put away then, so
+//! that a caller which is ended between the two leaves a current plan; whoever sees two puts the older one away.
+
+use super::{Dialect, ToolError, Toolbox};
+use crate::plan::{Draft, Head, PlanId, Refusal, Shelf, Time};
+use crate::store::StoreError;
+
+impl Toolbox {
+    /// Returns the plan that is meant when a call names none: the one the calls are bound to, else the dialect's current one.
+    pub(super) async fn only_current(&self, dialect: Dialect) -> Result<PlanId, ToolError> {
+        if let Some(plan) = &self.plan {
+            return Ok(plan.clone());
+        }
+        let mut own = self.in_use(dialect).await?;
+        let newest = own.pop().ok_or(ToolError::NoPlan)?;
+        self.put_away(own, "replaced").await?;
+        Ok(newest.id)
+    }
+
+    /// Makes a plan that takes the place of the dialect's current one, which goes into the history. Returns with what the
+    /// closure returned the plan that was replaced, if there was one.
+    pub(super) async fn replace<T, E>(
+        &self,
+        dialect: Dialect,
+        head: Head,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<(T, Option<PlanId>), E>
+    where
+        T: Send + 'static,
+        E: From<ToolError> + Send + 'static,
+    {
+        if let Some(plan) = &self.plan {
+            return Err(ToolError::Bound(plan.clone()).into());
+        }
+        let own = self.in_use(dialect).await?;
+        let newest = own.last().map(taken_up);
+        let made = self.create_or(dialect, head, why, move |draft| {
+            // The clocks of two processes may differ: the new plan is the newer one all the same.
+            let at = newest.map_or(draft.now(), |newest| draft.now().max(Time(newest.0 + 1)));
+            draft.describe(|head| head.taken_up = Some(at));
+            change(draft)
+        });
+        let value = made.await?;
+        let replaced = own.last().map(|head| head.id.clone());
+        self.put_away(own, why).await?;
+        Ok((value, replaced))
+    }
+
+    /// Returns the dialect's plans that are in use, the one taken up last at the end.
+    async fn in_use(&self, dialect: Dialect) -> Result<Vec<Head>, ToolError> {
+        let plans = self.store().plans().await?;
+        let mut own: Vec<Head> = plans
+            .into_iter()
+            .map(|listed| listed.head)
+            .filter(|head| head.owner == dialect.as_str() && head.shelf == Shelf::Current)
+            .collect();
+        own.sort_by(|one, other| {
+            (taken_up(one), one.id.as_str()).cmp(&(taken_up(other), other.id.as_str()))
+        });
+        Ok(own)
+    }
+
+    async fn put_away(&self, plans: Vec<Head>, why: &str) -> Result<(), ToolError> {
+        for seen in plans {
+            let id = seen.id.clone();
+            let put_away = move |draft: &mut Draft<'_>| {
+                let head = draft.plan().head();
+                // Another caller may have put it away or taken it up again since.
+                if head.shelf == Shelf::Current && head.taken_up == seen.taken_up {
+                    draft.put_away(Shelf::History)?;
+                }
+                Ok(())
+            };
+            match self.change(&id, why, put_away).await {
+                Ok(())
+                | Err(ToolError::Store(
+                    StoreError::Refused(Refusal::Deleted) | StoreError::UnknownPlan(_),
+                )) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn taken_up(head: &Head) -> Time {
+    head.taken_up.unwrap_or(head.created_at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::new_plan_id;
+
+    const DIALECT: Dialect = Dialect::Notebook;
+
+    async fn new_plan(toolbox: &Toolbox) -> (PlanId, Option<PlanId>) {
+        let head = Head::new(new_plan_id(), "goal", Time(0));
+        let id = |draft: &mut Draft<'_>| Ok::<_, ToolError>(draft.plan().id().clone());
+        toolbox.replace(DIALECT, head, "made", id).await.unwrap()
+    }
+
+    async fn shelf_of(toolbox: &Toolbox, plan: &PlanId) -> Shelf {
+        let shelf = toolbox.store().read(plan, |plan, _| plan.head().shelf);
+        shelf.await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_new_plan_takes_the_place_of_the_one_before_it() {
+        let toolbox = Toolbox::in_memory().await.unwrap();
+        let nothing = toolbox.only_current(DIALECT).await;
+        assert!(matches!(nothing, Err(ToolError::NoPlan)));
+        let (first, replaced) = new_plan(&toolbox).await;
+        assert_eq!(replaced, None);
+        let (second, replaced) = new_plan(&toolbox).await;
+        assert_eq!(replaced.as_ref(), Some(&first));
+        assert_eq!(shelf_of(&toolbox, &first).await, Shelf::History);
+        assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), second);
+        let other = toolbox.only_current(Dialect::PlanManager).await;
+        assert!(matches!(other, Err(ToolError::NoPlan)));
+    }
+
+    #[tokio::test]
+    async fn the_one_that_an_ended_caller_left_beside_it_is_put_away() {
+        let toolbox = Toolbox::in_memory().await.unwrap();
+        let (old, _) = new_plan(&toolbox).await;
+        let (new, _) = new_plan(&toolbox).await;
+        let as_if_ended = |draft: &mut Draft<'_>| {
+            draft.describe(|head| head.shelf = Shelf::Current);
+            Ok(())
+        };
+        toolbox.change(&old, "", as_if_ended).await.unwrap();
+        assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), new);
+        assert_eq!(shelf_of(&toolbox, &old).await, Shelf::History);
+        toolbox
+            .change(&old, "", |draft| draft.take_up())
+            .await
+            .unwrap();
+        assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), old);
+        assert_eq!(shelf_of(&toolbox, &new).await, Shelf::History);
+    }
+
+    #[tokio::test]
+    async fn a_plan_that_is_refused_replaces_nothing() {
+        let toolbox = Toolbox::in_memory().await.unwrap();
+        let (old, _) = new_plan(&toolbox).await;
+        let head = Head::new(new_plan_id(), "goal", Time(0));
+        let refused = |_: &mut Draft<'_>| Err::<(), _>(ToolError::NoPlan);
+        let made = toolbox.replace(DIALECT, head, "made", refused).await;
+        assert!(matches!(made, Err(ToolError::NoPlan)));
+        assert_eq!(toolbox.store().plans().await.unwrap().len(), 1);
+        assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), old);
+        let bound = toolbox.clone().with_plan(old.clone());
+        let head = Head::new(new_plan_id(), "goal", Time(0));
+        let kept = |_: &mut Draft<'_>| Ok::<_, ToolError>(());
+        let made = bound.replace(DIALECT, head, "made", kept).await;
+        assert!(matches!(made, Err(ToolError::Bound(plan)) if plan == old));
+    }
+}
