@@ -4,6 +4,7 @@
 use super::{Dialect, ToolError, Toolbox};
 use crate::plan::{Draft, Head, PlanId, Refusal, Shelf, Time};
 use crate::store::StoreError;
+use crate::wire::text::one_line;
 
 impl Toolbox {
     /// Returns the plan that is meant when a call names none: the one the calls are bound to, else the dialect's current one.
@@ -13,7 +14,8 @@ impl Toolbox {
         }
         let mut own = self.in_use(dialect).await?;
         let newest = own.pop().ok_or(ToolError::NoPlan)?;
-        self.put_away(own, "replaced").await?;
+        let reason = format!("interrupted by the plan with ID '{}'", newest.key());
+        self.put_away(dialect, own, "replaced", &reason).await?;
         Ok(newest.id)
     }
 
@@ -34,16 +36,45 @@ impl Toolbox {
             return Err(ToolError::Bound(plan.clone()).into());
         }
         let own = self.in_use(dialect).await?;
+        let reason = interrupted(&head);
         let newest = own.last().map(taken_up);
         let made = self.create_or(dialect, head, why, move |draft| {
-            // The clocks of two processes may differ: the new plan is the newer one all the same.
-            let at = newest.map_or(draft.now(), |newest| draft.now().max(Time(newest.0 + 1)));
-            draft.describe(|head| head.taken_up = Some(at));
+            newer_than(draft, newest);
             change(draft)
         });
         let value = made.await?;
         let replaced = own.last().map(|head| head.id.clone());
-        self.put_away(own, why).await?;
+        self.put_away(dialect, own, why, &reason).await?;
+        Ok((value, replaced))
+    }
+
+    /// Takes a plan up again as [`Toolbox::replace`] makes one.
+    pub(super) async fn take_up<T, E>(
+        &self,
+        dialect: Dialect,
+        plan: &Head,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<(T, Option<PlanId>), E>
+    where
+        T: Send + 'static,
+        E: From<ToolError> + Send + 'static,
+    {
+        if let Some(bound) = &self.plan {
+            return Err(ToolError::Bound(bound.clone()).into());
+        }
+        let mut own = self.in_use(dialect).await?;
+        own.retain(|head| head.id != plan.id);
+        let newest = own.last().map(taken_up);
+        let taken = self.change_or(&plan.id, why, move |draft| {
+            let refused = |refusal: Refusal| E::from(StoreError::from(refusal).into());
+            draft.take_up().map_err(refused)?;
+            newer_than(draft, newest);
+            change(draft)
+        });
+        let value = taken.await?;
+        let replaced = own.last().map(|head| head.id.clone());
+        self.put_away(dialect, own, why, &interrupted(plan)).await?;
         Ok((value, replaced))
     }
 
@@ -61,13 +92,23 @@ impl Toolbox {
         Ok(own)
     }
 
-    async fn put_away(&self, plans: Vec<Head>, why: &str) -> Result<(), ToolError> {
+    async fn put_away(
+        &self,
+        dialect: Dialect,
+        plans: Vec<Head>,
+        why: &str,
+        reason: &str,
+    ) -> Result<(), ToolError> {
         for seen in plans {
             let id = seen.id.clone();
+            let reason = reason.to_owned();
             let put_away = move |draft: &mut Draft<'_>| {
                 let head = draft.plan().head();
                 // Another caller may have put it away or taken it up again since.
                 if head.shelf == Shelf::Current && head.taken_up == seen.taken_up {
+                    if dialect == Dialect::Notebook && !head.status.settled() {
+                        draft.finish_plan(false, &reason)?;
+                    }
                     draft.put_away(Shelf::History)?;
                 }
                 Ok(())
@@ -82,6 +123,18 @@ impl Toolbox {
         }
         Ok(())
     }
+}
+
+/// Makes the plan the one taken up last. The clocks of two processes may differ: it is the newer one all the same.
+fn newer_than(draft: &mut Draft<'_>, newest: Option<Time>) {
+    let at = newest.map_or(draft.now(), |newest| draft.now().max(Time(newest.0 + 1)));
+    draft.describe(|head| head.taken_up = Some(at));
+}
+
+/// Says why a plan is abandoned that another one replaces.
+pub(super) fn interrupted(by: &Head) -> String {
+    let name = one_line(&by.name, 120);
+    format!("interrupted by the plan '{name}' with ID '{}'", by.key())
 }
 
 fn taken_up(head: &Head) -> Time {
