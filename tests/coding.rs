@@ -1,10 +1,10 @@
 //! Coding agents behind the real program: scripts under their names print what the real ones were recorded to print.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
 
 use crate::common::agent::Exchange;
-use crate::common::env::{DEADLINE, Ran, TestEnv, wait_until};
+use crate::common::env::{DEADLINE, Ran, Running, TestEnv, wait_until};
 
 /// What every script does first: says its version, notes how it was called, what it read and what its environment is, and
 /// has its session in `$session`.
@@ -283,6 +283,35 @@ fn what_was_refused_is_asked_about_when_the_end_is_bad_too() {
     assert!(
         questions[0].1.contains("was not allowed to do"),
         "{questions:?}"
+    );
+}
+
+#[test]
+fn a_worker_says_what_it_begins_and_how_that_ended() {
+    let scene = Scene::with("result 'made'");
+    let log = File::create(scene.env.path("worker.log")).unwrap();
+    let mut worker = scene.env.command(&["worker", "--agent", "claude"]);
+    let _worker = Running {
+        child: worker.stderr(log).spawn().unwrap(),
+    };
+    let ran = scene.env.run(&["run", "--plan", "plan.md", "--no-input"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let mut told = String::new();
+    wait_until("the worker has told the end", DEADLINE, || {
+        told = fs::read_to_string(scene.env.path("worker.log")).unwrap();
+        told.contains("reported")
+    });
+    let told: Vec<&str> = told
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.get("12:00:00 ".len()..))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "1 · Make the part: begun",
+            "1 · Make the part: reported SUCCESS"
+        ]
     );
 }
 

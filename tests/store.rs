@@ -1,6 +1,8 @@
 //! The store from outside: one suite for every kind of store, and what only a file can show. The suite runs on PostgreSQL
 //! too when `PLAN_AGENT_TEST_POSTGRES` names a server and the feature `postgres` is on.
 
+mod keys;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -716,7 +718,7 @@ async fn what_a_newer_version_wrote_is_refused_and_not_touched() {
         let given = Given::new(Kinds::File);
         let newer = format!(
             "PRAGMA journal_mode={journal}; CREATE TABLE meta (name TEXT PRIMARY KEY, value BIGINT); \
-             INSERT INTO meta VALUES ('format', 2)"
+             INSERT INTO meta VALUES ('format', 3)"
         );
         run_sql(&given.place(), &newer).await;
         let before = fs::read(given.file()).unwrap();

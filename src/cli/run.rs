@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::anyhow;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::args::{Abort, CarryOut, Daemon, MakePlan, Program, Resume, Run, Worker};
@@ -19,6 +19,7 @@ use super::plans::settled;
 use super::setup::{Prepared, Setup};
 use super::signals::{Ended, unless};
 use super::site::{BY, Site};
+use super::view::clock_time;
 use crate::agents::{Agent, Retries};
 use crate::clock::Clock;
 use crate::config::{Config, Planner};
@@ -28,7 +29,7 @@ use crate::tools::new_plan_id;
 use crate::volumes::{DaemonInfo, DaemonLock, Volumes};
 use crate::wire::plan_file;
 use crate::wire::text::{one_line, time_text};
-use crate::worker::{self, Fitness};
+use crate::worker::{self, Fitness, Told};
 
 /// What is said when a signal comes first.
 const NO_PLAN: &str = "no plan was made";
@@ -327,21 +328,53 @@ pub async fn worker(
             )),
         );
     };
-    let options = worker_options(
-        agent,
-        &setup.config,
-        &setup.config.root(),
-        Fitness::default(),
-    );
+    let (teller, told) = mpsc::unbounded_channel();
+    let options = worker::Options {
+        told: Some(teller),
+        ..worker_options(
+            agent,
+            &setup.config,
+            &setup.config.root(),
+            Fitness::default(),
+        )
+    };
     complain(&format!(
         "taking commands in `{}`; Ctrl-C ends\n",
         setup.config.root().display()
     ));
+    let shown = tokio::spawn(show_work(told));
     let mut exit = Exit::Done;
-    worker::run(options, async { exit = ended.await })
-        .await
-        .map_err(Failure::failed)?;
+    let worked = worker::run(options, async { exit = ended.await }).await;
+    // It ends with the worker, which held the other end.
+    drop(shown.await);
+    worked.map_err(Failure::failed)?;
     Ok(exit)
+}
+
+/// Tells a person what a worker does, a line for each beginning and each end.
+async fn show_work(mut told: mpsc::UnboundedReceiver<Told>) {
+    let clock = Clock::start();
+    let mut title = String::new();
+    while let Some(told) = told.recv().await {
+        let (of, what) = match told {
+            Told::Begun(begun) => {
+                title.clone_from(&begun);
+                (begun, "begun".to_owned())
+            }
+            Told::Reported(status) => {
+                let what = match status {
+                    Some(status) => format!("reported {}", status.as_str()),
+                    None => "reported by the agent".to_owned(),
+                };
+                (std::mem::take(&mut title), what)
+            }
+        };
+        // A command that only ends a session was not begun.
+        if !of.is_empty() {
+            let time = clock_time(clock.now());
+            complain(&format!("{time} {of}: {what}\n"));
+        }
+    }
 }
 
 async fn create(site: &Site, mut head: Head, tasks: Vec<NewTask>) -> Result<PlanId, Failure> {
@@ -391,6 +424,7 @@ fn worker_options(agent: Agent, config: &Config, root: &Path, fitness: Fitness) 
             delay: config.worker.retry_delay,
         },
         fitness,
+        told: None,
     }
 }
 

@@ -41,6 +41,8 @@ pub(super) type Result<T> = std::result::Result<T, DatabaseError>;
 pub(super) enum Value<'a> {
     Text(&'a str),
     Number(i64),
+    /// No text.
+    Null,
 }
 
 /// A row that comes out.
@@ -233,6 +235,7 @@ impl rusqlite::ToSql for Value<'_> {
         match self {
             Self::Text(text) => text.to_sql(),
             Self::Number(number) => number.to_sql(),
+            Self::Null => rusqlite::types::Null.to_sql(),
         }
     }
 }
@@ -257,6 +260,7 @@ mod server {
             match value {
                 Value::Text(text) => text,
                 Value::Number(number) => number,
+                Value::Null => &None::<&str>,
             }
         };
         values.iter().map(parameter).collect()

@@ -26,6 +26,7 @@ pub enum StoreError {
     Open { place: String, reason: String },
     #[error("there is no plan `{0}`")]
     UnknownPlan(PlanId),
+    /// Names the key.
     #[error("the plan id `{0}` is taken")]
     PlanTaken(PlanId),
     #[error(transparent)]
@@ -151,10 +152,12 @@ impl Store {
         self.submit(plan, None, by, why, change).await
     }
 
-    /// Makes a plan and changes it in the same transaction.
+    /// Makes a plan and changes it in the same transaction. The head's id is what the plan will be known by, unless the
+    /// head has a key; if a plan that was deleted has that id, this one gets another (`ID~2`) and the wanted one as its
+    /// key. The closure finds it in the draft.
     ///
     /// # Errors
-    /// The id is taken; else as [`Store::change`].
+    /// The key is taken; else as [`Store::change`].
     pub async fn create<T: Send + 'static>(
         &self,
         head: Head,
@@ -242,6 +245,51 @@ impl Store {
     pub async fn plans(&self) -> Result<Vec<Listed>, StoreError> {
         let (done, answer) = oneshot::channel();
         self.look(Look::Plans { done }, answer).await
+    }
+
+    /// Returns the plan that is known by a key; not one that was deleted.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn find(&self, key: &str) -> Result<Option<PlanId>, StoreError> {
+        let (done, answer) = oneshot::channel();
+        let key = key.to_owned();
+        self.look(Look::Find { key, done }, answer).await
+    }
+
+    /// Returns the plans that an owner has in use, at most `limit`: the one taken up last (else made last) first.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn current(&self, owner: &str, limit: usize) -> Result<Vec<PlanId>, StoreError> {
+        let (done, answer) = oneshot::channel();
+        let look = Look::Current {
+            owner: owner.to_owned(),
+            limit: i64::try_from(limit).unwrap_or(i64::MAX),
+            done,
+        };
+        self.look(look, answer).await
+    }
+
+    /// Returns the plans that an owner has put into the history, also those that were taken up again, newest first: at most
+    /// `limit` after the first `offset`, and how many there are.
+    ///
+    /// # Errors
+    /// A failure of the database, or a plan that cannot be read.
+    pub async fn shelved(
+        &self,
+        owner: &str,
+        offset: usize,
+        limit: usize,
+    ) -> Result<(Vec<Listed>, usize), StoreError> {
+        let (done, answer) = oneshot::channel();
+        let look = Look::Shelved {
+            owner: owner.to_owned(),
+            offset: i64::try_from(offset).unwrap_or(i64::MAX),
+            limit: i64::try_from(limit).unwrap_or(i64::MAX),
+            done,
+        };
+        self.look(look, answer).await
     }
 
     /// Returns the plan that a command belongs to.

@@ -1,6 +1,8 @@
 //! The thread that owns the connection and the plans in memory. It blocks where a disk or a server makes it wait, and nobody
 //! else does.
 
+mod lookup;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
@@ -8,9 +10,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
 use super::database::{DatabaseError, Place};
-use super::sql::{LogRecord, OpenError, RowRecord, StoredDelta, Tables, decode_delta};
+use super::sql::{LogRecord, Lookup, OpenError, RowRecord, StoredDelta, Tables, decode_delta};
 use super::{Change, Listed, StoreError};
 use crate::plan::{CommandId, Draft, Head, Plan, PlanId, Refusal, Row, RowKey, Time};
+use lookup::look_up;
 
 /// Changes committed with one flush at most, so that none waits long for the others.
 const BATCH: usize = 64;
@@ -71,6 +74,21 @@ pub(super) enum Look {
     },
     Plans {
         done: Answer<Vec<Listed>>,
+    },
+    Find {
+        key: String,
+        done: Answer<Option<PlanId>>,
+    },
+    Current {
+        owner: String,
+        limit: i64,
+        done: Answer<Vec<PlanId>>,
+    },
+    Shelved {
+        owner: String,
+        offset: i64,
+        limit: i64,
+        done: Answer<(Vec<Listed>, usize)>,
     },
     PlanOf {
         command: CommandId,
@@ -178,6 +196,14 @@ impl Owner {
                 done,
             } => drop(done.send(self.since(&plan, seq, limit))),
             Look::Plans { done } => drop(done.send(self.list())),
+            Look::Find { key, done } => drop(done.send(self.find(&key))),
+            Look::Current { owner, limit, done } => drop(done.send(self.current(&owner, limit))),
+            Look::Shelved {
+                owner,
+                offset,
+                limit,
+                done,
+            } => drop(done.send(self.shelved(&owner, offset, limit))),
             Look::PlanOf { command, done } => drop(done.send(self.plan_of(&command))),
         }
     }
@@ -284,7 +310,7 @@ impl Owner {
         locked: &mut HashSet<PlanId>,
     ) -> (Answer<()>, Result<(), StoreError>) {
         let ChangeJob {
-            plan: id,
+            plan: mut id,
             head,
             by,
             why,
@@ -294,7 +320,7 @@ impl Owner {
         let now = (self.now)();
         let new = head.is_some();
         let ready = match head {
-            Some(head) => self.make(*head, now, locked),
+            Some(head) => self.make(*head, now, locked).map(|made| id = made),
             None if locked.contains(&id) => Ok(()),
             None => self.lock(&id, locked),
         };
@@ -304,11 +330,19 @@ impl Owner {
         let Some(cached) = self.plans.get_mut(&id) else {
             return (done, Err(StoreError::UnknownPlan(id)));
         };
+        let before = Lookup::of(cached.plan.head());
         let mut draft = Draft::new(&mut cached.plan, now);
-        if let Err(refusal) = run(&mut draft) {
+        let ran = run(&mut draft).map_err(StoreError::from).and_then(|()| {
+            let lookup = Lookup::of(draft.plan().head());
+            match &mut self.tables {
+                Some(tables) if lookup != before => look_up(tables, &id, &before, &lookup),
+                _ => Ok(()),
+            }
+        });
+        if let Err(error) = ran {
             draft.undo();
             let unmade = if new { self.unmake(&id) } else { Ok(()) };
-            return (done, unmade.and(Err(refusal.into())));
+            return (done, unmade.and(Err(error)));
         }
         let mut delta = draft.finish();
         if new && !delta.rows.iter().any(|row| matches!(row, Row::Head(_))) {
@@ -328,28 +362,6 @@ impl Owner {
                 reason: error.to_string(),
             }),
         )
-    }
-
-    fn make(
-        &mut self,
-        head: Head,
-        now: Time,
-        locked: &mut HashSet<PlanId>,
-    ) -> Result<(), StoreError> {
-        let id = head.id.clone();
-        let free = self.tables()?.add_plan(&id, now.0)?;
-        if !free {
-            return Err(StoreError::PlanTaken(id));
-        }
-        self.plans.insert(
-            id.clone(),
-            Cached {
-                plan: Plan::new(head),
-                seq: 0,
-            },
-        );
-        locked.insert(id);
-        Ok(())
     }
 
     fn unmake(&mut self, id: &PlanId) -> Result<(), StoreError> {
@@ -458,26 +470,6 @@ impl Owner {
             })
         };
         records.into_iter().map(read).collect()
-    }
-
-    fn plan_of(&mut self, command: &CommandId) -> Result<Option<PlanId>, StoreError> {
-        Ok(self.tables()?.plan_of(command)?)
-    }
-
-    fn list(&mut self) -> Result<Vec<Listed>, StoreError> {
-        let heads = self.tables()?.heads()?;
-        let read = |(id, seq, body): (String, i64, String)| {
-            let damaged = |reason: String| StoreError::Damaged {
-                plan: PlanId::new(id),
-                reason,
-            };
-            match serde_json::from_str(&body) {
-                Ok(Row::Head(head)) => Ok(Listed { seq, head: *head }),
-                Ok(_) => Err(damaged("its head is another row".to_owned())),
-                Err(error) => Err(damaged(error.to_string())),
-            }
-        };
-        heads.into_iter().map(read).collect()
     }
 }
 

@@ -2,19 +2,70 @@
 //! go in and out as JSON.
 
 use super::database::{Database, DatabaseError, Place, Record, Result, Value};
-use crate::plan::{CommandId, Delta, Event, PlanId, Row};
+use crate::plan::{CommandId, Delta, Event, Head, PlanId, Row, Shelf};
 
 /// The version of the tables that this program writes. A database with a higher one is refused.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 
 /// One list of statements a version, each leading from the version before.
-const MIGRATIONS: [&[&str]; FORMAT as usize] = [&[
-    "CREATE TABLE plans (id TEXT PRIMARY KEY, seq BIGINT NOT NULL, created_at BIGINT NOT NULL)",
-    "CREATE TABLE plan_rows (plan TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL, body TEXT NOT NULL, \
+const MIGRATIONS: [&[&str]; FORMAT as usize] = [
+    &[
+        "CREATE TABLE plans (id TEXT PRIMARY KEY, seq BIGINT NOT NULL, created_at BIGINT NOT NULL)",
+        "CREATE TABLE plan_rows (plan TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL, body TEXT NOT NULL, \
      PRIMARY KEY (plan, kind, id))",
-    "CREATE TABLE log (plan TEXT NOT NULL, seq BIGINT NOT NULL, change_id TEXT NOT NULL, at BIGINT NOT NULL, \
+        "CREATE TABLE log (plan TEXT NOT NULL, seq BIGINT NOT NULL, change_id TEXT NOT NULL, at BIGINT NOT NULL, \
      author TEXT NOT NULL, why TEXT NOT NULL, delta TEXT NOT NULL, PRIMARY KEY (plan, seq))",
-]];
+    ],
+    // What plans are looked up by, out of their heads. A deleted plan has no key: those without one do not exclude each other.
+    &[
+        "ALTER TABLE plans ADD COLUMN key TEXT",
+        "ALTER TABLE plans ADD COLUMN owner TEXT NOT NULL DEFAULT 'daemon'",
+        "ALTER TABLE plans ADD COLUMN shelf TEXT NOT NULL DEFAULT 'current'",
+        "ALTER TABLE plans ADD COLUMN kept BIGINT NOT NULL DEFAULT 0",
+        "ALTER TABLE plans ADD COLUMN taken_up BIGINT NOT NULL DEFAULT 0",
+        "UPDATE plans SET key = id, taken_up = created_at",
+        "CREATE UNIQUE INDEX plans_key ON plans (key)",
+        "CREATE INDEX plans_owner ON plans (owner, shelf, taken_up)",
+        "CREATE INDEX plans_kept ON plans (owner, kept, created_at)",
+    ],
+];
+
+/// What a plan is looked up by: out of its head, written whenever that changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lookup {
+    /// `None` when the plan was deleted: its key is free again.
+    pub key: Option<String>,
+    owner: String,
+    shelf: Shelf,
+    kept: bool,
+    taken_up: i64,
+}
+
+impl Lookup {
+    pub(super) fn of(head: &Head) -> Self {
+        let there = head.shelf != Shelf::Deleted;
+        Self {
+            key: there.then(|| head.key().to_owned()),
+            owner: head.owner.clone(),
+            shelf: head.shelf,
+            kept: there && (head.kept || head.shelf == Shelf::History),
+            taken_up: head.taken_up.unwrap_or(head.created_at).0,
+        }
+    }
+
+    fn values(&self) -> [Value<'_>; 5] {
+        [
+            self.key.as_deref().map_or(Value::Null, Value::Text),
+            Value::Text(&self.owner),
+            Value::Text(self.shelf.as_str()),
+            Value::Number(self.kept.into()),
+            Value::Number(self.taken_up),
+        ]
+    }
+}
+
+/// The id of a plan, its seq and the body of its head.
+pub(super) type HeadRecord = (String, i64, String);
 
 /// A row to be written: plan, kind, id, body.
 pub(super) type RowRecord = (String, &'static str, String, String);
@@ -192,13 +243,57 @@ impl Tables {
         row.map(|row| row.number(0)).transpose()
     }
 
-    /// Makes room for a plan; `false` if the id is taken.
-    pub(super) fn add_plan(&mut self, plan: &PlanId, created_at: i64) -> Result<bool> {
+    /// Makes room for a plan; `false` if the id or the key is taken.
+    pub(super) fn add_plan(
+        &mut self,
+        plan: &PlanId,
+        created_at: i64,
+        lookup: &Lookup,
+    ) -> Result<bool> {
+        let [key, owner, shelf, kept, taken_up] = lookup.values();
         let added = self.database.execute(
-            "INSERT INTO plans (id, seq, created_at) VALUES ($1, 0, $2) ON CONFLICT (id) DO NOTHING",
-            &[Value::Text(plan.as_str()), Value::Number(created_at)],
+            "INSERT INTO plans (id, seq, created_at, key, owner, shelf, kept, taken_up) \
+             VALUES ($1, 0, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
+            &[
+                Value::Text(plan.as_str()),
+                Value::Number(created_at),
+                key,
+                owner,
+                shelf,
+                kept,
+                taken_up,
+            ],
         )?;
         Ok(added == 1)
+    }
+
+    /// Sets what the plan is looked up by; fails if the key is another plan's.
+    pub(super) fn set_lookup(&mut self, plan: &PlanId, lookup: &Lookup) -> Result<()> {
+        let [key, owner, shelf, kept, taken_up] = lookup.values();
+        self.database
+            .execute(
+                "UPDATE plans SET key = $1, owner = $2, shelf = $3, kept = $4, taken_up = $5 WHERE id = $6",
+                &[key, owner, shelf, kept, taken_up, Value::Text(plan.as_str())],
+            )
+            .map(drop)
+    }
+
+    /// Returns the plan with a key.
+    pub(super) fn find(&mut self, key: &str) -> Result<Option<PlanId>> {
+        let row = self.one("SELECT id FROM plans WHERE key = $1", &[Value::Text(key)])?;
+        row.map(|mut row| row.text(0).map(PlanId::new)).transpose()
+    }
+
+    /// Returns the plans that an owner has in use, the one taken up last first.
+    pub(super) fn current(&mut self, owner: &str, limit: i64) -> Result<Vec<PlanId>> {
+        let rows = self.database.query(
+            "SELECT id FROM plans WHERE owner = $1 AND shelf = 'current' \
+             ORDER BY taken_up DESC, created_at DESC, id DESC LIMIT $2",
+            &[Value::Text(owner), Value::Number(limit)],
+        )?;
+        rows.into_iter()
+            .map(|mut row| row.text(0).map(PlanId::new))
+            .collect()
     }
 
     /// Takes the room back that [`Tables::add_plan`] made in the same transaction.
@@ -212,15 +307,39 @@ impl Tables {
     }
 
     /// Returns the ids of all plans with their seqs and heads, newest plan first.
-    pub(super) fn heads(&mut self) -> Result<Vec<(String, i64, String)>> {
+    pub(super) fn heads(&mut self) -> Result<Vec<HeadRecord>> {
         let rows = self.database.query(
             "SELECT plans.id, plans.seq, plan_rows.body FROM plans JOIN plan_rows ON plan_rows.plan = plans.id \
              WHERE plan_rows.kind = 'head' ORDER BY plans.created_at DESC, plans.id DESC",
             &[],
         )?;
-        rows.into_iter()
-            .map(|mut row| Ok((row.text(0)?, row.number(1)?, row.text(2)?)))
-            .collect()
+        rows.into_iter().map(head_record).collect()
+    }
+
+    /// Returns some of the plans that an owner has put into the history, newest plan first, and how many there are.
+    pub(super) fn kept_heads(
+        &mut self,
+        owner: &str,
+        offset: i64,
+        limit: i64,
+    ) -> Result<(Vec<HeadRecord>, i64)> {
+        let rows = self.database.query(
+            "SELECT plans.id, plans.seq, plan_rows.body FROM plans JOIN plan_rows ON plan_rows.plan = plans.id \
+             WHERE plan_rows.kind = 'head' AND plans.owner = $1 AND plans.kept = 1 \
+             ORDER BY plans.created_at DESC, plans.id DESC LIMIT $2 OFFSET $3",
+            &[
+                Value::Text(owner),
+                Value::Number(limit),
+                Value::Number(offset),
+            ],
+        )?;
+        let total = self.one(
+            "SELECT COUNT(*) FROM plans WHERE owner = $1 AND kept = 1",
+            &[Value::Text(owner)],
+        )?;
+        let total = total.map_or(Ok(0), |row| row.number(0))?;
+        let heads = rows.into_iter().map(head_record).collect::<Result<_>>()?;
+        Ok((heads, total))
     }
 
     /// Returns the plan with an attempt of this id: one look into the primary key a plan.
@@ -279,6 +398,10 @@ impl Tables {
         )?;
         Ok(row.is_some())
     }
+}
+
+fn head_record(mut row: Record) -> Result<HeadRecord> {
+    Ok((row.text(0)?, row.number(1)?, row.text(2)?))
 }
 
 /// The delta of a log entry as it is stored, made of rows that are JSON already.

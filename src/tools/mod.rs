@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::clock::Clock;
-use crate::plan::{Draft, Head, PlanId, Policy, Refusal, Shelf, Time};
+use crate::plan::{Draft, Head, PlanId, Policy, Refusal, Time};
 use crate::store::{Store, StoreError};
 
 pub use args::ArgumentError;
@@ -286,14 +286,8 @@ impl Toolbox {
         if let Some(plan) = &self.plan {
             return Ok(plan.clone());
         }
-        let plans = self.store.plans().await?;
-        let mut own: Vec<Head> = plans
-            .into_iter()
-            .map(|listed| listed.head)
-            .filter(|head| head.owner == dialect.as_str() && head.shelf == Shelf::Current)
-            .collect();
-        own.sort_by_key(|head| head.taken_up.unwrap_or(head.created_at));
-        own.pop().map(|head| head.id).ok_or(ToolError::NoPlan)
+        let mut latest = self.store.current(dialect.as_str(), 1).await?;
+        latest.pop().ok_or(ToolError::NoPlan)
     }
 
     /// Changes a plan under the caller's name; `why` begins with the tool's name.

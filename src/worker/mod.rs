@@ -10,10 +10,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
 use crate::agents::{Agent, Retries};
+use crate::plan::ReportStatus;
 use crate::volumes::{Volumes, VolumesError, Watch};
 use claim::Claim;
 use work::Worker;
@@ -38,6 +40,17 @@ pub struct Options {
     /// With a model that fails behind a coding agent.
     pub again: Retries,
     pub fitness: Fitness,
+    /// Is told what the worker does, for a person who looks on.
+    pub told: Option<UnboundedSender<Told>>,
+}
+
+/// What a worker does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It works on the command with this title.
+    Begun(String),
+    /// It has reported; `None` if the agent did so itself.
+    Reported(Option<ReportStatus>),
 }
 
 /// Shared by workers that run the same agent side by side: as soon as one finds that it cannot work as it is set up, all of
@@ -97,6 +110,7 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()>) -> Result
         silence: options.silence,
         again: options.again,
         fitness: options.fitness,
+        told: options.told,
         stopping,
     };
     let mut working = std::pin::pin!(work(worker));

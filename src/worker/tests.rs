@@ -79,6 +79,7 @@ impl Given {
             silence: LONG,
             again: ONCE,
             fitness: Fitness::default(),
+            told: None,
         };
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(run(options, async move {
@@ -230,6 +231,7 @@ async fn who_is_told_to_end_takes_the_end_commands_and_nothing_else() {
         silence: LONG,
         again: ONCE,
         fitness: Fitness::default(),
+        told: None,
         stopping: watch::channel(true).1,
     })
     .await

@@ -7,11 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustix::process::{Pid, test_kill_process_group};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::claim::Claim;
-use super::{Fitness, WorkerError};
+use super::{Fitness, Told, WorkerError};
 use crate::agents::{Agent, Coding, Ended, Job, MOST_PRINTED, Retries, Step};
 use crate::clock::Allowance;
 use crate::exec::{self, GRACE, Output, Spec, stop_group};
@@ -19,6 +20,7 @@ use crate::plan::{CommandId, ReportStatus, SessionId, Time};
 use crate::volumes::{Folder, Inbox, Life, Mark, Volumes, VolumesError};
 use crate::wire::command::{Command, CommandType};
 use crate::wire::report::{Report, render};
+use crate::wire::text::one_line;
 
 /// How often the sign of life is renewed while the agent does something.
 const BEAT: Duration = Duration::from_secs(10);
@@ -32,6 +34,8 @@ const LEAST_EFFORT: f64 = 0.05;
 const HEAD: usize = 64 * 1024;
 /// Between attempts to write a report.
 const RETRY: Duration = Duration::from_secs(2);
+/// The most of a command's heading that is told, in characters.
+const MAX_TITLE: usize = 100;
 /// The most of a step's standard output and error output that goes into the report.
 const MOST_OUT: usize = 16 * 1024;
 const MOST_ERR: usize = 4 * 1024;
@@ -45,6 +49,7 @@ pub(super) struct Worker {
     pub(super) silence: Duration,
     pub(super) again: Retries,
     pub(super) fitness: Fitness,
+    pub(super) told: Option<UnboundedSender<Told>>,
     pub(super) stopping: watch::Receiver<bool>,
 }
 
@@ -170,6 +175,15 @@ impl Pulse {
     }
 }
 
+/// Returns the heading of a command, else its id.
+fn title(command: &Command) -> String {
+    let heading = command
+        .body
+        .lines()
+        .find_map(|line| line.strip_prefix("# "));
+    one_line(heading.unwrap_or(command.id.as_str()), MAX_TITLE)
+}
+
 impl Worker {
     /// Works on a command until its report is there. For one that was left behind, an agent that still runs is
     /// waited for first; if there is no report then and its output is none either, it is done again.
@@ -187,8 +201,14 @@ impl Worker {
                     return Ok(claim.give_back()?);
                 }
                 match report {
-                    Some(report) => self.submit(claim, &report, left).await?,
-                    None => claim.finish()?,
+                    Some(report) => {
+                        self.submit(claim, &report, left).await?;
+                        self.tell(Told::Reported(Some(report.status)));
+                    }
+                    None => {
+                        claim.finish()?;
+                        self.tell(Told::Reported(None));
+                    }
                 }
                 match stop {
                     Some(said) => Err(WorkerError::Unfit {
@@ -212,6 +232,13 @@ impl Worker {
         }
     }
 
+    /// Tells whoever looks on; nobody has to.
+    fn tell(&self, told: Told) {
+        if let Some(teller) = &self.told {
+            drop(teller.send(told));
+        }
+    }
+
     async fn result(&self, id: &CommandId) -> Result<Finished, Halt> {
         let command = match self.read(Folder::CommandsProcessed, id) {
             Ok(command) => command,
@@ -229,6 +256,7 @@ impl Worker {
         if self.volumes.cancel_mark(id).exists() {
             return Err(Halt::Cancelled);
         }
+        self.tell(Told::Begun(title(&command)));
         let job = Job::new(&self.volumes, &command);
         let report = match &self.agent {
             Agent::Coding(coder) => return self.talk(&job, coder, &output, &life).await,

@@ -1,0 +1,119 @@
+//! Which plan is meant: keys, owners and shelves.
+
+use std::collections::HashSet;
+
+use super::{Cached, Owner};
+use crate::plan::{CommandId, Head, Plan, PlanId, Row, Time};
+use crate::store::sql::{HeadRecord, Lookup, Tables};
+use crate::store::{Listed, StoreError};
+
+impl Owner {
+    /// Makes room for a plan under its key, and returns its id: the one that its head has, or another if that one is used.
+    pub(super) fn make(
+        &mut self,
+        mut head: Head,
+        now: Time,
+        locked: &mut HashSet<PlanId>,
+    ) -> Result<PlanId, StoreError> {
+        let lookup = Lookup::of(&head);
+        let tables = self.tables()?;
+        let wanted = head.id.clone();
+        while !tables.add_plan(&head.id, now.0, &lookup)? {
+            if let Some(key) = &lookup.key
+                && tables.find(key)?.is_some()
+            {
+                return Err(StoreError::PlanTaken(PlanId::new(key)));
+            }
+            head.id = unused(tables, &wanted)?;
+        }
+        if head.id != wanted && head.key.is_none() {
+            head.key = Some(wanted.to_string());
+        }
+        let id = head.id.clone();
+        self.plans.insert(
+            id.clone(),
+            Cached {
+                plan: Plan::new(head),
+                seq: 0,
+            },
+        );
+        locked.insert(id.clone());
+        Ok(id)
+    }
+
+    pub(super) fn plan_of(&mut self, command: &CommandId) -> Result<Option<PlanId>, StoreError> {
+        Ok(self.tables()?.plan_of(command)?)
+    }
+
+    pub(super) fn find(&mut self, key: &str) -> Result<Option<PlanId>, StoreError> {
+        Ok(self.tables()?.find(key)?)
+    }
+
+    pub(super) fn current(&mut self, owner: &str, limit: i64) -> Result<Vec<PlanId>, StoreError> {
+        Ok(self.tables()?.current(owner, limit)?)
+    }
+
+    pub(super) fn shelved(
+        &mut self,
+        owner: &str,
+        offset: i64,
+        limit: i64,
+    ) -> Result<(Vec<Listed>, usize), StoreError> {
+        let (heads, total) = self.tables()?.kept_heads(owner, offset, limit)?;
+        Ok((listed(heads)?, usize::try_from(total).unwrap_or(0)))
+    }
+
+    pub(super) fn list(&mut self) -> Result<Vec<Listed>, StoreError> {
+        listed(self.tables()?.heads()?)
+    }
+}
+
+/// Writes what a plan is looked up by from now on, in the transaction: the next change of it may make a plan of that key.
+pub(super) fn look_up(
+    tables: &mut Tables,
+    plan: &PlanId,
+    before: &Lookup,
+    lookup: &Lookup,
+) -> Result<(), StoreError> {
+    if let Some(key) = &lookup.key
+        && lookup.key != before.key
+        && tables.find(key)?.is_some()
+    {
+        return Err(StoreError::PlanTaken(PlanId::new(key)));
+    }
+    Ok(tables.set_lookup(plan, lookup)?)
+}
+
+/// Returns an id like the wanted one that no plan has had. The numbers were given out one after the other: the first that
+/// is free is found by halves, so that an id which is used again and again stays as cheap as it was.
+fn unused(tables: &mut Tables, wanted: &PlanId) -> Result<PlanId, StoreError> {
+    let id = |number: u64| PlanId::new(format!("{wanted}~{number}"));
+    let (mut used, mut free) = (1, 2);
+    while tables.seq(&id(free))?.is_some() {
+        (used, free) = (free, free * 2);
+    }
+    while used + 1 < free {
+        let middle = used.midpoint(free);
+        if tables.seq(&id(middle))?.is_some() {
+            used = middle;
+        } else {
+            free = middle;
+        }
+    }
+    Ok(id(free))
+}
+
+fn listed(heads: Vec<HeadRecord>) -> Result<Vec<Listed>, StoreError> {
+    let read = |(id, seq, body): (String, i64, String)| {
+        let damaged = |reason: String| StoreError::Damaged {
+            plan: PlanId::new(id),
+            reason,
+        };
+        match serde_json::from_str(&body) {
+            Ok(Row::Head(head)) => Ok(Listed { seq, head: *head }),
+            Ok(_) => Err(damaged("its head is another row".to_owned())),
+            Err(error) => Err(damaged(error.to_string())),
+        }
+    };
+    heads.into_iter().map(read).collect()
+}

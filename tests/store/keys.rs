@@ -1,0 +1,305 @@
+//! Plans are found by the keys of their callers, by their owners and on their shelves.
+
+use plan_agent::plan::{DAEMON, Shelf};
+
+use super::*;
+
+/// What a process of its own creates plans in.
+const CREATOR: &str = "PLAN_AGENT_TEST_CREATES_IN";
+
+/// Keys over which several processes contend.
+const CONTENDED: usize = 50;
+
+fn owned(id: &str, owner: &str, made: i64) -> Head {
+    let mut head = Head::new(PlanId::new(id), "Count words", Time(made));
+    owner.clone_into(&mut head.owner);
+    head
+}
+
+/// Makes a plan of a tool and returns its id.
+async fn create(store: &Store, key: &str) -> Result<PlanId, StoreError> {
+    let made = |draft: &mut Draft<'_>| Ok(draft.plan().id().clone());
+    store
+        .create(owned(key, "tasks", 1), "test", "made", made)
+        .await
+}
+
+async fn put_away(store: &Store, id: &PlanId, shelf: Shelf) {
+    let away = move |draft: &mut Draft<'_>| draft.put_away(shelf);
+    store.change(id, "test", "put away", away).await.unwrap();
+}
+
+async fn take_up(store: &Store, id: &PlanId) -> Result<(), StoreError> {
+    let take_up = |draft: &mut Draft<'_>| draft.take_up();
+    store.change(id, "test", "taken up", take_up).await
+}
+
+async fn found(store: &Store, key: &str) -> Option<String> {
+    let id = store.find(key).await.unwrap();
+    id.map(|id| id.to_string())
+}
+
+#[tokio::test]
+async fn a_key_is_free_again_once_its_plan_is_deleted() {
+    on_every_store(async |given| {
+        let store = given.open().await;
+        assert_eq!(found(&store, "release").await, None);
+        let mut ids = Vec::new();
+        for _ in 0..20 {
+            let id = create(&store, "release").await.unwrap();
+            assert_eq!(found(&store, "release").await, Some(id.to_string()));
+            let key = store.read(&id, |plan, _| plan.head().key().to_owned());
+            assert_eq!(key.await.unwrap(), "release");
+            let error = create(&store, "release").await.unwrap_err();
+            assert!(matches!(&error, StoreError::PlanTaken(key) if key.as_str() == "release"));
+            assert_eq!(error.to_string(), "the plan id `release` is taken");
+            put_away(&store, &id, Shelf::Deleted).await;
+            assert_eq!(found(&store, "release").await, None);
+            ids.push(id.to_string());
+        }
+        assert_eq!(ids[..3], ["release", "release~2", "release~3"]);
+        assert_eq!(ids[19], "release~20");
+        // What was deleted is still there for whoever knows its id, and its log too.
+        let first = PlanId::new("release");
+        assert_eq!(store.since(&first, 0, 10).await.unwrap().len(), 2);
+        let error = take_up(&store, &first).await.unwrap_err();
+        assert!(matches!(error, StoreError::Refused(_)), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_id_that_another_plan_has_is_no_obstacle_to_a_key() {
+    on_every_store(async |given| {
+        let store = given.open().await;
+        let first = create(&store, "x").await.unwrap();
+        create(&store, "x~2").await.unwrap();
+        put_away(&store, &first, Shelf::Deleted).await;
+        assert_eq!(create(&store, "x").await.unwrap().as_str(), "x~3");
+        assert_eq!(found(&store, "x~2").await.as_deref(), Some("x~2"));
+        let third = create(&store, "x~3").await.unwrap();
+        assert_eq!(found(&store, "x~3").await, Some(third.to_string()));
+        assert_eq!(found(&store, "x").await.as_deref(), Some("x~3"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_plan_that_is_refused_leaves_its_key_free() {
+    on_every_store(async |given| {
+        let store = given.open().await;
+        for _ in 0..2 {
+            let refused = |draft: &mut Draft<'_>| draft.make_tasks(Vec::new());
+            let head = owned("x", "tasks", 1);
+            let error = store.create(head, "test", "made", refused).await;
+            assert!(matches!(error.unwrap_err(), StoreError::Refused(_)));
+            assert_eq!(found(&store, "x").await, None);
+        }
+        assert_eq!(create(&store, "x").await.unwrap().as_str(), "x");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn many_callers_at_once_make_one_plan_of_a_key() {
+    on_every_store(async |given| {
+        let store = given.open().await;
+        let tries: Vec<_> = (0..40)
+            .map(|_| {
+                let store = store.clone();
+                tokio::spawn(async move { create(&store, "x").await })
+            })
+            .collect();
+        let mut made = 0;
+        for one in tries {
+            match one.await.unwrap() {
+                Ok(_) => made += 1,
+                Err(error) => assert!(matches!(error, StoreError::PlanTaken(_)), "{error}"),
+            }
+        }
+        assert_eq!(made, 1);
+        assert_eq!(store.plans().await.unwrap().len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn two_processes_that_want_a_key_at_once_get_one_plan_of_it() {
+    on_every_store(async |given| {
+        if !given.shared() {
+            return;
+        }
+        let store = given.open().await;
+        let start = |_| {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command
+                .args(["--exact", "--ignored", "store::keys::one_of_two_creators"])
+                .env(CREATOR, given.place())
+                .stdout(Stdio::null());
+            command.spawn().unwrap()
+        };
+        let mut children: Vec<_> = (0..2).map(start).collect();
+        for child in &mut children {
+            assert!(child.wait().unwrap().success());
+        }
+        let plans = store.plans().await.unwrap();
+        assert_eq!(plans.len(), CONTENDED, "{:?}", given.kind);
+        assert!(plans.iter().all(|listed| listed.head.key.is_none()));
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "a process of its own, started by the test of two processes"]
+async fn one_of_two_creators() {
+    let store = open_at(&std::env::var(CREATOR).unwrap()).await.unwrap();
+    for number in 0..CONTENDED {
+        match create(&store, &format!("key {number}")).await {
+            Ok(_) | Err(StoreError::PlanTaken(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_owner_finds_its_current_plans_and_its_history() {
+    on_every_store(async |given| {
+        let store = given.open().await;
+        for (id, owner, made) in [
+            ("a", "tasks", 10),
+            ("b", "tasks", 20),
+            ("c", "notebook", 30),
+            ("d", DAEMON, 40),
+        ] {
+            let made = owned(id, owner, made);
+            store
+                .create(made, "test", "made", add("first"))
+                .await
+                .unwrap();
+        }
+        let current = async |owner: &str, limit| -> Vec<String> {
+            let ids = store.current(owner, limit).await.unwrap();
+            ids.iter().map(ToString::to_string).collect()
+        };
+        let shelved = async |offset, limit| -> (Vec<String>, usize) {
+            let (plans, total) = store.shelved("tasks", offset, limit).await.unwrap();
+            let ids = plans.iter().map(|listed| listed.head.id.to_string());
+            (ids.collect(), total)
+        };
+        assert_eq!(current("tasks", 5).await, ["b", "a"]);
+        assert_eq!(current("tasks", 1).await, ["b"]);
+        assert_eq!(current("notebook", 5).await, ["c"]);
+        assert_eq!(current("nobody", 5).await, [""; 0]);
+        assert_eq!(shelved(0, 5).await, (vec![], 0));
+
+        take_up(&store, &PlanId::new("a")).await.unwrap();
+        assert_eq!(current("tasks", 5).await, ["a", "b"]);
+        for id in ["a", "b"] {
+            put_away(&store, &PlanId::new(id), Shelf::History).await;
+        }
+        assert_eq!(current("tasks", 5).await, [""; 0]);
+        let (both, total) = shelved(0, 5).await;
+        assert_eq!((both.len(), total), (2, 2));
+        assert_eq!(shelved(1, 5).await, (both[1..].to_vec(), 2));
+        assert_eq!(shelved(0, 1).await, (both[..1].to_vec(), 2));
+        assert_eq!(shelved(2, 5).await, (vec![], 2));
+        assert_eq!(
+            found(&store, "a").await.as_deref(),
+            Some("a"),
+            "put away is not deleted"
+        );
+
+        take_up(&store, &PlanId::new("b")).await.unwrap();
+        assert_eq!(current("tasks", 5).await, ["b"]);
+        assert_eq!(shelved(0, 5).await.1, 2, "what was kept stays kept");
+        put_away(&store, &PlanId::new("a"), Shelf::Deleted).await;
+        assert_eq!(shelved(0, 5).await, (vec!["b".to_owned()], 1));
+    })
+    .await;
+}
+
+/// The tables as the first version made them.
+const FORMAT_1: &str = "
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL);
+    INSERT INTO meta (name, value) VALUES ('format', 1);
+    CREATE TABLE plans (id TEXT PRIMARY KEY, seq BIGINT NOT NULL, created_at BIGINT NOT NULL);
+    CREATE TABLE plan_rows (plan TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL, body TEXT NOT NULL,
+        PRIMARY KEY (plan, kind, id));
+    CREATE TABLE log (plan TEXT NOT NULL, seq BIGINT NOT NULL, change_id TEXT NOT NULL, at BIGINT NOT NULL,
+        author TEXT NOT NULL, why TEXT NOT NULL, delta TEXT NOT NULL, PRIMARY KEY (plan, seq));";
+
+/// Returns statements that store a plan of one task as the first version did.
+fn old_plan(id: &str, made: i64) -> String {
+    let mut plan = Plan::new(owned(id, DAEMON, made));
+    let mut draft = Draft::new(&mut plan, Time(made));
+    draft.make_tasks(vec![task("first")]).unwrap();
+    let delta = draft.finish();
+    let bodies = delta.rows.iter().map(|row| {
+        let mut body = serde_json::to_value(row).unwrap();
+        if let Some(head) = body.get_mut("head").and_then(|head| head.as_object_mut()) {
+            for later in ["key", "shelf", "taken_up", "kept"] {
+                assert!(head.remove(later).is_some(), "{later}");
+            }
+        }
+        let (kind, row) = row.key().parts();
+        (kind, row, body.to_string())
+    });
+    let bodies: Vec<_> = bodies.collect();
+    let rows = bodies.iter().map(|(kind, row, body)| {
+        format!("INSERT INTO plan_rows VALUES ('{id}', '{kind}', '{row}', '{body}');")
+    });
+    let stored: Vec<&str> = bodies.iter().map(|(_, _, body)| body.as_str()).collect();
+    let events = serde_json::to_string(&delta.events).unwrap();
+    let delta = format!(r#"{{"rows":[{}],"events":{events}}}"#, stored.join(","));
+    format!(
+        "INSERT INTO plans VALUES ('{id}', 1, {made});
+         INSERT INTO log VALUES ('{id}', 1, 'change', {made}, 'daemon', 'made', '{delta}'); {}",
+        rows.collect::<String>()
+    )
+}
+
+#[tokio::test]
+async fn what_an_older_version_wrote_is_taken_over() {
+    on_every_store(async |given| {
+        if !given.shared() {
+            return;
+        }
+        given.sql(FORMAT_1).await;
+        given.sql(&old_plan("aaaaaaaa", 10)).await;
+        given.sql(&old_plan("bbbbbbbb", 20)).await;
+        // Several processes of the new version may find it at once.
+        let place = given.place();
+        let opening: Vec<_> = (0..4)
+            .map(|_| {
+                let place = place.clone();
+                tokio::spawn(async move { open_at(&place).await })
+            })
+            .collect();
+        for store in opening {
+            store.await.unwrap().unwrap();
+        }
+        let store = given.open().await;
+        assert_eq!(state(&store).await.0, 1);
+        assert_eq!(log(&store).await.len(), 1);
+        let ids: Vec<PlanId> = ["bbbbbbbb", "aaaaaaaa"].map(PlanId::new).into();
+        assert_eq!(store.current(DAEMON, 9).await.unwrap(), ids);
+        assert_eq!(
+            found(&store, "aaaaaaaa").await.as_deref(),
+            Some("aaaaaaaa"),
+            "{:?}",
+            given.kind
+        );
+        let error = create(&store, "aaaaaaaa").await.unwrap_err();
+        assert!(matches!(error, StoreError::PlanTaken(_)), "{error}");
+        let second = store.change(&plan(), "test", "added", add("second")).await;
+        assert_eq!(second.unwrap(), TaskId(2));
+        let end = |draft: &mut Draft<'_>| draft.abandon("over");
+        store.change(&plan(), "test", "ended", end).await.unwrap();
+        put_away(&store, &plan(), Shelf::Deleted).await;
+        assert_eq!(
+            create(&store, "aaaaaaaa").await.unwrap().as_str(),
+            "aaaaaaaa~2"
+        );
+    })
+    .await;
+}
