@@ -7,7 +7,7 @@ use serde_json::Value;
 pub const DEFAULT_LIMIT: usize = 50;
 
 /// Items of a list at most.
-const MAX_LIMIT: usize = 1000;
+pub(super) const MAX_LIMIT: usize = 1000;
 
 /// Bytes of a list when the caller does not say how many items; of one that does.
 const DEFAULT_BYTES: usize = 14_000;

@@ -13,6 +13,7 @@ use crate::plan::{
 };
 use crate::store::StoreError;
 use crate::tools::shelf::interrupted;
+use crate::tools::page::{DEFAULT_LIMIT, MAX_LIMIT};
 use crate::tools::{Dialect, Page, ToolError, Toolbox};
 use crate::wire::text::one_line;
 
@@ -158,12 +159,25 @@ impl PlanNotebook {
     /// # Errors
     /// The storage fails.
     pub async fn view_historical_plans(&self, page: Page) -> Result<ToolResponse, NotebookError> {
-        let entries = match &self.storage {
-            Some(storage) => storage.get_plans().await?.iter().map(Entry::of).collect(),
-            None => StoreStorage(self.toolbox.clone()).entries().await?,
+        let offset = page.offset.unwrap_or(0);
+        let (entries, total) = match &self.storage {
+            Some(storage) => {
+                let plans = storage.get_plans().await?;
+                let entries = plans.iter().rev().skip(offset).map(Entry::of);
+                (entries.collect(), plans.len())
+            }
+            None => {
+                let limit = page.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
+                let storage = StoreStorage(self.toolbox.clone());
+                storage.entries(offset, limit).await?
+            }
         };
-        let total = entries.len();
-        let part = page.shown(total, entries.iter().rev(), Entry::text);
+        let rest = total.saturating_sub(offset);
+        let shown = Page {
+            offset: None,
+            ..page
+        };
+        let part = shown.shown(rest, entries.iter(), Entry::text);
         let mut text = part.items.join("\n\n");
         if total == 0 {
             text = "The history has no plans.".to_owned();
@@ -320,12 +334,12 @@ fn rewrite(draft: &mut Draft<'_>, plan: &Plan) -> Result<(), NotebookError> {
 }
 
 /// Returns the plan of the notebook that has an id, wherever it is kept.
-async fn kept(toolbox: &Toolbox, id: &str) -> Result<Option<Head>, NotebookError> {
-    let plans = toolbox.store().plans().await?;
-    let mut heads = plans.into_iter().map(|listed| listed.head);
-    Ok(heads.find(|head| {
-        head.key() == id && head.shelf != Shelf::Deleted && head.owner == Dialect::Notebook.as_str()
-    }))
+async fn kept(toolbox: &Toolbox, id: &str) -> Result<Option<Head>, StoreError> {
+    let Some(plan) = toolbox.store().find(id).await? else {
+        return Ok(None);
+    };
+    let head = toolbox.store().read(&plan, |plan, _| plan.head().clone());
+    Ok(Some(head.await?).filter(|head| head.owner == Dialect::Notebook.as_str()))
 }
 
 /// A plan in the list of the history.
@@ -379,32 +393,30 @@ fn now() -> Time {
 pub(super) struct StoreStorage(pub(super) Toolbox);
 
 impl StoreStorage {
-    /// Returns the heads of the plans in the history, the oldest first.
-    async fn heads(&self) -> Result<Vec<Head>, StorageError> {
-        let plans = self.0.store().plans().await.map_err(failed)?;
-        let heads = plans.into_iter().rev().map(|listed| listed.head);
-        let in_history = |head: &Head| {
-            head.owner == Dialect::Notebook.as_str()
-                && (head.shelf == Shelf::History || (head.shelf == Shelf::Current && head.kept))
-        };
-        Ok(heads.filter(in_history).collect())
+    /// Returns the heads of plans in the history, the newest first, and how many there are.
+    async fn heads(&self, offset: usize, limit: usize) -> Result<(Vec<Head>, usize), StorageError> {
+        let owner = Dialect::Notebook.as_str();
+        let shelved = self.0.store().shelved(owner, offset, limit).await;
+        let (listed, total) = shelved.map_err(failed)?;
+        let heads = listed.into_iter().map(|listed| listed.head);
+        Ok((heads.collect(), total))
     }
 
-    async fn entries(&self) -> Result<Vec<Entry>, StorageError> {
+    async fn entries(
+        &self,
+        offset: usize,
+        limit: usize,
+    ) -> Result<(Vec<Entry>, usize), StorageError> {
+        let (heads, total) = self.heads(offset, limit).await?;
         let mut entries = Vec::new();
-        for head in self.heads().await? {
+        for head in heads {
             if head.shelf == Shelf::History {
                 entries.push(Entry::of_head(&head));
             } else {
                 entries.extend(self.as_kept(&head).await?.as_ref().map(Entry::of));
             }
         }
-        Ok(entries)
-    }
-
-    async fn find(&self, id: &str) -> Result<Option<Head>, StorageError> {
-        let heads = self.heads().await?;
-        Ok(heads.into_iter().find(|head| head.key() == id))
+        Ok((entries, total))
     }
 
     /// Puts a plan into the history as it is given, also one that is current.
@@ -465,7 +477,7 @@ impl StoreStorage {
 impl PlanStorage for StoreStorage {
     fn add_plan(&self, plan: Plan, r#override: bool) -> Stored<'_, ()> {
         Box::pin(async move {
-            match kept(&self.0, &plan.id).await.map_err(unkept)? {
+            match kept(&self.0, &plan.id).await.map_err(failed)? {
                 Some(head) if head.shelf == Shelf::Current => Err(StorageError::Key(format!(
                     "the plan with ID '{}' is the current plan",
                     plan.id
@@ -478,7 +490,9 @@ impl PlanStorage for StoreStorage {
 
     fn delete_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, ()> {
         Box::pin(async move {
-            let head = self.find(plan_id).await?.ok_or_else(|| unknown(plan_id))?;
+            let head = kept(&self.0, plan_id).await.map_err(failed)?;
+            let in_history = |head: &Head| head.shelf == Shelf::History || head.kept;
+            let head = head.filter(in_history).ok_or_else(|| unknown(plan_id))?;
             let delete = |draft: &mut Draft<'_>| {
                 if draft.plan().head().shelf == Shelf::Current {
                     draft.describe(|head| head.kept = false);
@@ -494,7 +508,7 @@ impl PlanStorage for StoreStorage {
     fn get_plans(&self) -> Stored<'_, Vec<Plan>> {
         Box::pin(async move {
             let mut plans = Vec::new();
-            for head in self.heads().await? {
+            for head in self.heads(0, usize::MAX).await?.0.into_iter().rev() {
                 plans.extend(self.as_kept(&head).await?);
             }
             Ok(plans)
@@ -503,7 +517,7 @@ impl PlanStorage for StoreStorage {
 
     fn get_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, Option<Plan>> {
         Box::pin(async move {
-            match self.find(plan_id).await? {
+            match kept(&self.0, plan_id).await.map_err(failed)? {
                 Some(head) => self.as_kept(&head).await,
                 None => Ok(None),
             }

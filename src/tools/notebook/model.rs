@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::plan::{Plan as CorePlan, PlanStatus, Task, TaskStatus, Time};
 use crate::tools::new_plan_id;
 
-/// The word for the state of a plan or a subtask.
+/// The word for the state of a plan or a subtask: not begun; begun, as at most one subtask is; finished with an outcome; given
+/// up or left out.
+// Documented variants would make the schema longer than a list of words.
 #[derive(
     Clone,
     Copy,
@@ -26,14 +28,10 @@ use crate::tools::new_plan_id;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Not begun.
     #[default]
     Todo,
-    /// Begun; at most one subtask is.
     InProgress,
-    /// Finished with an outcome.
     Done,
-    /// Given up or left out.
     Abandoned,
 }
 
