@@ -10,7 +10,7 @@
 mod args;
 pub mod notebook;
 mod page;
-mod plan_manager;
+pub mod plan_manager;
 mod plan_tool;
 mod shelf;
 mod tasks;
@@ -28,6 +28,7 @@ use crate::store::{Store, StoreError};
 
 pub use args::ArgumentError;
 pub use page::{Page, Part};
+pub use plan_manager::PlanManager;
 
 /// A way to see a plan: one document's names, words and rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,17 +6,24 @@ use crate::plan::{Draft, Head, PlanId, Refusal, Shelf, Time};
 use crate::store::StoreError;
 use crate::wire::text::one_line;
 
+/// Plans in use that are looked at: one, unless callers were ended at the wrong moment.
+const SEEN: usize = 8;
+
 impl Toolbox {
     /// Returns the plan that is meant when a call names none: the one the calls are bound to, else the dialect's current one.
     pub(super) async fn only_current(&self, dialect: Dialect) -> Result<PlanId, ToolError> {
         if let Some(plan) = &self.plan {
             return Ok(plan.clone());
         }
-        let mut own = self.in_use(dialect).await?;
-        let newest = own.pop().ok_or(ToolError::NoPlan)?;
-        let reason = format!("interrupted by the plan with ID '{}'", newest.key());
-        self.put_away(dialect, own, "replaced", &reason).await?;
-        Ok(newest.id)
+        let mut own = self.in_use(dialect).await?.into_iter();
+        let newest = own.next().ok_or(ToolError::NoPlan)?;
+        for older in own {
+            let by = self.head(&newest).await?;
+            let reason = interrupted(&by);
+            self.put_away(dialect, &older, taken_up(&by), "replaced", &reason)
+                .await?;
+        }
+        Ok(newest)
     }
 
     /// Makes a plan that takes the place of the dialect's current one, which goes into the history. Returns with what the
@@ -36,19 +43,20 @@ impl Toolbox {
             return Err(ToolError::Bound(plan.clone()).into());
         }
         let own = self.in_use(dialect).await?;
+        let newest = self.newest(&own).await?;
         let reason = interrupted(&head);
-        let newest = own.last().map(taken_up);
         let made = self.create_or(dialect, head, why, move |draft| {
-            newer_than(draft, newest);
-            change(draft)
+            let at = newer_than(draft, newest);
+            Ok::<_, E>((change(draft)?, at))
         });
-        let value = made.await?;
-        let replaced = own.last().map(|head| head.id.clone());
-        self.put_away(dialect, own, why, &reason).await?;
-        Ok((value, replaced))
+        let (value, since) = made.await?;
+        for older in &own {
+            self.put_away(dialect, older, since, why, &reason).await?;
+        }
+        Ok((value, own.into_iter().next()))
     }
 
-    /// Takes a plan up again as [`Toolbox::replace`] makes one.
+    /// Makes a plan that was put away the current one, as [`Toolbox::replace`] does with a new one.
     pub(super) async fn take_up<T, E>(
         &self,
         dialect: Dialect,
@@ -64,74 +72,77 @@ impl Toolbox {
             return Err(ToolError::Bound(bound.clone()).into());
         }
         let mut own = self.in_use(dialect).await?;
-        own.retain(|head| head.id != plan.id);
-        let newest = own.last().map(taken_up);
+        own.retain(|id| *id != plan.id);
+        let newest = self.newest(&own).await?;
         let taken = self.change_or(&plan.id, why, move |draft| {
             let refused = |refusal: Refusal| E::from(StoreError::from(refusal).into());
             draft.take_up().map_err(refused)?;
-            newer_than(draft, newest);
-            change(draft)
+            let at = newer_than(draft, newest);
+            Ok::<_, E>((change(draft)?, at))
         });
-        let value = taken.await?;
-        let replaced = own.last().map(|head| head.id.clone());
-        self.put_away(dialect, own, why, &interrupted(plan)).await?;
-        Ok((value, replaced))
+        let (value, since) = taken.await?;
+        let reason = interrupted(plan);
+        for older in &own {
+            self.put_away(dialect, older, since, why, &reason).await?;
+        }
+        Ok((value, own.into_iter().next()))
     }
 
-    /// Returns the dialect's plans that are in use, the one taken up last at the end.
-    async fn in_use(&self, dialect: Dialect) -> Result<Vec<Head>, ToolError> {
-        let plans = self.store().plans().await?;
-        let mut own: Vec<Head> = plans
-            .into_iter()
-            .map(|listed| listed.head)
-            .filter(|head| head.owner == dialect.as_str() && head.shelf == Shelf::Current)
-            .collect();
-        own.sort_by(|one, other| {
-            (taken_up(one), one.id.as_str()).cmp(&(taken_up(other), other.id.as_str()))
-        });
-        Ok(own)
+    /// Returns the dialect's plans that are in use, the one taken up last first.
+    async fn in_use(&self, dialect: Dialect) -> Result<Vec<PlanId>, ToolError> {
+        Ok(self.store().current(dialect.as_str(), SEEN).await?)
     }
 
+    async fn head(&self, plan: &PlanId) -> Result<Head, ToolError> {
+        let read = self.store().read(plan, |plan, _| plan.head().clone());
+        Ok(read.await?)
+    }
+
+    /// Returns when the first of the plans was taken up.
+    async fn newest(&self, plans: &[PlanId]) -> Result<Option<Time>, ToolError> {
+        Ok(match plans.first() {
+            Some(newest) => Some(taken_up(&self.head(newest).await?)),
+            None => None,
+        })
+    }
+
+    /// Puts a plan away that another one replaced at a moment, unless somebody has put it away or taken it up again since. A plan
+    /// of the notebook is abandoned with that.
     async fn put_away(
         &self,
         dialect: Dialect,
-        plans: Vec<Head>,
+        plan: &PlanId,
+        replaced: Time,
         why: &str,
         reason: &str,
     ) -> Result<(), ToolError> {
-        for seen in plans {
-            let id = seen.id.clone();
-            let reason = reason.to_owned();
-            let put_away = move |draft: &mut Draft<'_>| {
-                let head = draft.plan().head();
-                // Another caller may have put it away or taken it up again since.
-                if head.shelf == Shelf::Current && head.taken_up == seen.taken_up {
-                    if dialect == Dialect::Notebook && !head.status.settled() {
-                        draft.finish_plan(false, &reason)?;
-                    }
-                    draft.put_away(Shelf::History)?;
+        let reason = reason.to_owned();
+        let put_away = move |draft: &mut Draft<'_>| {
+            let head = draft.plan().head();
+            if head.shelf == Shelf::Current && taken_up(head) <= replaced {
+                if dialect == Dialect::Notebook && !head.status.settled() {
+                    draft.finish_plan(false, &reason)?;
                 }
-                Ok(())
-            };
-            match self.change(&id, why, put_away).await {
-                Ok(())
-                | Err(ToolError::Store(
-                    StoreError::Refused(Refusal::Deleted) | StoreError::UnknownPlan(_),
-                )) => {}
-                Err(error) => return Err(error),
+                draft.put_away(Shelf::History)?;
             }
+            Ok(())
+        };
+        match self.change(plan, why, put_away).await {
+            Err(ToolError::Store(StoreError::Refused(Refusal::Deleted))) => Ok(()),
+            changed => changed,
         }
-        Ok(())
     }
 }
 
-/// Makes the plan the one taken up last. The clocks of two processes may differ: it is the newer one all the same.
-fn newer_than(draft: &mut Draft<'_>, newest: Option<Time>) {
+/// Makes the plan the one taken up last, and returns when. The clocks of two processes may differ: it is the newer one all the
+/// same.
+fn newer_than(draft: &mut Draft<'_>, newest: Option<Time>) -> Time {
     let at = newest.map_or(draft.now(), |newest| draft.now().max(Time(newest.0 + 1)));
     draft.describe(|head| head.taken_up = Some(at));
+    at
 }
 
-/// Says why a plan is abandoned that another one replaces.
+/// Says why a plan ends that another one replaces.
 pub(super) fn interrupted(by: &Head) -> String {
     let name = one_line(&by.name, 120);
     format!("interrupted by the plan '{name}' with ID '{}'", by.key())

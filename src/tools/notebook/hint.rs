@@ -26,11 +26,11 @@ pub struct Msg {
 }
 
 impl Msg {
-    pub(super) fn user(content: String) -> Self {
+    pub(super) fn user(content: &str) -> Self {
         Self {
             name: "user".to_owned(),
             role: "user".to_owned(),
-            content: clip(&content, MAX),
+            content: clip(content, MAX),
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::plan::{
     DAEMON, Draft, Event, Head, PlanId, PlanStatus, Shelf, Task, TaskId, TaskStatus, Time,
 };
 use crate::store::StoreError;
-use crate::tools::shelf::interrupted;
 use crate::tools::page::{DEFAULT_LIMIT, MAX_LIMIT};
+use crate::tools::shelf::interrupted;
 use crate::tools::{Dialect, Page, ToolError, Toolbox};
 use crate::wire::text::one_line;
 
@@ -183,7 +183,7 @@ impl PlanNotebook {
             text = "The history has no plans.".to_owned();
         }
         if part.left > 0 {
-            text += &format!("\n\n{} more: go on with a larger offset.", part.left);
+            text = format!("{text}\n\n{} more: go on with a larger offset.", part.left);
         }
         let mut response = ToolResponse::success(text);
         response.metadata.left = part.left;

@@ -194,6 +194,9 @@ type Hook = dyn Fn(&PlanNotebook, &Plan) -> Result<(), Box<dyn std::error::Error
     + Send
     + Sync;
 
+/// A hook by its name.
+type Named = (String, Arc<Hook>);
+
 /// The notebook of an agent. Clones share the store, the storage and the hooks.
 ///
 /// ```
@@ -222,7 +225,7 @@ pub struct PlanNotebook {
     plan_to_hint: Option<Arc<PlanToHint>>,
     /// The program's own; else the store.
     storage: Option<Arc<dyn PlanStorage>>,
-    hooks: Arc<Mutex<Vec<(String, Arc<Hook>)>>>,
+    hooks: Arc<Mutex<Vec<Named>>>,
 }
 
 impl fmt::Debug for PlanNotebook {
@@ -370,7 +373,7 @@ impl PlanNotebook {
     pub async fn get_current_hint(&self) -> Result<Option<Msg>, NotebookError> {
         if let Some(plan_to_hint) = &self.plan_to_hint {
             let plan = self.current_plan().await?;
-            return Ok(plan_to_hint(plan.as_ref()).map(Msg::user));
+            return Ok(plan_to_hint(plan.as_ref()).map(|hint| Msg::user(&hint)));
         }
         let outline = match self.current().await {
             Err(NotebookError::Tool(ToolError::NoPlan)) => None,
@@ -381,7 +384,7 @@ impl PlanNotebook {
                 Some(outline.await?)
             }
         };
-        Ok(Some(Msg::user(hint::of_outline(outline.as_ref()))))
+        Ok(Some(Msg::user(&hint::of_outline(outline.as_ref()))))
     }
 
     /// Has a hook called after each change that goes through this notebook or a clone of it; another one of the same name is

@@ -104,7 +104,7 @@ impl PlanNotebook {
             counted(plan.subtasks.len(), "subtask")
         );
         if let Some(old) = self.present().await? {
-            text += &format!(" It would replace the plan '{}'.", shown(&old.name));
+            text = format!("{text} It would replace the plan '{}'.", shown(&old.name));
         }
         Ok(ToolResponse::success(text))
     }
@@ -203,7 +203,7 @@ impl PlanNotebook {
             let after = State::of_plan(draft.plan().status());
             let mut text = format!("The subtask {called}, is marked as '{word}' successfully.");
             if before != after {
-                text += &format!(" The state of the plan is now '{}'.", after.as_str());
+                text = format!("{text} The state of the plan is now '{}'.", after.as_str());
             }
             Ok(text)
         })
@@ -501,15 +501,13 @@ fn view(plan: &CorePlan, indices: &[i64]) -> ToolResponse {
         }
         let mut subtask = SubTask::of(task);
         if indices.len() > 1 {
-            for text in [
-                Some(&mut subtask.name),
-                Some(&mut subtask.description),
-                Some(&mut subtask.expected_outcome),
-                subtask.outcome.as_mut(),
-            ] {
-                if let Some(text) = text {
-                    *text = clip(text, VIEW_TEXT);
-                }
+            let texts = [
+                &mut subtask.name,
+                &mut subtask.description,
+                &mut subtask.expected_outcome,
+            ];
+            for text in texts.into_iter().chain(subtask.outcome.as_mut()) {
+                *text = clip(text, VIEW_TEXT);
             }
         }
         let text = format!(

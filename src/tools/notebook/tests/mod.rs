@@ -1,10 +1,6 @@
 //! Each test is named after the rule that it shows, on a real store in memory.
 
-mod bounds;
-mod hints;
-mod history;
 mod rules;
-mod state;
 
 use serde_json::{Value, json};
 
@@ -36,7 +32,10 @@ pub(super) async fn create(notebook: &PlanNotebook, name: &str, names: &[&str]) 
 /// Calls a tool as an agent does; returns whether it succeeded, and the text.
 pub(super) async fn call(notebook: &PlanNotebook, name: &str, arguments: Value) -> (bool, String) {
     let response = notebook.call(name, arguments).await;
-    assert_eq!(response.metadata.success, response.metadata.error_code.is_none());
+    assert_eq!(
+        response.metadata.success,
+        response.metadata.error_code.is_none()
+    );
     (response.metadata.success, response.text().into_owned())
 }
 
@@ -77,7 +76,10 @@ pub(super) async fn states(notebook: &PlanNotebook) -> String {
 
 pub(super) async fn names(notebook: &PlanNotebook) -> Vec<String> {
     let plan = current(notebook).await;
-    plan.subtasks.into_iter().map(|subtask| subtask.name).collect()
+    plan.subtasks
+        .into_iter()
+        .map(|subtask| subtask.name)
+        .collect()
 }
 
 pub(super) async fn hint(notebook: &PlanNotebook) -> String {
@@ -86,7 +88,10 @@ pub(super) async fn hint(notebook: &PlanNotebook) -> String {
 
 /// Begins and finishes subtasks from the first on.
 pub(super) async fn finish(notebook: &PlanNotebook, count: i64) {
-    notebook.update_subtask_state(0, State::InProgress).await.unwrap();
+    notebook
+        .update_subtask_state(0, State::InProgress)
+        .await
+        .unwrap();
     for at in 0..count {
         notebook.finish_subtask(at, "done").await.unwrap();
     }

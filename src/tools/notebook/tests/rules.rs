@@ -28,10 +28,16 @@ async fn the_tools_stand_in_agentscopes_order_with_its_arguments() {
     "#);
     let create = tools[3].schema();
     let subtask = &create["properties"]["subtasks"]["items"];
-    assert_eq!(subtask["required"], json!(["name", "description", "expected_outcome"]));
+    assert_eq!(
+        subtask["required"],
+        json!(["name", "description", "expected_outcome"])
+    );
     let fields: Vec<&String> = subtask["properties"].as_object().unwrap().keys().collect();
     let known = serde_json::to_value(SubTask::new("", "", "")).unwrap();
-    assert_eq!(fields, known.as_object().unwrap().keys().collect::<Vec<_>>());
+    assert_eq!(
+        fields,
+        known.as_object().unwrap().keys().collect::<Vec<_>>()
+    );
     let words = json!(["todo", "in_progress", "done", "abandoned"]);
     assert_eq!(subtask["properties"]["state"]["enum"], words);
     assert_eq!(
@@ -49,9 +55,18 @@ async fn without_a_plan_one_must_be_created_first() {
     let notebook = notebook().await;
     for (name, arguments) in [
         ("view_subtasks", json!({"subtask_idx": [0]})),
-        ("update_subtask_state", json!({"subtask_idx": 0, "state": "todo"})),
-        ("finish_subtask", json!({"subtask_idx": 0, "subtask_outcome": "x"})),
-        ("revise_current_plan", json!({"subtask_idx": 0, "action": "delete"})),
+        (
+            "update_subtask_state",
+            json!({"subtask_idx": 0, "state": "todo"}),
+        ),
+        (
+            "finish_subtask",
+            json!({"subtask_idx": 0, "subtask_outcome": "x"}),
+        ),
+        (
+            "revise_current_plan",
+            json!({"subtask_idx": 0, "action": "delete"}),
+        ),
     ] {
         let (code, text) = refused(&notebook, name, arguments).await;
         assert_eq!(code, ErrorCode::NoPlan);
@@ -59,7 +74,10 @@ async fn without_a_plan_one_must_be_created_first() {
     }
     let end = json!({"state": "done", "outcome": "x"});
     let (code, text) = refused(&notebook, "finish_plan", end).await;
-    assert_eq!((code, text.as_str()), (ErrorCode::NoPlan, "There is no plan to finish."));
+    assert_eq!(
+        (code, text.as_str()),
+        (ErrorCode::NoPlan, "There is no plan to finish.")
+    );
 }
 
 #[tokio::test]
@@ -77,24 +95,51 @@ async fn a_plan_is_created_with_its_fields() {
         }),
     )
     .await;
-    assert!(success && text.contains("'Report' created successfully"), "{text}");
+    assert!(
+        success && text.contains("'Report' created successfully"),
+        "{text}"
+    );
     let plan = current(&notebook).await;
     assert_eq!(
-        (plan.name.as_str(), plan.description.as_str(), plan.expected_outcome.as_str()),
+        (
+            plan.name.as_str(),
+            plan.description.as_str(),
+            plan.expected_outcome.as_str()
+        ),
         ("Report", "Check it", "A verdict")
     );
-    assert_eq!((plan.state, plan.outcome, plan.finished_at), (State::Todo, None, None));
+    assert_eq!(
+        (plan.state, plan.outcome, plan.finished_at),
+        (State::Todo, None, None)
+    );
     assert!((1..=22).contains(&plan.id.len()));
     let read = &plan.subtasks[0];
     assert_eq!(
-        (read.name.as_str(), read.description.as_str(), read.expected_outcome.as_str()),
+        (
+            read.name.as_str(),
+            read.description.as_str(),
+            read.expected_outcome.as_str()
+        ),
         ("Read", "all of it", "claims")
     );
-    assert_eq!((read.state, &read.outcome, &read.finished_at), (State::Todo, &None, &None));
-    let core = notebook.toolbox.only_current(Dialect::Notebook).await.unwrap();
-    let head = notebook.toolbox.store().read(&core, |plan, _| plan.head().clone());
+    assert_eq!(
+        (read.state, &read.outcome, &read.finished_at),
+        (State::Todo, &None, &None)
+    );
+    let core = notebook
+        .toolbox
+        .only_current(Dialect::Notebook)
+        .await
+        .unwrap();
+    let head = notebook
+        .toolbox
+        .store()
+        .read(&core, |plan, _| plan.head().clone());
     let head = head.await.unwrap();
-    assert_eq!((head.owner.as_str(), head.order), ("notebook", crate::plan::Order::Sequential));
+    assert_eq!(
+        (head.owner.as_str(), head.order),
+        ("notebook", crate::plan::Order::Sequential)
+    );
     assert_eq!(head.shelf, Shelf::Current);
 }
 
@@ -102,27 +147,34 @@ async fn a_plan_is_created_with_its_fields() {
 async fn a_plan_replaces_the_one_before_it_which_goes_into_the_history_abandoned() {
     let notebook = with_plan(&["a", "b"]).await;
     let old = current(&notebook).await.id;
-    notebook.update_subtask_state(0, State::InProgress).await.unwrap();
+    notebook
+        .update_subtask_state(0, State::InProgress)
+        .await
+        .unwrap();
     let text = create(&notebook, "Other", &["c"]).await;
     assert!(text.contains("'Other' created successfully"), "{text}");
-    assert!(text.contains("'Plan' is replaced") && text.contains(&old), "{text}");
+    assert!(
+        text.contains("'Plan' is replaced") && text.contains(&old),
+        "{text}"
+    );
     assert_eq!(current(&notebook).await.name, "Other");
     let kept = notebook.storage().get_plan(&old).await.unwrap().unwrap();
     assert_eq!(kept.state, State::Abandoned);
-    assert!(kept.outcome.unwrap().contains("interrupted by the plan 'Other'"));
+    assert!(
+        kept.outcome
+            .unwrap()
+            .contains("interrupted by the plan 'Other'")
+    );
     assert_eq!(kept.subtasks[0].state, State::InProgress);
 }
 
 #[tokio::test]
 async fn a_plan_that_cannot_be_is_not_created_and_replaces_nothing() {
     let notebook = with_plan(&["a"]).await.with_max_subtasks(Some(3));
-    let subtask = |name: &str, state: &str| {
-        json!({"name": name, "description": "", "expected_outcome": "", "state": state})
-    };
-    let plan = |subtasks: Value| {
-        json!({"name": "P", "description": "", "expected_outcome": "", "subtasks": subtasks})
-    };
-    let wrong_time = json!([{"name": "a", "description": "", "expected_outcome": "", "created_at": "soon"}]);
+    let subtask = |name: &str, state: &str| json!({"name": name, "description": "", "expected_outcome": "", "state": state});
+    let plan = |subtasks: Value| json!({"name": "P", "description": "", "expected_outcome": "", "subtasks": subtasks});
+    let wrong_time =
+        json!([{"name": "a", "description": "", "expected_outcome": "", "created_at": "soon"}]);
     let cases = [
         (json!([]), ErrorCode::NoSubtasks, "at least one"),
         (
@@ -140,15 +192,34 @@ async fn a_plan_that_cannot_be_is_not_created_and_replaces_nothing() {
             ErrorCode::TooManySubtasks,
             "at most 3",
         ),
-        (json!([subtask(" ", "todo")]), ErrorCode::InvalidArgument, "subtasks[0].name"),
-        (json!([subtask("a", "later")]), ErrorCode::InvalidArgument, "todo, in_progress, done, abandoned"),
-        (wrong_time, ErrorCode::InvalidArgument, "subtasks[0].created_at 'soon'"),
-        (json!([{"name": "a", "description": ""}]), ErrorCode::InvalidArgument, "expected_outcome"),
+        (
+            json!([subtask(" ", "todo")]),
+            ErrorCode::InvalidArgument,
+            "subtasks[0].name",
+        ),
+        (
+            json!([subtask("a", "later")]),
+            ErrorCode::InvalidArgument,
+            "todo, in_progress, done, abandoned",
+        ),
+        (
+            wrong_time,
+            ErrorCode::InvalidArgument,
+            "subtasks[0].created_at 'soon'",
+        ),
+        (
+            json!([{"name": "a", "description": ""}]),
+            ErrorCode::InvalidArgument,
+            "expected_outcome",
+        ),
         (json!("a, b"), ErrorCode::InvalidArgument, "subtasks"),
     ];
     for (subtasks, code, part) in cases {
         let (told, text) = refused(&notebook, "create_plan", plan(subtasks)).await;
-        assert!(text.starts_with("Invalid ") && text.contains(part), "{text}");
+        assert!(
+            text.starts_with("Invalid ") && text.contains(part),
+            "{text}"
+        );
         assert_eq!(told, code, "{text}");
     }
     let unnamed = json!({"name": " ", "description": "", "expected_outcome": "", "subtasks": [subtask("a", "todo")]});
@@ -193,7 +264,9 @@ async fn a_dry_run_says_what_would_be_and_changes_nothing() {
     });
     let (success, text) = call(&notebook, "create_plan", plan.clone()).await;
     assert!(success && text.contains("Nothing has changed"), "{text}");
-    assert!(text.contains("1 subtask can be created") && text.contains("would replace the plan 'Plan'"));
+    assert!(
+        text.contains("1 subtask can be created") && text.contains("would replace the plan 'Plan'")
+    );
     plan["subtasks"] = json!([]);
     assert!(!call(&notebook, "create_plan", plan).await.0);
     assert_eq!(trace(&notebook).await, before);
@@ -212,7 +285,10 @@ async fn arguments_may_come_as_text() {
     let begin = json!({"subtask_idx": "0", "state": "in_progress"});
     assert!(call(&notebook, "update_subtask_state", begin).await.0);
     let (success, text) = call(&notebook, "view_subtasks", json!({"subtask_idx": ["0", 2]})).await;
-    assert!(success && text.contains("index 0") && text.contains("index 2"), "{text}");
+    assert!(
+        success && text.contains("index 0") && text.contains("index 2"),
+        "{text}"
+    );
     let whole = json!({
         "name": "P", "description": "", "expected_outcome": "", "subtasks": format!("[{subtask}]"),
     });
@@ -226,10 +302,16 @@ async fn a_subtask_begins_only_in_its_turn_and_the_first_violation_is_told() {
     let begin = |at: i64| json!({"subtask_idx": at, "state": "in_progress"});
     let (code, text) = refused(&notebook, "update_subtask_state", begin(2)).await;
     assert_eq!(code, ErrorCode::NotDoneYet);
-    assert!(text.contains("index 0, named 'a', is not done yet"), "{text}");
+    assert!(
+        text.contains("index 0, named 'a', is not done yet"),
+        "{text}"
+    );
     let (success, text) = call(&notebook, "update_subtask_state", begin(0)).await;
     assert!(success && text.contains("index 0, named 'a'") && text.contains("'in_progress'"));
-    assert!(text.contains("state of the plan is now 'in_progress'"), "{text}");
+    assert!(
+        text.contains("state of the plan is now 'in_progress'"),
+        "{text}"
+    );
     let (code, text) = refused(&notebook, "update_subtask_state", begin(1)).await;
     assert_eq!(code, ErrorCode::NotDoneYet, "{text}");
     assert_eq!(states(&notebook).await, "itt");
@@ -243,18 +325,27 @@ async fn only_one_subtask_is_in_progress() {
     let again = json!({"subtask_idx": 0, "state": "in_progress"});
     let (code, text) = refused(&notebook, "update_subtask_state", again).await;
     assert_eq!(code, ErrorCode::AlreadyInProgress);
-    assert!(text.contains("index 1, named 'b', is in progress already"), "{text}");
+    assert!(
+        text.contains("index 1, named 'b', is in progress already"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
 async fn a_stale_subtask_in_progress_is_taken_up_again() {
     let notebook = with_plan(&["a", "b"]).await;
-    notebook.update_subtask_state(0, State::InProgress).await.unwrap();
+    notebook
+        .update_subtask_state(0, State::InProgress)
+        .await
+        .unwrap();
     let before = trace(&notebook).await;
     let restarted = PlanNotebook::new(notebook.toolbox.clone());
     let again = json!({"subtask_idx": 0, "state": "in_progress"});
     let (success, text) = call(&restarted, "update_subtask_state", again).await;
-    assert!(success && text.contains("in progress already: go on with it"), "{text}");
+    assert!(
+        success && text.contains("in progress already: go on with it"),
+        "{text}"
+    );
     assert_eq!(trace(&restarted).await, before);
 }
 
@@ -263,21 +354,39 @@ async fn a_subtask_may_be_abandoned_or_set_back_which_forgets_its_outcome() {
     let notebook = with_plan(&["a", "b"]).await;
     finish(&notebook, 1).await;
     let set = |at: i64, state: &str| json!({"subtask_idx": at, "state": state});
-    assert!(call(&notebook, "update_subtask_state", set(1, "abandoned")).await.0);
+    assert!(
+        call(&notebook, "update_subtask_state", set(1, "abandoned"))
+            .await
+            .0
+    );
     assert_eq!(states(&notebook).await, "da");
     let (success, text) = call(&notebook, "update_subtask_state", set(1, "abandoned")).await;
     assert!(success && text.contains("'abandoned' already"), "{text}");
-    assert!(call(&notebook, "update_subtask_state", set(0, "todo")).await.0);
+    assert!(
+        call(&notebook, "update_subtask_state", set(0, "todo"))
+            .await
+            .0
+    );
     let first = current(&notebook).await.subtasks.remove(0);
-    assert_eq!((first.state, first.outcome, first.finished_at), (State::Todo, None, None));
-    assert!(call(&notebook, "update_subtask_state", set(0, "in_progress")).await.0);
+    assert_eq!(
+        (first.state, first.outcome, first.finished_at),
+        (State::Todo, None, None)
+    );
+    assert!(
+        call(&notebook, "update_subtask_state", set(0, "in_progress"))
+            .await
+            .0
+    );
     assert_eq!(states(&notebook).await, "ia");
 }
 
 #[tokio::test]
 async fn a_plan_of_which_nothing_is_begun_is_to_be_done_again() {
     let notebook = with_plan(&["a", "b"]).await;
-    notebook.update_subtask_state(0, State::InProgress).await.unwrap();
+    notebook
+        .update_subtask_state(0, State::InProgress)
+        .await
+        .unwrap();
     let back = json!({"subtask_idx": 0, "state": "todo"});
     let (_, text) = call(&notebook, "update_subtask_state", back).await;
     assert!(text.contains("state of the plan is now 'todo'"), "{text}");
@@ -292,7 +401,10 @@ async fn an_unknown_state_or_one_that_is_not_set_here_is_refused_with_the_allowe
         let (code, text) = refused(&notebook, "update_subtask_state", given).await;
         assert_eq!(code, ErrorCode::InvalidState);
         assert!(text.starts_with("Invalid state"), "{text}");
-        assert!(text.contains("one of todo, in_progress, abandoned"), "{text}");
+        assert!(
+            text.contains("one of todo, in_progress, abandoned"),
+            "{text}"
+        );
     }
     let done = notebook.update_subtask_state(0, State::Done).await;
     assert_eq!(done.unwrap_err().code(), ErrorCode::InvalidState);
@@ -303,15 +415,26 @@ async fn an_index_out_of_range_is_refused_with_the_range() {
     let notebook = with_plan(&["a", "b", "c"]).await;
     for at in [-1, 3, i64::MAX, i64::MIN] {
         for (name, arguments) in [
-            ("update_subtask_state", json!({"subtask_idx": at, "state": "todo"})),
-            ("finish_subtask", json!({"subtask_idx": at, "subtask_outcome": "x"})),
-            ("revise_current_plan", json!({"subtask_idx": at, "action": "delete"})),
+            (
+                "update_subtask_state",
+                json!({"subtask_idx": at, "state": "todo"}),
+            ),
+            (
+                "finish_subtask",
+                json!({"subtask_idx": at, "subtask_outcome": "x"}),
+            ),
+            (
+                "revise_current_plan",
+                json!({"subtask_idx": at, "action": "delete"}),
+            ),
             ("view_subtasks", json!({"subtask_idx": [at]})),
         ] {
             let (code, text) = refused(&notebook, name, arguments).await;
             assert_eq!(code, ErrorCode::InvalidIndex);
             assert!(text.contains(&at.to_string()), "{text}");
-            assert!(text.contains("Invalid subtask_idx") && text.contains("Must be between 0 and 2"));
+            assert!(
+                text.contains("Invalid subtask_idx") && text.contains("Must be between 0 and 2")
+            );
         }
     }
 }
@@ -319,16 +442,28 @@ async fn an_index_out_of_range_is_refused_with_the_range() {
 #[tokio::test]
 async fn a_finished_subtask_has_its_outcome_and_the_next_one_is_begun_and_named() {
     let notebook = with_plan(&["a", "b"]).await;
-    notebook.update_subtask_state(0, State::InProgress).await.unwrap();
+    notebook
+        .update_subtask_state(0, State::InProgress)
+        .await
+        .unwrap();
     let end = |at: i64, outcome: &str| json!({"subtask_idx": at, "subtask_outcome": outcome});
     let (success, text) = call(&notebook, "finish_subtask", end(0, "42")).await;
-    assert!(success && text.contains("index 0, named 'a', is marked as done successfully"), "{text}");
-    assert!(text.contains("next subtask at index 1, named 'b'"), "{text}");
+    assert!(
+        success && text.contains("index 0, named 'a', is marked as done successfully"),
+        "{text}"
+    );
+    assert!(
+        text.contains("next subtask at index 1, named 'b'"),
+        "{text}"
+    );
     let first = &current(&notebook).await.subtasks[0];
     assert_eq!(first.outcome.as_deref(), Some("42"));
     assert!(first.finished_at.is_some());
     let (success, text) = call(&notebook, "finish_subtask", end(1, "x")).await;
-    assert!(success && !text.contains("next subtask") && text.contains("finish_plan"), "{text}");
+    assert!(
+        success && !text.contains("next subtask") && text.contains("finish_plan"),
+        "{text}"
+    );
     assert_eq!(states(&notebook).await, "dd");
     assert_eq!(current(&notebook).await.state, State::InProgress);
 }
@@ -340,7 +475,10 @@ async fn a_subtask_is_not_finished_before_those_before_it() {
     let end = json!({"subtask_idx": 2, "subtask_outcome": "x"});
     let (code, text) = refused(&notebook, "finish_subtask", end).await;
     assert_eq!(code, ErrorCode::NotDoneYet);
-    assert!(text.contains("index 1, named 'b', is not done yet"), "{text}");
+    assert!(
+        text.contains("index 1, named 'b', is not done yet"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -359,18 +497,32 @@ async fn only_what_is_in_progress_is_finished() {
 #[tokio::test]
 async fn finishing_revives_nothing_that_is_settled() {
     let notebook = with_plan(&["a", "b", "c"]).await;
-    notebook.update_subtask_state(0, State::InProgress).await.unwrap();
-    notebook.update_subtask_state(1, State::Abandoned).await.unwrap();
+    notebook
+        .update_subtask_state(0, State::InProgress)
+        .await
+        .unwrap();
+    notebook
+        .update_subtask_state(1, State::Abandoned)
+        .await
+        .unwrap();
     let end = json!({"subtask_idx": 0, "subtask_outcome": "x"});
     let (_, text) = call(&notebook, "finish_subtask", end).await;
-    assert!(text.contains("next subtask at index 2, named 'c'"), "{text}");
+    assert!(
+        text.contains("next subtask at index 2, named 'c'"),
+        "{text}"
+    );
     assert_eq!(states(&notebook).await, "dai");
 }
 
 #[tokio::test]
 async fn subtasks_are_viewed_in_detail_and_wrong_indices_told() {
     let notebook = with_plan(&["a", "b", "c"]).await;
-    let (success, text) = call(&notebook, "view_subtasks", json!({"subtask_idx": [1, 5, -1]})).await;
+    let (success, text) = call(
+        &notebook,
+        "view_subtasks",
+        json!({"subtask_idx": [1, 5, -1]}),
+    )
+    .await;
     let created = &current(&notebook).await.subtasks[1].created_at;
     assert!(success);
     assert_eq!(
@@ -400,12 +552,18 @@ async fn adding_inserts_before_the_index_and_at_the_end() {
     ] {
         let (success, text) = call(&notebook, "revise_current_plan", revise(at, "add", name)).await;
         assert!(success && text.contains("added successfully"), "{text}");
-        assert!(text.contains(&format!("index {at}")) && text.contains(name), "{text}");
+        assert!(
+            text.contains(&format!("index {at}")) && text.contains(name),
+            "{text}"
+        );
         assert_eq!(names(&notebook).await.join(" "), after);
     }
     let (code, text) = refused(&notebook, "revise_current_plan", revise(7, "add", "v")).await;
     assert_eq!(code, ErrorCode::InvalidIndex);
-    assert!(text.starts_with("Error: Invalid subtask_idx '7' for action 'add'"), "{text}");
+    assert!(
+        text.starts_with("Error: Invalid subtask_idx '7' for action 'add'"),
+        "{text}"
+    );
     assert!(text.contains("Must be between 0 and 6"), "{text}");
 }
 
@@ -421,7 +579,9 @@ async fn no_more_subtasks_are_added_than_are_allowed() {
     };
     let store = notebook.toolbox.store().clone();
     let bounded = PlanNotebook::new(Toolbox::new(store, settings, "test"));
-    let many = bounded.create_plan("P", "", "", subtasks(&["a", "b"])).await;
+    let many = bounded
+        .create_plan("P", "", "", subtasks(&["a", "b"]))
+        .await;
     assert_eq!(many.unwrap_err().code(), ErrorCode::TooManySubtasks);
     let free = bounded.with_max_subtasks(None);
     create(&free, "P", &["a", "b"]).await;
@@ -435,7 +595,11 @@ async fn what_is_added_in_progress_has_its_turn() {
     let (code, _) = refused(&notebook, "revise_current_plan", given.clone()).await;
     assert_eq!(code, ErrorCode::NotDoneYet);
     given["subtask_idx"] = json!(0);
-    assert!(call(&notebook, "revise_current_plan", given.clone()).await.0);
+    assert!(
+        call(&notebook, "revise_current_plan", given.clone())
+            .await
+            .0
+    );
     assert_eq!(states(&notebook).await, "itt");
     assert_eq!(current(&notebook).await.state, State::InProgress);
     let (code, _) = refused(&notebook, "revise_current_plan", given).await;
@@ -447,10 +611,14 @@ async fn revising_changes_the_texts_and_no_state() {
     let notebook = with_plan(&["a", "b", "c"]).await;
     finish(&notebook, 1).await;
     for at in [1, 2] {
-        let (success, text) = call(&notebook, "revise_current_plan", revise(at, "revise", "n")).await;
+        let (success, text) =
+            call(&notebook, "revise_current_plan", revise(at, "revise", "n")).await;
         assert!(success && text.contains("revised successfully"), "{text}");
         let subtask = &current(&notebook).await.subtasks[usize::try_from(at).unwrap()];
-        assert_eq!((subtask.name.as_str(), subtask.description.as_str()), ("n", "new"));
+        assert_eq!(
+            (subtask.name.as_str(), subtask.description.as_str()),
+            ("n", "new")
+        );
         assert_eq!(subtask.expected_outcome, "new outcome");
     }
     assert_eq!(states(&notebook).await, "dit");
@@ -464,7 +632,10 @@ async fn revising_changes_the_texts_and_no_state() {
     assert!(text.contains("'finish_subtask'"), "{text}");
     let (code, text) = refused(&notebook, "revise_current_plan", revise(3, "revise", "n")).await;
     assert_eq!(code, ErrorCode::InvalidIndex);
-    assert!(text.contains("for action 'revise'. Must be between 0 and 2"), "{text}");
+    assert!(
+        text.contains("for action 'revise'. Must be between 0 and 2"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -473,7 +644,10 @@ async fn deleting_takes_a_subtask_out_whatever_its_state_but_not_the_only_one() 
     finish(&notebook, 1).await;
     let delete = |at: i64| json!({"subtask_idx": at, "action": "delete"});
     let (success, text) = call(&notebook, "revise_current_plan", delete(3)).await;
-    assert!(success && text.contains("named 'd', is deleted successfully"), "{text}");
+    assert!(
+        success && text.contains("named 'd', is deleted successfully"),
+        "{text}"
+    );
     assert!(call(&notebook, "revise_current_plan", delete(1)).await.0);
     assert!(call(&notebook, "revise_current_plan", delete(0)).await.0);
     assert_eq!(names(&notebook).await, ["c"]);
@@ -487,7 +661,11 @@ async fn deleting_takes_a_subtask_out_whatever_its_state_but_not_the_only_one() 
 async fn errors_of_a_revision_begin_with_error_and_name_what_is_allowed() {
     let notebook = with_plan(&["a"]).await;
     for (given, code, part) in [
-        (revise(0, "insert", "x"), ErrorCode::InvalidAction, "one of add, revise, delete"),
+        (
+            revise(0, "insert", "x"),
+            ErrorCode::InvalidAction,
+            "one of add, revise, delete",
+        ),
         (
             json!({"subtask_idx": 0, "action": "add"}),
             ErrorCode::MissingSubtask,
@@ -503,8 +681,16 @@ async fn errors_of_a_revision_begin_with_error_and_name_what_is_allowed() {
             ErrorCode::InvalidArgument,
             "not an object",
         ),
-        (json!({"action": "add"}), ErrorCode::InvalidIndex, "`subtask_idx` is missing"),
-        (revise(0, "add", ""), ErrorCode::InvalidArgument, "needs a name"),
+        (
+            json!({"action": "add"}),
+            ErrorCode::InvalidIndex,
+            "`subtask_idx` is missing",
+        ),
+        (
+            revise(0, "add", ""),
+            ErrorCode::InvalidArgument,
+            "needs a name",
+        ),
     ] {
         let (told, text) = refused(&notebook, "revise_current_plan", given).await;
         assert!(text.starts_with("Error: "), "{text}");
@@ -524,7 +710,11 @@ async fn an_unknown_tool_is_told_with_the_one_that_is_meant() {
 #[tokio::test]
 async fn an_answer_has_the_text_and_the_metadata() {
     let toolbox = Toolbox::in_memory().await.unwrap();
-    let answer = toolbox.call(Dialect::Notebook, "finish_plan", json!({"state": "done", "outcome": ""}));
+    let answer = toolbox.call(
+        Dialect::Notebook,
+        "finish_plan",
+        json!({"state": "done", "outcome": ""}),
+    );
     let answer = answer.await;
     assert!(!answer.success);
     assert_eq!(
@@ -534,14 +724,21 @@ async fn an_answer_has_the_text_and_the_metadata() {
             "metadata": {"success": false, "error_code": "NO_PLAN"},
         })
     );
-    let answer = toolbox.call(Dialect::Notebook, "view_historical_plans", Value::Null).await;
+    let answer = toolbox
+        .call(Dialect::Notebook, "view_historical_plans", Value::Null)
+        .await;
     assert!(answer.success);
     assert_eq!(answer.value["metadata"], json!({"success": true}));
 }
 
 #[tokio::test]
 async fn the_states_of_the_core_have_one_word_each_way() {
-    for state in [State::Todo, State::InProgress, State::Done, State::Abandoned] {
+    for state in [
+        State::Todo,
+        State::InProgress,
+        State::Done,
+        State::Abandoned,
+    ] {
         assert_eq!(State::of_task(state.task_status()), state);
         assert_eq!(State::of_plan(&state.plan_status()), state);
         assert_eq!(json!(state), json!(state.as_str()));
@@ -552,7 +749,10 @@ async fn the_states_of_the_core_have_one_word_each_way() {
 #[tokio::test]
 async fn two_callers_at_once_one_wins_and_the_other_reads_why() {
     let notebook = with_plan(&["a", "b"]).await;
-    notebook.update_subtask_state(0, State::InProgress).await.unwrap();
+    notebook
+        .update_subtask_state(0, State::InProgress)
+        .await
+        .unwrap();
     let other = PlanNotebook::new(notebook.toolbox.clone());
     let (one, two) = tokio::join!(
         notebook.finish_subtask(0, "mine"),
@@ -562,7 +762,10 @@ async fn two_callers_at_once_one_wins_and_the_other_reads_why() {
     assert!(won.unwrap().text().contains("next subtask"));
     let lost = lost.unwrap_err();
     assert_eq!(lost.code(), ErrorCode::NotInProgress);
-    assert!(lost.to_string().contains("is 'done', not in progress"), "{lost}");
+    assert!(
+        lost.to_string().contains("is 'done', not in progress"),
+        "{lost}"
+    );
     assert_eq!(states(&notebook).await, "di");
 }
 
@@ -575,21 +778,33 @@ async fn a_plan_that_was_put_away_meanwhile_is_not_changed() {
     let begin = json!({"subtask_idx": 0, "state": "in_progress"});
     let (code, text) = refused(&bound, "update_subtask_state", begin).await;
     assert_eq!(code, ErrorCode::Conflict);
-    assert!(text.contains("'Plan' is no longer the current one"), "{text}");
+    assert!(
+        text.contains("'Plan' is no longer the current one"),
+        "{text}"
+    );
     let made = bound.create_plan("Third", "", "", subtasks(&["c"])).await;
     assert_eq!(made.unwrap_err().code(), ErrorCode::Bound);
 }
 
 #[tokio::test]
 async fn the_log_tells_which_tool_and_who() {
-    let toolbox = Toolbox::in_memory().await.unwrap().with_caller("agent seven");
+    let toolbox = Toolbox::in_memory()
+        .await
+        .unwrap()
+        .with_caller("agent seven");
     let notebook = PlanNotebook::new(toolbox);
     create(&notebook, "P", &["a"]).await;
-    notebook.update_subtask_state(0, State::InProgress).await.unwrap();
+    notebook
+        .update_subtask_state(0, State::InProgress)
+        .await
+        .unwrap();
     notebook.finish_subtask(0, "x").await.unwrap();
     let plan = notebook.current().await.unwrap();
     let log = notebook.toolbox.store().since(&plan, 0, 10).await.unwrap();
-    let told: Vec<String> = log.iter().map(|it| format!("{}: {}", it.by, it.why)).collect();
+    let told: Vec<String> = log
+        .iter()
+        .map(|it| format!("{}: {}", it.by, it.why))
+        .collect();
     assert_eq!(
         told,
         [
