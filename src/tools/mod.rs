@@ -3,7 +3,7 @@
 //! and every change is one [`Store::change`], so that any number of processes may use one plan at once.
 //!
 //! [`Toolbox::call`] is what the command line and the MCP server use: the name of a tool and JSON in, [`Answer`] out. The
-//! same tools as Rust methods, with the types of their documents, are [`PlanTool`], …
+//! same tools as Rust methods, with the types of their documents, are [`PlanManager`], [`TaskTools`], …
 
 #![allow(dead_code)] // Until the first dialect is here.
 
@@ -13,12 +13,16 @@ mod page;
 pub mod plan_manager;
 mod plan_tool;
 mod shelf;
-mod tasks;
+mod status;
+pub mod tasks;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -29,6 +33,7 @@ use crate::store::{Store, StoreError};
 pub use args::ArgumentError;
 pub use page::{Page, Part};
 pub use plan_manager::PlanManager;
+pub use tasks::TaskTools;
 
 /// A way to see a plan: one document's names, words and rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -151,8 +156,9 @@ impl Answer {
     }
 
     /// Answers with a part of a list.
-    pub fn part(part: Part) -> Self {
-        let mut answer = Self::result(part.items);
+    pub fn part<T: Serialize>(part: Part<T>) -> Self {
+        let items = part.items.into_iter().map(|item| json!(item));
+        let mut answer = Self::result(items.collect::<Vec<_>>());
         if part.left > 0 {
             answer.value["left"] = part.left.into();
         }
@@ -176,6 +182,12 @@ pub enum ToolError {
     Bound(PlanId),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<Refusal> for ToolError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Store(refusal.into())
+    }
 }
 
 fn meant(name: Option<&String>) -> String {

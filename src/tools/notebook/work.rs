@@ -454,7 +454,7 @@ fn revise(draft: &mut Draft<'_>, at: usize, subtask: &SubTask) -> Result<String,
         expected_outcome: Some(subtask.expected_outcome.clone()),
         ..TaskChanges::default()
     };
-    draft.reword_task(task.number, &changes)?;
+    draft.amend_task(task.number, &changes)?;
     Ok(format!("The subtask {called}, is revised successfully."))
 }
 

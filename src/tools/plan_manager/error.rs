@@ -165,6 +165,7 @@ impl From<Refusal> for PlanManagerError {
             | Refusal::NoName
             | Refusal::BadPath { .. }
             | Refusal::TooManyFiles
+            | Refusal::TooMuchMetadata(_)
             | Refusal::NoTasks
             | Refusal::NoNote => InvalidArgument,
             Refusal::Replanning
