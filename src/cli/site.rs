@@ -9,7 +9,7 @@ use super::args::Program;
 use super::failure::Failure;
 use super::setup::Setup;
 use crate::clock::Clock;
-use crate::plan::{PlanId, Question, QuestionId, Refusal};
+use crate::plan::{PlanId, Question, QuestionId, Refusal, Shelf};
 use crate::store::{Listed, Store, StoreError};
 use crate::volumes::{Volumes, VolumesError};
 use crate::wire::text::one_line;
@@ -43,6 +43,29 @@ impl Site {
         }
     }
 
+    /// Opens what is there, and makes what is not.
+    ///
+    /// # Errors
+    /// The folder cannot be made, or the store cannot be opened.
+    pub async fn make(setup: &Setup) -> Result<Self, Failure> {
+        Self::at(setup.volumes()?, &setup.program).await
+    }
+
+    /// Opens the store of a folder.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub(super) async fn at(volumes: Volumes, program: &Program) -> Result<Self, Failure> {
+        let clock = Clock::start();
+        let store = Store::open(&volumes.database(), move || clock.now()).await?;
+        Ok(Self {
+            store,
+            volumes,
+            clock,
+            program: program.clone(),
+        })
+    }
+
     /// Opens what is there; `None` if there has never been a plan.
     ///
     /// # Errors
@@ -52,17 +75,10 @@ impl Site {
         if !volumes.database().exists() {
             return Ok(None);
         }
-        let clock = Clock::start();
-        let store = Store::open(&volumes.database(), move || clock.now()).await?;
-        Ok(Some(Self {
-            store,
-            volumes,
-            clock,
-            program: setup.program.clone(),
-        }))
+        Self::at(volumes, &setup.program).await.map(Some)
     }
 
-    /// Returns the plan that is meant: by the beginning of its id, else the only unfinished one, else the newest.
+    /// Returns the plan that is meant: by its key or the beginning of its id, else the only unfinished one, else the newest.
     ///
     /// # Errors
     /// None or several fit; the candidates are named.
@@ -127,8 +143,16 @@ fn pick_plan(plans: &[Listed], named: Option<&str>) -> Result<PlanId, Failure> {
             .map(|plan| plan.head.id.clone())
             .ok_or_else(|| Failure::failed(anyhow!("there are no plans")));
     };
-    if let Some(exact) = plans.iter().find(|plan| plan.head.id.as_str() == named) {
-        return Ok(exact.head.id.clone());
+    let deleted = |plan: &&Listed| plan.head.shelf == Shelf::Deleted;
+    let exact = plans.iter().find(|plan| plan.head.id.as_str() == named);
+    let known = || {
+        plans
+            .iter()
+            .filter(|plan| !deleted(plan))
+            .find(|plan| plan.head.key() == named)
+    };
+    if let Some(plan) = exact.filter(|plan| !deleted(plan)).or_else(known).or(exact) {
+        return Ok(plan.head.id.clone());
     }
     let fits: Vec<&Listed> = plans
         .iter()

@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::clock::Clock;
-use crate::plan::{Draft, Head, PlanId, Policy, Refusal, Time};
+use crate::plan::{Draft, Head, Plan, PlanId, Policy, Refusal, Time};
 use crate::store::{Store, StoreError};
 
 pub use args::ArgumentError;
@@ -273,10 +273,10 @@ impl Toolbox {
     /// Calls a tool. Never fails: what cannot be done is an answer in the dialect's own shape, with nothing changed.
     pub async fn call(&self, dialect: Dialect, name: &str, arguments: Value) -> Answer {
         match dialect {
-            Dialect::PlanTool => plan_tool::call(self, name, arguments).await,
-            Dialect::PlanManager => plan_manager::call(self, name, arguments).await,
-            Dialect::Notebook => notebook::call(self, name, arguments).await,
-            Dialect::Tasks => tasks::call(self, name, arguments).await,
+            Dialect::PlanTool => Box::pin(plan_tool::call(self, name, arguments)).await,
+            Dialect::PlanManager => Box::pin(plan_manager::call(self, name, arguments)).await,
+            Dialect::Notebook => Box::pin(notebook::call(self, name, arguments)).await,
+            Dialect::Tasks => Box::pin(tasks::call(self, name, arguments)).await,
         }
     }
 
@@ -301,6 +301,28 @@ impl Toolbox {
         }
         let mut latest = self.store.current(dialect.as_str(), 1).await?;
         latest.pop().ok_or(ToolError::NoPlan)
+    }
+
+    /// Returns the plan that the calls are bound to, else the one that any of the dialects took up last; `None` without one.
+    ///
+    /// # Errors
+    /// A failure of the store.
+    pub async fn latest(&self, dialects: &[Dialect]) -> Result<Option<PlanId>, StoreError> {
+        if let Some(plan) = &self.plan {
+            return Ok(Some(plan.clone()));
+        }
+        let mut latest: Option<(Time, PlanId)> = None;
+        for dialect in dialects {
+            for plan in self.store.current(dialect.as_str(), 1).await? {
+                let taken_up = |plan: &Plan| plan.head().taken_up.unwrap_or(plan.head().created_at);
+                let at = self
+                    .store
+                    .read(&plan, move |plan, _| taken_up(plan))
+                    .await?;
+                latest = latest.max(Some((at, plan)));
+            }
+        }
+        Ok(latest.map(|(_, plan)| plan))
     }
 
     /// Changes a plan under the caller's name; `why` begins with the tool's name.
