@@ -5,10 +5,8 @@
 //! [`Toolbox::call`] is what the command line and the MCP server use: the name of a tool and JSON in, [`Answer`] out. The
 //! same tools as Rust methods, with the types of their documents, are [`PlanTool`], [`PlanManager`], [`TaskTools`], …
 
-#![allow(dead_code)] // Until the first dialect is here.
-
 mod args;
-mod notebook;
+pub mod notebook;
 mod page;
 pub mod plan_manager;
 pub mod plan_tool;
