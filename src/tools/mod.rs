@@ -3,7 +3,10 @@
 //! and every change is one [`Store::change`], so that any number of processes may use one plan at once.
 //!
 //! [`Toolbox::call`] is what the command line and the MCP server use: the name of a tool and JSON in, [`Answer`] out. The
-//! same tools as Rust methods, with the types of their documents, are [`PlanTool`], [`PlanManager`], [`TaskTools`], …
+//! same tools as Rust methods, with the types of their documents, are [`PlanTool`], [`PlanManager`],
+//! [`notebook::PlanNotebook`] and [`TaskTools`].
+
+#![allow(dead_code)] // Until every dialect is here.
 
 mod args;
 pub mod notebook;
