@@ -30,4 +30,6 @@ pub mod worker;
 
 pub mod daemon;
 
+pub mod serve;
+
 pub mod cli;

@@ -39,6 +39,9 @@ fn help_is_short_and_has_the_exit_codes() {
       abort        End a plan for good
       restore      Make a plan what it was after an earlier change
       worker       Take commands, run an agent for each, write the reports
+      tools        List the tools through which agents read and change plans
+      tool         Call a tool
+      mcp          Serve the tools to an agent by the Model Context Protocol
       doctor       Check the configuration, the folders, the model and the programs that are needed
       completions  Print the completions of a shell
 

@@ -14,3 +14,4 @@ mod layers;
 mod llm;
 mod run;
 mod store;
+mod tools;

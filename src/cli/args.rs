@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::plan::{Choice, TaskId};
+use crate::tools::Dialect;
 use crate::wire::text::quoted;
 
 /// The heading of what names the agent.
@@ -14,6 +15,10 @@ const AGENT: &str = "Agent";
 
 /// The place of what every command takes: below its own flags.
 const LAST: usize = 100;
+
+/// The dialects of the tools, and the word for all of them.
+const DIALECTS: &str = "plan-tool|plan-manager|notebook|tasks|all";
+const ALL_DIALECTS: &str = "all";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -112,6 +117,12 @@ pub enum Command {
     /// What `--detach` leaves behind
     #[command(hide = true)]
     Daemon(Daemon),
+    /// List the tools through which agents read and change plans
+    Tools(Tools),
+    /// Call a tool
+    Tool(Tool),
+    /// Serve the tools to an agent by the Model Context Protocol
+    Mcp(Mcp),
     /// Check the configuration, the folders, the model and the programs that are needed
     Doctor(Doctor),
     /// Print the completions of a shell
@@ -443,6 +454,60 @@ pub struct Worker {
     pub agent: Agent,
 }
 
+/// Dialects of the tools: one, or all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dialects(pub Vec<Dialect>);
+
+#[derive(Debug, Args)]
+pub struct Tools {
+    /// Only the tools of this dialect
+    #[arg(long, value_parser = dialects, value_name = DIALECTS, default_value = "all", hide_default_value = true)]
+    pub dialect: Dialects,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  plan-agent tool TaskCreate '{\"subject\": \"Write the parser\"}'
+  plan-agent tool create_plan_from_structure - < plan.json
+
+Prints the answer as one line of JSON. Exits with 0 if the tool did it, with 1 if not.")]
+pub struct Tool {
+    /// The tool; `tools` lists them
+    pub name: String,
+
+    /// Its arguments as a JSON object; `-` reads them from standard input
+    #[arg(value_name = "JSON", default_value = "{}", hide_default_value = true)]
+    pub arguments: String,
+
+    /// The dialect that the tool is of
+    #[arg(long, value_parser = dialects, value_name = DIALECTS, default_value = "all", hide_default_value = true)]
+    pub dialect: Dialects,
+
+    /// The plan, by its key or the beginning of its id [default: the dialect's latest]
+    #[arg(long)]
+    pub plan: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  claude mcp add plan -- plan-agent mcp
+  plan-agent mcp --dialect notebook --plan abcdefgh")]
+pub struct Mcp {
+    /// The tools that are served
+    #[arg(long, value_parser = dialects, value_name = DIALECTS, default_value = "tasks")]
+    pub dialect: Dialects,
+
+    /// The plan, by its key or the beginning of its id [default: the dialect's latest]
+    #[arg(long)]
+    pub plan: Option<String>,
+}
+
 #[derive(Debug, Args)]
 pub struct Daemon {
     /// The plan to carry out
@@ -457,6 +522,16 @@ pub struct Doctor {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+fn dialects(word: &str) -> Result<Dialects, String> {
+    if word == ALL_DIALECTS {
+        return Ok(Dialects(Dialect::ALL.to_vec()));
+    }
+    let named = Dialect::ALL.into_iter().find(|one| one.as_str() == word);
+    named
+        .map(|one| Dialects(vec![one]))
+        .ok_or_else(|| format!("must be one of {}", DIALECTS.replace('|', ", ")))
 }
 
 fn goal(text: &str) -> Result<String, String> {
@@ -522,6 +597,15 @@ mod tests {
             })
             .collect();
         assert_eq!(names, crate::agents::names());
+    }
+
+    #[test]
+    fn every_dialect_can_be_chosen_by_its_name() {
+        let all = Dialect::ALL.map(Dialect::as_str).join("|");
+        assert_eq!(DIALECTS, format!("{all}|{ALL_DIALECTS}"));
+        assert_eq!(dialects("all"), Ok(Dialects(Dialect::ALL.to_vec())));
+        assert_eq!(dialects("tasks"), Ok(Dialects(vec![Dialect::Tasks])));
+        assert!(dialects("task").is_err());
     }
 
     #[test]

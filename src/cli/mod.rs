@@ -16,6 +16,7 @@ mod doctor;
 mod foreground;
 mod init;
 mod log;
+mod mcp;
 mod planner;
 mod plans;
 mod probe;
@@ -23,6 +24,7 @@ mod run;
 mod setup;
 mod signals;
 mod site;
+mod tool;
 mod wrap;
 
 use std::process::ExitCode;
@@ -96,6 +98,9 @@ async fn carry_out(
         Command::Daemon(args) => run::daemon(args, setup(), ended()).await,
         Command::Worker(args) => run::worker(args, setup(), ended()).await,
         Command::Abort(args) => run::abort(args, setup(), ended(), out).await,
+        Command::Tools(args) => tool::list(&args, out),
+        Command::Tool(args) => tool::call(args, setup(), ended(), out).await,
+        Command::Mcp(args) => mcp::serve(args, setup(), ended()).await,
         Command::Stop => control::stop(&setup().await?.quiet()?, out).await,
         Command::Plans(args) => plans::plans(&args, &setup().await?.quiet()?, out).await,
         Command::Status(args) => plans::status(&args, &setup().await?.site().await?, out).await,

@@ -13,7 +13,6 @@ use super::output::complain;
 use super::planner::models;
 use super::site::Site;
 use super::{detach, logging, signals};
-use crate::clock::Clock;
 use crate::config::{Config, Environment, Isolation, Planner};
 use crate::daemon::{Hands, Hook, Hooks, Models, Patience, Settings};
 use crate::exec::{self, Check, project_head};
@@ -213,7 +212,7 @@ impl Setup {
     pub(super) async fn take(&self) -> Result<(DaemonLock, Site), Failure> {
         let volumes = self.volumes()?;
         let lock = self.lock(&volumes)?;
-        self.open(volumes, lock).await
+        Ok((lock, Site::at(volumes, &self.program).await?))
     }
 
     /// As [`Self::take`], for the daemon that `--detach` leaves behind: it goes on with the lock of the process that started it.
@@ -224,10 +223,14 @@ impl Setup {
             None => None,
         };
         let lock = handed.map_or_else(|| self.lock(&volumes), Ok)?;
-        self.open(volumes, lock).await
+        Ok((lock, Site::at(volumes, &self.program).await?))
     }
 
-    fn volumes(&self) -> Result<Volumes, Failure> {
+    /// Opens the exchange folder, and makes what is not there.
+    ///
+    /// # Errors
+    /// It cannot be written to.
+    pub(super) fn volumes(&self) -> Result<Volumes, Failure> {
         Volumes::open(&self.config.root()).map_err(|error| {
             Failure::failed(error)
                 .hint("make it writable, or name another folder in config.toml: [volumes] root")
@@ -244,24 +247,6 @@ impl Setup {
             }
             LockError::Volumes(error) => error.into(),
         })
-    }
-
-    async fn open(
-        &self,
-        volumes: Volumes,
-        lock: DaemonLock,
-    ) -> Result<(DaemonLock, Site), Failure> {
-        let clock = Clock::start();
-        let store = Store::open(&volumes.database(), move || clock.now()).await?;
-        Ok((
-            lock,
-            Site {
-                store,
-                volumes,
-                clock,
-                program: self.program.clone(),
-            },
-        ))
     }
 }
 

@@ -43,6 +43,29 @@ impl Site {
         }
     }
 
+    /// Opens what is there, and makes what is not.
+    ///
+    /// # Errors
+    /// The folder cannot be made, or the store cannot be opened.
+    pub async fn make(setup: &Setup) -> Result<Self, Failure> {
+        Self::at(setup.volumes()?, &setup.program).await
+    }
+
+    /// Opens the store of a folder.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub(super) async fn at(volumes: Volumes, program: &Program) -> Result<Self, Failure> {
+        let clock = Clock::start();
+        let store = Store::open(&volumes.database(), move || clock.now()).await?;
+        Ok(Self {
+            store,
+            volumes,
+            clock,
+            program: program.clone(),
+        })
+    }
+
     /// Opens what is there; `None` if there has never been a plan.
     ///
     /// # Errors
@@ -52,14 +75,7 @@ impl Site {
         if !volumes.database().exists() {
             return Ok(None);
         }
-        let clock = Clock::start();
-        let store = Store::open(&volumes.database(), move || clock.now()).await?;
-        Ok(Some(Self {
-            store,
-            volumes,
-            clock,
-            program: setup.program.clone(),
-        }))
+        Self::at(volumes, &setup.program).await.map(Some)
     }
 
     /// Returns the plan that is meant: by its key, its id or their beginning; else of those that a daemon carries out the

@@ -37,6 +37,7 @@ pub struct Config {
     /// Named checks that results have to pass.
     pub checks: BTreeMap<String, Check>,
     pub worker: Worker,
+    pub tools: Tools,
     pub hooks: Hooks,
     pub prompts: Prompts,
     /// Where the values come from; not a key.
@@ -290,6 +291,22 @@ impl Default for Worker {
             env: names.map(str::to_owned).to_vec(),
             retries: 4,
             retry_delay: Duration::from_secs(15),
+        }
+    }
+}
+
+/// The plan as tools for agents.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
+pub struct Tools {
+    /// Subtasks that a plan of the notebook may have.
+    pub max_subtasks: Limit<u64>,
+}
+
+impl Default for Tools {
+    fn default() -> Self {
+        Self {
+            max_subtasks: Limit(None),
         }
     }
 }

@@ -190,6 +190,7 @@ pub(super) fn task(number: u32, status: TaskStatus, fill: Fill) -> Task {
         } else {
             Vec::new()
         },
+        metadata: serde_json::Map::new(),
         origin: Origin::Model,
         status,
         result: (rich && status.settled()).then(|| "a result".to_owned()),

@@ -35,7 +35,7 @@ fn at(path: &str) -> String {
 }
 
 impl ArgumentError {
-    fn new(path: &str, problem: impl Into<String>) -> Self {
+    pub(super) fn new(path: &str, problem: impl Into<String>) -> Self {
         Self {
             path: path.to_owned(),
             problem: problem.into(),

@@ -3,31 +3,37 @@
 //! and every change is one [`Store::change`], so that any number of processes may use one plan at once.
 //!
 //! [`Toolbox::call`] is what the command line and the MCP server use: the name of a tool and JSON in, [`Answer`] out. The
-//! same tools as Rust methods, with the types of their documents, are [`PlanTool`], …
+//! same tools as Rust methods, with the types of their documents, are [`PlanManager`], [`TaskTools`], …
 
 #![allow(dead_code)] // Until the first dialect is here.
 
 mod args;
 mod notebook;
 mod page;
-mod plan_manager;
+pub mod plan_manager;
 mod plan_tool;
 mod shelf;
-mod tasks;
+mod status;
+pub mod tasks;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::clock::Clock;
-use crate::plan::{Draft, Head, PlanId, Policy, Refusal, Time};
+use crate::plan::{Draft, Head, Plan, PlanId, Policy, Refusal, Time};
 use crate::store::{Store, StoreError};
 
 pub use args::ArgumentError;
 pub use page::{Page, Part};
+pub use plan_manager::PlanManager;
+pub use tasks::TaskTools;
 
 /// A way to see a plan: one document's names, words and rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -150,8 +156,9 @@ impl Answer {
     }
 
     /// Answers with a part of a list.
-    pub fn part(part: Part) -> Self {
-        let mut answer = Self::result(part.items);
+    pub fn part<T: Serialize>(part: Part<T>) -> Self {
+        let items = part.items.into_iter().map(|item| json!(item));
+        let mut answer = Self::result(items.collect::<Vec<_>>());
         if part.left > 0 {
             answer.value["left"] = part.left.into();
         }
@@ -175,6 +182,12 @@ pub enum ToolError {
     Bound(PlanId),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<Refusal> for ToolError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Store(refusal.into())
+    }
 }
 
 fn meant(name: Option<&String>) -> String {
@@ -260,10 +273,10 @@ impl Toolbox {
     /// Calls a tool. Never fails: what cannot be done is an answer in the dialect's own shape, with nothing changed.
     pub async fn call(&self, dialect: Dialect, name: &str, arguments: Value) -> Answer {
         match dialect {
-            Dialect::PlanTool => plan_tool::call(self, name, arguments).await,
-            Dialect::PlanManager => plan_manager::call(self, name, arguments).await,
-            Dialect::Notebook => notebook::call(self, name, arguments).await,
-            Dialect::Tasks => tasks::call(self, name, arguments).await,
+            Dialect::PlanTool => Box::pin(plan_tool::call(self, name, arguments)).await,
+            Dialect::PlanManager => Box::pin(plan_manager::call(self, name, arguments)).await,
+            Dialect::Notebook => Box::pin(notebook::call(self, name, arguments)).await,
+            Dialect::Tasks => Box::pin(tasks::call(self, name, arguments)).await,
         }
     }
 
@@ -288,6 +301,28 @@ impl Toolbox {
         }
         let mut latest = self.store.current(dialect.as_str(), 1).await?;
         latest.pop().ok_or(ToolError::NoPlan)
+    }
+
+    /// Returns the plan that the calls are bound to, else the one that any of the dialects took up last; `None` without one.
+    ///
+    /// # Errors
+    /// A failure of the store.
+    pub async fn latest(&self, dialects: &[Dialect]) -> Result<Option<PlanId>, StoreError> {
+        if let Some(plan) = &self.plan {
+            return Ok(Some(plan.clone()));
+        }
+        let mut latest: Option<(Time, PlanId)> = None;
+        for dialect in dialects {
+            for plan in self.store.current(dialect.as_str(), 1).await? {
+                let taken_up = |plan: &Plan| plan.head().taken_up.unwrap_or(plan.head().created_at);
+                let at = self
+                    .store
+                    .read(&plan, move |plan, _| taken_up(plan))
+                    .await?;
+                latest = latest.max(Some((at, plan)));
+            }
+        }
+        Ok(latest.map(|(_, plan)| plan))
     }
 
     /// Changes a plan under the caller's name; `why` begins with the tool's name.

@@ -5,16 +5,22 @@ use super::{Dialect, ToolError, Toolbox};
 use crate::plan::{Draft, Head, PlanId, Refusal, Shelf, Time};
 use crate::store::StoreError;
 
+/// Plans in use that are looked at: one, unless callers were ended at the wrong moment.
+const SEEN: usize = 8;
+
 impl Toolbox {
     /// Returns the plan that is meant when a call names none: the one the calls are bound to, else the dialect's current one.
     pub(super) async fn only_current(&self, dialect: Dialect) -> Result<PlanId, ToolError> {
         if let Some(plan) = &self.plan {
             return Ok(plan.clone());
         }
-        let mut own = self.in_use(dialect).await?;
-        let newest = own.pop().ok_or(ToolError::NoPlan)?;
-        self.put_away(own, "replaced").await?;
-        Ok(newest.id)
+        let mut own = self.in_use(dialect).await?.into_iter();
+        let newest = own.next().ok_or(ToolError::NoPlan)?;
+        for older in own {
+            let since = self.taken_up(&newest).await?;
+            self.put_away(&older, since, "replaced").await?;
+        }
+        Ok(newest)
     }
 
     /// Makes a plan that takes the place of the dialect's current one, which goes into the history. Returns with what the
@@ -34,53 +40,46 @@ impl Toolbox {
             return Err(ToolError::Bound(plan.clone()).into());
         }
         let own = self.in_use(dialect).await?;
-        let newest = own.last().map(taken_up);
+        let newest = match own.first() {
+            Some(newest) => Some(self.taken_up(newest).await?),
+            None => None,
+        };
         let made = self.create_or(dialect, head, why, move |draft| {
             // The clocks of two processes may differ: the new plan is the newer one all the same.
             let at = newest.map_or(draft.now(), |newest| draft.now().max(Time(newest.0 + 1)));
             draft.describe(|head| head.taken_up = Some(at));
-            change(draft)
+            Ok::<_, E>((change(draft)?, at))
         });
-        let value = made.await?;
-        let replaced = own.last().map(|head| head.id.clone());
-        self.put_away(own, why).await?;
-        Ok((value, replaced))
-    }
-
-    /// Returns the dialect's plans that are in use, the one taken up last at the end.
-    async fn in_use(&self, dialect: Dialect) -> Result<Vec<Head>, ToolError> {
-        let plans = self.store().plans().await?;
-        let mut own: Vec<Head> = plans
-            .into_iter()
-            .map(|listed| listed.head)
-            .filter(|head| head.owner == dialect.as_str() && head.shelf == Shelf::Current)
-            .collect();
-        own.sort_by(|one, other| {
-            (taken_up(one), one.id.as_str()).cmp(&(taken_up(other), other.id.as_str()))
-        });
-        Ok(own)
-    }
-
-    async fn put_away(&self, plans: Vec<Head>, why: &str) -> Result<(), ToolError> {
-        for seen in plans {
-            let id = seen.id.clone();
-            let put_away = move |draft: &mut Draft<'_>| {
-                let head = draft.plan().head();
-                // Another caller may have put it away or taken it up again since.
-                if head.shelf == Shelf::Current && head.taken_up == seen.taken_up {
-                    draft.put_away(Shelf::History)?;
-                }
-                Ok(())
-            };
-            match self.change(&id, why, put_away).await {
-                Ok(())
-                | Err(ToolError::Store(
-                    StoreError::Refused(Refusal::Deleted) | StoreError::UnknownPlan(_),
-                )) => {}
-                Err(error) => return Err(error),
-            }
+        let (value, since) = made.await?;
+        for older in &own {
+            self.put_away(older, since, why).await?;
         }
-        Ok(())
+        Ok((value, own.into_iter().next()))
+    }
+
+    /// Returns the dialect's plans that are in use, the one taken up last first.
+    async fn in_use(&self, dialect: Dialect) -> Result<Vec<PlanId>, ToolError> {
+        Ok(self.store().current(dialect.as_str(), SEEN).await?)
+    }
+
+    async fn taken_up(&self, plan: &PlanId) -> Result<Time, ToolError> {
+        let read = self.store().read(plan, |plan, _| taken_up(plan.head()));
+        Ok(read.await?)
+    }
+
+    /// Puts a plan away that another one replaced at a moment, unless somebody has put it away or taken it up again since.
+    async fn put_away(&self, plan: &PlanId, replaced: Time, why: &str) -> Result<(), ToolError> {
+        let put_away = move |draft: &mut Draft<'_>| {
+            let head = draft.plan().head();
+            if head.shelf == Shelf::Current && taken_up(head) <= replaced {
+                draft.put_away(Shelf::History)?;
+            }
+            Ok(())
+        };
+        match self.change(plan, why, put_away).await {
+            Err(ToolError::Store(StoreError::Refused(Refusal::Deleted))) => Ok(()),
+            changed => changed,
+        }
     }
 }
 

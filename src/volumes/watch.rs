@@ -71,6 +71,11 @@ impl Watch {
         Self::of(volumes, &WORKER, wake, None)
     }
 
+    /// Watches only the store, for those who serve plans: every commit of any process wakes `stored`.
+    pub fn for_server(volumes: &Volumes, stored: Arc<Notify>) -> Self {
+        Self::of(volumes, &[], Arc::clone(&stored), Some(stored))
+    }
+
     fn of(
         volumes: &Volumes,
         folders: &[Folder],

@@ -32,6 +32,7 @@ pub(crate) fn task(number: u32, name: &str, status: TaskStatus) -> Task {
         dependencies: Vec::new(),
         checks: Vec::new(),
         produces: Vec::new(),
+        metadata: serde_json::Map::new(),
         origin: Origin::Person,
         status,
         result: None,

@@ -6,4 +6,5 @@ pub mod git;
 pub mod hostile;
 pub mod http;
 pub mod llm;
+pub mod mcp;
 pub mod vendor;

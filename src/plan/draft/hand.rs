@@ -97,6 +97,18 @@ impl Draft<'_> {
         Ok(())
     }
 
+    /// Records what came of a task, whatever its state is.
+    ///
+    /// # Errors
+    /// No such task, the plan has ended, or a daemon carries it out.
+    pub fn set_result(&mut self, id: TaskId, result: Option<&str>) -> Result<(), Refusal> {
+        self.by_hand()?;
+        let mut task = self.task(id)?;
+        task.result = result.map(str::to_owned);
+        self.put_task(task);
+        Ok(())
+    }
+
     /// Makes every task pending again and the plan idle. Returns how many tasks there are.
     ///
     /// # Errors

@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 
 use super::event::Event;
 use super::model::{
-    Attempt, Choice, CommandId, Head, PlanStatus, Question, QuestionId, Task, TaskId, TaskStatus,
-    Time,
+    Attempt, Choice, CommandId, Head, MAX_METADATA, PlanStatus, Question, QuestionId, Task, TaskId,
+    TaskStatus, Time,
 };
 use super::produced::MAX_PRODUCED;
 use super::state::{Plan, Row, RowKey};
@@ -44,6 +44,8 @@ pub enum Refusal {
     BadPath { path: String, reason: &'static str },
     #[error("a task produces at most {MAX_PRODUCED} files")]
     TooManyFiles,
+    #[error("the metadata of a task has at most {MAX_METADATA} bytes, not {0}")]
+    TooMuchMetadata(usize),
     #[error("a plan needs at least one task")]
     NoTasks,
     #[error("task `{task}` is {}", .status.as_str())]

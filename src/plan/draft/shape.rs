@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Map, Value};
+
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::graph::find_cycle;
-use crate::plan::model::{Edit, NewTask, Task, TaskChanges, TaskId, TaskRef, TaskStatus};
+use crate::plan::model::{
+    Edit, MAX_METADATA, NewTask, Task, TaskChanges, TaskId, TaskRef, TaskStatus,
+};
 use crate::plan::produced::{MAX_PRODUCED, within_workspace};
 
 /// Room between neighbours: twenty tasks fit one after the other into the same gap before positions are laid anew.
@@ -41,6 +45,8 @@ impl Draft<'_> {
                 return Err(Refusal::NoName);
             }
             let dependencies = self.resolve(&key, &task.dependencies, &names, &numbers)?;
+            let mut metadata = Map::new();
+            merge(&mut metadata, &task.metadata)?;
             added.push(Task {
                 number: *number,
                 key,
@@ -56,6 +62,7 @@ impl Draft<'_> {
                 dependencies,
                 checks: task.checks,
                 produces: produced(&task.produces)?,
+                metadata,
                 origin: task.origin,
                 status: if task.done {
                     TaskStatus::Completed
@@ -144,13 +151,41 @@ impl Draft<'_> {
         self.update_with(id, changes, &[])
     }
 
+    /// Changes a task whatever its state is, as far as that is sensible: who has it and its metadata always, its words while
+    /// whoever uses the plan works on it, everything while it is pending.
+    ///
+    /// # Errors
+    /// Words of a task that is settled or that an agent of a daemon works on, dependencies of one that is not pending; else as
+    /// [`Draft::update_task`].
+    pub fn amend_task(&mut self, id: TaskId, changes: &TaskChanges) -> Result<(), Refusal> {
+        let task = self.task(id)?;
+        let words = task.status == TaskStatus::InProgress && self.by_hand().is_ok();
+        let fixed = changes.dependencies.is_some() || (changes.of_words() && !words);
+        if fixed && task.status != TaskStatus::Pending {
+            return Err(Refusal::NotEditable {
+                task: id,
+                status: task.status,
+            });
+        }
+        self.change_task(task, changes, &[])
+    }
+
     fn update_with(
         &mut self,
         id: TaskId,
         changes: &TaskChanges,
         new: &[TaskId],
     ) -> Result<(), Refusal> {
-        let mut task = self.editable(id)?;
+        self.change_task(self.editable(id)?, changes, new)
+    }
+
+    fn change_task(
+        &mut self,
+        mut task: Task,
+        changes: &TaskChanges,
+        new: &[TaskId],
+    ) -> Result<(), Refusal> {
+        let id = task.number;
         if let Some(name) = &changes.name {
             if name.trim().is_empty() {
                 return Err(Refusal::NoName);
@@ -187,9 +222,13 @@ impl Draft<'_> {
                 return Err(Refusal::Cycle(cycle));
             }
         }
+        merge(&mut task.metadata, &changes.metadata)?;
+        let moved = changes.of_words() || changes.dependencies.is_some();
         self.tell(Event::Updated { task: id });
         self.put_task(task);
-        self.change_head(|head| head.revision += 1);
+        if moved || changes.assignee.is_some() {
+            self.change_head(|head| head.revision += 1);
+        }
         Ok(())
     }
 
@@ -364,6 +403,22 @@ impl Draft<'_> {
         }
         self.room(after, count)
     }
+}
+
+/// Puts changes into the metadata of a task.
+fn merge(metadata: &mut Map<String, Value>, changes: &Map<String, Value>) -> Result<(), Refusal> {
+    for (name, value) in changes {
+        if value.is_null() {
+            metadata.remove(name);
+        } else {
+            metadata.insert(name.clone(), value.clone());
+        }
+    }
+    let bytes = serde_json::to_string(metadata).map_or(usize::MAX, |text| text.len());
+    if !changes.is_empty() && bytes > MAX_METADATA {
+        return Err(Refusal::TooMuchMetadata(bytes));
+    }
+    Ok(())
 }
 
 /// Returns the files that a task produces, each once.

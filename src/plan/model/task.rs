@@ -1,8 +1,12 @@
 //! Tasks and how they are made and changed.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{CommandId, Origin, TaskId, Time};
+
+/// Bytes that the metadata of a task may have as JSON.
+pub const MAX_METADATA: usize = 16 * 1024;
 
 /// The state of a task. *Ready* and *blocked* are computed: see [`crate::plan::Plan::ready`].
 #[derive(
@@ -70,6 +74,9 @@ pub struct Task {
     /// Files that must be in the workspace afterwards, not empty; see [`crate::plan::within_workspace`].
     #[serde(default)]
     pub produces: Vec<String>,
+    /// What callers of tools keep with it; nothing here reads it.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
     pub origin: Origin,
     pub status: TaskStatus,
     /// What came of it, or why it was skipped or failed.
@@ -130,12 +137,13 @@ pub struct NewTask {
     pub dependencies: Vec<TaskRef>,
     pub checks: Vec<String>,
     pub produces: Vec<String>,
+    pub metadata: Map<String, Value>,
     pub origin: Origin,
     /// Already done when the plan begins.
     pub done: bool,
 }
 
-/// What changes in a task that has not been started; `None` leaves a field as it is.
+/// What changes in a task; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskChanges {
     pub name: Option<String>,
@@ -145,6 +153,22 @@ pub struct TaskChanges {
     pub reasoning: Option<String>,
     pub assignee: Option<Option<String>>,
     pub dependencies: Option<Vec<TaskRef>>,
+    /// Put in place of what has the same name; `null` takes that out.
+    pub metadata: Map<String, Value>,
+}
+
+impl TaskChanges {
+    /// Tells whether it changes what an agent is told to do.
+    pub fn of_words(&self) -> bool {
+        let words = [
+            &self.name,
+            &self.description,
+            &self.constraints,
+            &self.expected_outcome,
+            &self.reasoning,
+        ];
+        words.into_iter().any(Option::is_some)
+    }
 }
 
 /// One step of a replan.

@@ -1,0 +1,203 @@
+//! `tools`, `tool`: the tools for agents from the command line, for scripts and for whoever wants to see what an agent sees.
+
+use std::io::Read;
+
+use anyhow::{Context, anyhow};
+use serde_json::{Value, json};
+
+use super::args::{self, Dialects};
+use super::failure::{Exit, Failure};
+use super::output::{Output, Style};
+use super::setup::Setup;
+use super::signals::{Ended, beside, unless};
+use super::site::{BY, Site};
+use crate::config::{Config, Planner};
+use crate::tools::{Dialect, Settings, Tool, Toolbox};
+use crate::wire::text::one_line;
+
+/// Bytes of arguments that are read from standard input at most: a plan of as many tasks as a tool takes.
+const MAX_INPUT: u64 = 64 * 1024 * 1024;
+
+/// Lists the tools with their arguments.
+pub fn list(args: &args::Tools, output: &mut Output) -> Result<Exit, Failure> {
+    let Dialects(dialects) = &args.dialect;
+    let tools = || {
+        dialects
+            .iter()
+            .flat_map(|dialect| dialect.tools().iter().map(|tool| (*dialect, tool)))
+    };
+    if args.json {
+        let tools: Vec<Value> = tools()
+            .map(|(dialect, tool)| {
+                json!({
+                    "name": tool.name,
+                    "dialect": dialect.as_str(),
+                    "description": tool.description,
+                    "changes": tool.changes,
+                    "schema": tool.schema(),
+                })
+            })
+            .collect();
+        output.json(&tools)?;
+        return Ok(Exit::Done);
+    }
+    let paint = output.paint();
+    let mut before = None;
+    for (dialect, tool) in tools() {
+        if before != Some(dialect) {
+            let gap = if before.is_some() { "\n" } else { "" };
+            let name = paint.text(Style::Bold, dialect.as_str());
+            output.line(&format!("{gap}{name}"))?;
+            before = Some(dialect);
+        }
+        output.line(&format!(
+            "\n  {}  {}",
+            paint.text(Style::Bold, tool.name),
+            tool.description
+        ))?;
+        for line in arguments(tool) {
+            output.line(&format!("      {line}"))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Describes the arguments of a tool, a line each.
+fn arguments(tool: &Tool) -> Vec<String> {
+    let schema = tool.schema();
+    let required: Vec<&str> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let properties = schema["properties"].as_object();
+    properties
+        .into_iter()
+        .flatten()
+        .map(|(name, schema)| {
+            let optional = if required.contains(&name.as_str()) {
+                ""
+            } else {
+                ", optional"
+            };
+            let about = schema["description"].as_str().unwrap_or_default();
+            let line = format!("{name} ({}{optional})  {about}", kind(schema));
+            line.trim_end().to_owned()
+        })
+        .collect()
+}
+
+/// Names the type of an argument.
+fn kind(schema: &Value) -> String {
+    if let Some(words) = schema["enum"].as_array() {
+        let words = words.iter().filter_map(Value::as_str);
+        return words.collect::<Vec<_>>().join("|");
+    }
+    let named = match &schema["type"] {
+        Value::String(kind) => kind.as_str(),
+        Value::Array(kinds) => {
+            let mut kinds = kinds.iter().filter_map(Value::as_str);
+            kinds.find(|kind| *kind != "null").unwrap_or("any")
+        }
+        _ => "any",
+    };
+    match (named, schema.get("items")) {
+        ("array", Some(items)) => format!("list of {}", kind(items)),
+        _ => named.to_owned(),
+    }
+}
+
+/// Calls a tool and prints its answer.
+pub async fn call(
+    args: args::Tool,
+    setup: impl Future<Output = Result<Setup, Failure>>,
+    mut ended: Ended,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let nothing = "nothing was called";
+    let setup = unless(&mut ended, nothing, setup).await?.quiet()?;
+    let dialect = find(&args, &setup)?;
+    let arguments = unless(&mut ended, nothing, read(args.arguments)).await?;
+    let open = open(&setup, args.plan.as_deref());
+    let (_, toolbox) = unless(&mut ended, nothing, open).await?;
+    let called = toolbox.call(dialect, &args.name, arguments);
+    let answer = unless(&mut ended, "the call may have taken effect", async {
+        Ok(called.await)
+    })
+    .await?;
+    output.json_line(&answer.value)?;
+    Ok(if answer.success {
+        Exit::Done
+    } else {
+        Exit::Failed
+    })
+}
+
+fn find(args: &args::Tool, setup: &Setup) -> Result<Dialect, Failure> {
+    let Dialects(dialects) = &args.dialect;
+    let named = |dialect: &&Dialect| dialect.tools().iter().any(|tool| tool.name == args.name);
+    if let Some(dialect) = dialects.iter().find(named) {
+        return Ok(*dialect);
+    }
+    let known = dialects
+        .iter()
+        .flat_map(|dialect| dialect.tools().iter().map(|tool| tool.name));
+    let nearest = known
+        .map(|name| (strsim::jaro_winkler(&args.name, name), name))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b));
+    let list = format!("`{} tools` lists them", setup.program);
+    let hint = nearest.map_or(list.clone(), |(_, name)| {
+        format!("did you mean `{name}`? {list}")
+    });
+    let name = one_line(&args.name, 80);
+    Err(Failure::usage(anyhow!("there is no tool `{name}`")).hint(hint))
+}
+
+async fn read(arguments: String) -> Result<Value, Failure> {
+    let text = match arguments.as_str() {
+        "-" => beside(read_input).await?,
+        _ => arguments,
+    };
+    serde_json::from_str(&text).map_err(|error| {
+        Failure::usage(anyhow!("the arguments are no JSON: {error}")).hint(
+            "give an object in single quotes, '{\"name\": \"value\"}', or `-` to read it from standard input",
+        )
+    })
+}
+
+fn read_input() -> Result<String, Failure> {
+    let mut text = String::new();
+    std::io::stdin()
+        .take(MAX_INPUT + 1)
+        .read_to_string(&mut text)
+        .context("failed to read the arguments from standard input")
+        .map_err(Failure::usage)?;
+    if u64::try_from(text.len()).is_ok_and(|read| read > MAX_INPUT) {
+        let error = anyhow!("the arguments have more than {MAX_INPUT} bytes");
+        return Err(Failure::usage(error).hint("make the plan in several calls"));
+    }
+    Ok(text)
+}
+
+/// Opens the plans here and puts the tools on them; the folder is made if it is not there.
+pub(super) async fn open(setup: &Setup, plan: Option<&str>) -> Result<(Site, Toolbox), Failure> {
+    let site = Site::make(setup).await?;
+    let toolbox = Toolbox::new(site.store.clone(), settings(&setup.config), BY);
+    let toolbox = match plan {
+        Some(named) => toolbox.with_plan(site.plan(Some(named)).await?),
+        None => toolbox,
+    };
+    Ok((site, toolbox))
+}
+
+/// Returns what holds for the plans that tools make. Whoever uses them is the model: none of ours judges their tasks.
+fn settings(config: &Config) -> Settings {
+    let why = "tools carry it out".to_owned();
+    let most = config.tools.max_subtasks.0;
+    Settings {
+        policy: config.policy(&Planner::Rules { why }),
+        max_subtasks: most.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+    }
+}

@@ -1,0 +1,68 @@
+//! What an agent is told when it asks what to do next. Bounded, whatever stands in the plan.
+
+use crate::plan::{Plan, Task, TaskId, counted};
+use crate::wire::text::{clip, one_line};
+
+const MAX_NAME: usize = 120;
+const MAX_TEXT: usize = 600;
+
+/// Tasks named at most.
+const MAX_TASKS: usize = 3;
+
+/// Returns what to do next in a plan, or that there is none.
+pub(super) fn next(plan: Option<&Plan>) -> String {
+    let Some(plan) = plan else {
+        return "There is no plan yet. Work of several steps goes better with one: make it first.\n"
+            .to_owned();
+    };
+    let counts = plan.counts();
+    let mut text = format!(
+        "Plan \"{}\": {} of {} settled.\n",
+        one_line(&plan.head().name, MAX_NAME),
+        counts.settled(),
+        counted(counts.total(), "task"),
+    );
+    let busy: Vec<&Task> = plan.in_progress().take(MAX_TASKS).collect();
+    let ready: Vec<&Task> = plan.ready().take(MAX_TASKS).collect();
+    if plan.status().settled() || (counts.total() > 0 && counts.settled() == counts.total()) {
+        text.push_str("Nothing is left to do: tell the user what came of it.\n");
+    } else if counts.total() == 0 {
+        text.push_str("It has no tasks yet: add them.\n");
+    } else if !busy.is_empty() {
+        text.push_str("In progress; finish it and set its state with what came of it:\n");
+        list(&mut text, &busy, counts.in_progress);
+    } else if !ready.is_empty() {
+        text.push_str("Next; set it in progress when you begin:\n");
+        list(&mut text, &ready, plan.ready_count());
+    } else {
+        text.push_str(&stuck(plan));
+    }
+    text
+}
+
+fn list(text: &mut String, tasks: &[&Task], of: usize) {
+    let lines = tasks.iter().flat_map(|task| {
+        let known = &task.key;
+        let name = one_line(&task.name, MAX_NAME);
+        let description = clip(task.description.trim(), MAX_TEXT);
+        let about = description.lines().map(|line| format!("  {line}\n"));
+        let about: Vec<String> = about.collect();
+        std::iter::once(format!("- task {known} · {name}\n")).chain(about)
+    });
+    text.extend(lines);
+    if of > tasks.len() {
+        text.extend([format!("… and {} more\n", of - tasks.len())]);
+    }
+}
+
+fn stuck(plan: &Plan) -> String {
+    let waits = plan.unsettled().next().map(|task| {
+        let on: Vec<TaskId> = plan.unmet(task).into_iter().take(MAX_TASKS).collect();
+        let on: Vec<String> = on.iter().map(ToString::to_string).collect();
+        format!(" Task {} waits for {}.", task.number, on.join(", "))
+    });
+    format!(
+        "No task can start.{} Try what failed again, skip it, or change the plan.\n",
+        waits.unwrap_or_default()
+    )
+}

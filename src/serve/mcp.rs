@@ -1,0 +1,475 @@
+//! The server: what it answers to each request of the protocol. The tables of the dialects say which tools there are.
+
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+    CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
+    Implementation, ListPromptsResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, Prompt, PromptMessage, ReadResourceRequestParams, ReadResourceResponse,
+    ReadResourceResult, Resource, ResourceContents, ResourceUpdatedNotificationParam, Role,
+    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, ToolAnnotations,
+    UnsubscribeRequestParams,
+};
+use rmcp::service::{RequestContext, ServerInitializeError, SubscriptionContext, serve_server};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::AbortHandle;
+
+use super::hint;
+use super::lines::Lines;
+use super::news::News;
+use crate::clock::Clock;
+use crate::plan::Plan;
+use crate::store::StoreError;
+use crate::tools::{Answer, Dialect, Tool, Toolbox};
+use crate::volumes::Volumes;
+use crate::wire::mission;
+use crate::wire::text::{clip, one_line};
+
+/// Bytes of a message that is read at most: enough for a plan of the most tasks that a tool takes.
+pub(super) const MAX_MESSAGE: usize = 64 * 1024 * 1024;
+
+/// Bytes of a resource at most.
+const MAX_RESOURCE: usize = 16 * 1024 - 64;
+
+/// Bytes of a client's name that the history keeps.
+const MAX_CALLER: usize = 60;
+
+/// Who is named in the history when a client has no name.
+const NAMELESS: &str = "mcp";
+
+const PLAN: &str = "plan://current";
+const HINT: &str = "plan://hint";
+/// Methods with parameters that may not fit.
+const METHODS: [&str; 6] = [
+    METHOD_OF_CALLS,
+    "prompts/get",
+    "resources/read",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "initialize",
+];
+const METHOD_OF_CALLS: &str = "tools/call";
+
+const PROMPT: &str = "next";
+const MARKDOWN: &str = "text/markdown";
+
+/// What is served.
+#[derive(Debug)]
+pub struct Served {
+    pub toolbox: Toolbox,
+    pub dialects: Vec<Dialect>,
+    pub volumes: Volumes,
+    /// What a person types to call this program.
+    pub program: String,
+}
+
+/// Serves the tools to one client.
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+    /// The calls of a client are carried out one after the other, in their order.
+    turn: tokio::sync::Mutex<()>,
+    /// The resources of which the client wants to hear; `None` if it cannot be reached.
+    subscribed: Option<Mutex<HashMap<&'static str, AbortHandle>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    toolbox: Toolbox,
+    dialects: Arc<[Dialect]>,
+    clock: Clock,
+    program: String,
+    news: Arc<News>,
+}
+
+impl Served {
+    /// Serves a client on two streams until the input ends or `ended` resolves, whose value is returned then. What was asked
+    /// before is answered.
+    ///
+    /// # Errors
+    /// The client does not begin as the protocol says.
+    pub async fn on_lines<T>(
+        self,
+        read: impl AsyncRead + Unpin + Send + 'static,
+        write: impl AsyncWrite + Unpin + Send + 'static,
+        ended: impl Future<Output = T>,
+    ) -> Result<Option<T>, ServerInitializeError> {
+        let server = Server {
+            shared: Arc::new(Shared::new(self)),
+            turn: tokio::sync::Mutex::default(),
+            subscribed: Some(Mutex::default()),
+        };
+        let mut ended = pin!(ended);
+        let begun = tokio::select! {
+            biased;
+            end = &mut ended => return Ok(Some(end)),
+            begun = serve_server(server, Lines::new(read, write)) => begun,
+        };
+        let running = match begun {
+            Ok(running) => running,
+            Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let stop = running.cancellation_token();
+        let mut over = pin!(running.waiting());
+        let end = tokio::select! {
+            end = &mut ended => end,
+            _ = &mut over => return Ok(None),
+        };
+        stop.cancel();
+        drop(over.await);
+        Ok(Some(end))
+    }
+}
+
+impl Shared {
+    fn new(served: Served) -> Self {
+        let dialects: Arc<[Dialect]> = served.dialects.into();
+        let news = News::new(
+            served.toolbox.clone(),
+            Arc::clone(&dialects),
+            served.volumes,
+        );
+        Self {
+            toolbox: served.toolbox,
+            dialects,
+            clock: Clock::start(),
+            program: served.program,
+            news: Arc::new(news),
+        }
+    }
+
+    fn tools(&self) -> impl Iterator<Item = (Dialect, &'static Tool)> {
+        self.dialects
+            .iter()
+            .flat_map(|dialect| dialect.tools().iter().map(|tool| (*dialect, tool)))
+    }
+
+    /// Returns the dialect of a tool, or the one whose tools are named most like it: that one knows what to answer.
+    fn dialect_of(&self, name: &str) -> Option<Dialect> {
+        let likeness = |tool: &Tool| match tool.name == name {
+            true => 2.0,
+            false => strsim::jaro_winkler(tool.name, name),
+        };
+        let nearest = self
+            .tools()
+            .max_by(|(_, a), (_, b)| likeness(a).total_cmp(&likeness(b)));
+        nearest.map(|(dialect, _)| dialect)
+    }
+
+    async fn call(&self, caller: &str, name: &str, arguments: Value) -> CallToolResult {
+        let Some(dialect) = self.dialect_of(name) else {
+            return CallToolResult::error(vec![ContentBlock::text("no tools are served")]);
+        };
+        let toolbox = self.toolbox.clone().with_caller(caller);
+        let Answer { success, value } = toolbox.call(dialect, name, arguments).await;
+        let text = match &value["result"] {
+            // The notebook speaks to the model.
+            Value::String(prose) if dialect == Dialect::Notebook => prose.clone(),
+            _ => value.to_string(),
+        };
+        let content = vec![ContentBlock::text(text)];
+        let mut result = match success {
+            true => CallToolResult::success(content),
+            false => CallToolResult::error(content),
+        };
+        result.structured_content = Some(value);
+        result
+    }
+
+    /// Returns a resource as text; `None` if there is no such resource.
+    async fn resource(&self, uri: &str) -> Result<Option<String>, ErrorData> {
+        match uri {
+            PLAN => {
+                let (now, program) = (self.clock.now(), self.program.clone());
+                let text = self
+                    .look(move |plan| match plan {
+                        Some(plan) => mission::render(plan, now, &program),
+                        None => "There is no plan yet.\n".to_owned(),
+                    })
+                    .await?;
+                Ok(Some(clip(&text, MAX_RESOURCE)))
+            }
+            HINT => self.hint().await.map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    async fn hint(&self) -> Result<String, ErrorData> {
+        self.look(hint::next).await
+    }
+
+    /// Looks at the plan that is meant.
+    async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(Option<&Plan>) -> T + Send + 'static,
+    ) -> Result<T, ErrorData> {
+        match self.toolbox.latest(&self.dialects).await.map_err(failed)? {
+            Some(plan) => {
+                let store = self.toolbox.store();
+                let looked = store.read(&plan, |plan, _| look(Some(plan))).await;
+                looked.map_err(failed)
+            }
+            None => Ok(look(None)),
+        }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "made for `map_err`")]
+fn failed(error: StoreError) -> ErrorData {
+    ErrorData::internal_error(error.to_string(), None)
+}
+
+fn unknown(uri: &str) -> ErrorData {
+    let uri = one_line(uri, 200);
+    let message = format!("there is no resource `{uri}`; there are {PLAN} and {HINT}");
+    ErrorData::resource_not_found(message, None)
+}
+
+/// Returns the resource of that name.
+fn known(uri: &str) -> Result<&'static str, ErrorData> {
+    [PLAN, HINT]
+        .into_iter()
+        .find(|known| *known == uri)
+        .ok_or_else(|| unknown(uri))
+}
+
+/// Describes a tool as the protocol does. No call destroys anything: what it replaces or deletes stays in the history.
+fn describe(tool: &Tool) -> rmcp::model::Tool {
+    let Value::Object(schema) = tool.schema() else {
+        unreachable!("the schema of arguments is an object");
+    };
+    let annotations = match tool.changes {
+        true => ToolAnnotations::new().destructive(false),
+        false => ToolAnnotations::new().read_only(true),
+    };
+    rmcp::model::Tool::new(tool.name, tool.description, Arc::new(schema))
+        .with_annotations(annotations.open_world(false))
+}
+
+impl Server {
+    /// Returns the name of the client for the history.
+    fn caller(context: &RequestContext<RoleServer>) -> String {
+        let info = context.client_info();
+        let name = info.map(|info| one_line(&info.name, MAX_CALLER));
+        name.filter(|name| !name.trim().is_empty())
+            .unwrap_or_else(|| NAMELESS.to_owned())
+    }
+
+    async fn call(
+        &self,
+        context: &RequestContext<RoleServer>,
+        name: &str,
+        arguments: Value,
+    ) -> CallToolResult {
+        let _turn = self.turn.lock().await;
+        let caller = Self::caller(context);
+        self.shared.call(&caller, name, arguments).await
+    }
+
+    fn subscriptions(&self) -> Option<MutexGuard<'_, HashMap<&'static str, AbortHandle>>> {
+        let subscribed = self.subscribed.as_ref()?;
+        Some(subscribed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut subscribed) = self.subscriptions() {
+            subscribed.drain().for_each(|(_, task)| task.abort());
+        }
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_prompts()
+            .enable_resources();
+        let capabilities = match self.subscribed {
+            Some(_) => capabilities.enable_resources_subscribe(),
+            None => capabilities,
+        };
+        ServerConfig::new(capabilities.build())
+            .with_server_info(
+                Implementation::new("plan-agent", env!("CARGO_PKG_VERSION")).with_title("Plan"),
+            )
+            .with_instructions(
+                "One plan that you, other agents and people work on together; it outlives this session. Keep its states \
+                 true: set a task in progress when you begin it, and completed when it is done.",
+            )
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.shared.tools().map(|(_, tool)| describe(tool));
+        Ok(ListToolsResult::with_all_items(tools.collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = request.arguments.map_or(Value::Null, Value::Object);
+        let result = self.call(&context, &request.name, arguments).await;
+        Ok(result.into())
+    }
+
+    /// Answers requests that the library does not read: those whose parameters have another form, and unknown ones.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = one_line(&request.method, 80);
+        let params = request.params.unwrap_or_default();
+        match (request.method.as_str(), &params["name"]) {
+            // Arguments of any form go to the tool, which says what is wrong with them or takes them as they are meant.
+            (METHOD_OF_CALLS, Value::String(name)) => {
+                let result = self.call(&context, name, params["arguments"].clone()).await;
+                let result = serde_json::to_value(result);
+                let result = result.map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
+                Ok(CustomResult::new(result))
+            }
+            (known, _) if METHODS.contains(&known) => {
+                let message = format!("the parameters do not fit `{method}`");
+                Err(ErrorData::invalid_params(message, None))
+            }
+            _ => {
+                let message = format!("there is no method `{method}`");
+                Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
+            }
+        }
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let next = Prompt::new(PROMPT, Some("What to do next in the plan"), None);
+        Ok(ListPromptsResult::with_all_items(vec![next]))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        if request.name != PROMPT {
+            let name = one_line(&request.name, 80);
+            let message = format!("there is no prompt `{name}`; there is `{PROMPT}`");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let hint = self.shared.hint().await?;
+        let message = PromptMessage::new_text(Role::User, hint);
+        Ok(GetPromptResult::new(vec![message]).into())
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let resource = |uri, name, description| {
+            Resource::new(uri, name)
+                .with_description(description)
+                .with_mime_type(MARKDOWN)
+        };
+        Ok(ListResourcesResult::with_all_items(vec![
+            resource(PLAN, "plan", "The current plan"),
+            resource(HINT, "hint", "What to do next in it"),
+        ]))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let uri = request.uri;
+        let text = self.shared.resource(&uri).await?;
+        let text = text.ok_or_else(|| unknown(&uri))?;
+        let contents = ResourceContents::text(text, uri).with_mime_type(MARKDOWN);
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let uri = known(&request.uri)?;
+        let mut news = self.shared.news.listen().await;
+        let Some(mut subscribed) = self.subscriptions() else {
+            let message = "this server keeps no sessions: `subscriptions/listen` tells of changes";
+            return Err(ErrorData::invalid_request(message, None));
+        };
+        let task = tokio::spawn(async move {
+            while news.changed().await.is_ok() {
+                let update = ResourceUpdatedNotificationParam::new(uri);
+                if context.peer.notify_resource_updated(update).await.is_err() {
+                    return;
+                }
+            }
+        });
+        if let Some(before) = subscribed.insert(uri, task.abort_handle()) {
+            before.abort();
+        }
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let uri = known(&request.uri)?;
+        let task = self
+            .subscriptions()
+            .and_then(|mut subscribed| subscribed.remove(uri));
+        if let Some(task) = task {
+            task.abort();
+        }
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        let uris = requested.resource_subscriptions.iter().flatten();
+        let known = uris.filter(|uri| known(uri).is_ok()).cloned();
+        Some(
+            SubscriptionFilter::builder()
+                .resource_subscriptions(known.collect::<Vec<_>>())
+                .build(),
+        )
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut news = self.shared.news.listen().await;
+        let uris = context.accepted().resource_subscriptions.clone();
+        loop {
+            tokio::select! {
+                () = context.cancelled() => return Ok(()),
+                moved = news.changed() => if moved.is_err() { return Ok(()) },
+            }
+            for uri in uris.iter().flatten() {
+                if context.sink().notify_resource_updated(uri).await.is_err() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}

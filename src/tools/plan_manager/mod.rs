@@ -1,0 +1,681 @@
+//! PlanManager: a goal as tasks with dependencies, one current plan, and an envelope around every answer. The rules of its
+//! document live here; what may be done to a plan at all is for [`crate::plan::Draft`] to say.
+
+mod calls;
+mod error;
+mod shape;
+
+#[cfg(test)]
+mod tests;
+
+pub(super) use calls::{TOOLS, call};
+pub use error::{Details, ErrorCode, PlanManagerError};
+pub use shape::{
+    CurrentTask, Done, ExecutableTasks, Meta, PlanCreated, PlanDocument, PlanProgress, PlanReset,
+    PlannedTask, State, Status, Task, TaskAdded, TaskDone, TaskFailed, TaskFound, TaskList,
+    TaskStarted, TaskUpdated, Updates,
+};
+
+use super::{Dialect, Page, ToolError, Toolbox, new_plan_id};
+use crate::plan::{
+    self, DAEMON, Draft, Head, NewTask, Plan, PlanStatus, Refusal, Shelf, Shown, TaskChanges,
+    TaskId, TaskRef, TaskStatus, Time,
+};
+use crate::wire::text::{clip, one_line, time_text};
+use error::numbers;
+use shape::{Room, id, ids, plan_word};
+
+type Result<T> = std::result::Result<T, PlanManagerError>;
+
+/// Characters of a name in a message, of a reason in the log, and of a goal beside the tasks.
+const NAME: usize = 200;
+const WHY: usize = 200;
+const GOAL: usize = 1000;
+
+/// The functions of PlanManager. They work on the plan that was made last by `createPlan`, or on the one that the toolbox is
+/// bound to; ids of tasks are the numbers that the plan gave them. An error leaves everything as it was.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// use plan_agent::tools::plan_manager::{ErrorCode, PlanManager, PlannedTask};
+/// use plan_agent::tools::Toolbox;
+///
+/// let manager = PlanManager::new(Toolbox::in_memory().await?);
+/// let task = |name: &str, dependencies: &[i64]| PlannedTask {
+///     name: name.to_owned(),
+///     dependencies: dependencies.to_vec(),
+///     ..PlannedTask::default()
+/// };
+/// let tasks = [task("Open the shop", &[]), task("Search for a keyboard", &[1])];
+/// manager.create_plan("Buy a keyboard", &tasks, false).await?;
+///
+/// let started = manager.start_next_task().await?;
+/// assert_eq!(started.message, "Started task 1: Open the shop");
+/// manager.complete_task(1, "The page is open").await?;
+/// assert_eq!(manager.get_plan_status().await?.progress, 0.5);
+///
+/// let error = manager.remove_task(1).await.unwrap_err();
+/// assert_eq!(error.code, ErrorCode::TaskNotEditable);
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct PlanManager {
+    toolbox: Toolbox,
+}
+
+impl PlanManager {
+    /// Makes the functions work through a toolbox.
+    pub fn new(toolbox: Toolbox) -> Self {
+        Self { toolbox }
+    }
+
+    /// Makes a plan the current one, in one step with its tasks; the one before goes into the history. A dry run checks
+    /// everything and makes nothing.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` (no goal, a task without a name), `INVALID_DEPENDENCY`, `CIRCULAR_DEPENDENCY`, `PLAN_NOT_ACTIVE`
+    /// (the toolbox is bound to a plan).
+    pub async fn create_plan(
+        &self,
+        goal: &str,
+        tasks: &[PlannedTask],
+        dry_run: bool,
+    ) -> Result<PlanCreated> {
+        if goal.trim().is_empty() {
+            return Err(PlanManagerError::argument("goal", "is empty"));
+        }
+        let plan_id = new_plan_id();
+        let head = Head::new(plan_id.clone(), goal.trim(), Time(0));
+        let tasks = tasks.iter().map(new_task).collect::<Result<Vec<_>>>()?;
+        let make = move |draft: &mut Draft<'_>| {
+            if !tasks.is_empty() {
+                draft.make_tasks(tasks)?;
+            }
+            let plan = draft.plan();
+            let made = (plan.counts().total(), plan.ready_count());
+            if dry_run {
+                return Err(Ended::Dry(made));
+            }
+            Ok(made)
+        };
+        let replaced = |plan: Option<plan::PlanId>| plan.map(|plan| plan.to_string());
+        let toolbox = &self.toolbox;
+        match toolbox
+            .replace(Dialect::PlanManager, head, "createPlan", make)
+            .await
+        {
+            Ok(((total_tasks, executable_tasks), before)) => Ok(PlanCreated {
+                plan_id: Some(plan_id.to_string()),
+                replaced_plan_id: replaced(before),
+                total_tasks,
+                executable_tasks,
+                message: "Plan created successfully".to_owned(),
+            }),
+            Err(Ended::Dry((total_tasks, executable_tasks))) => Ok(PlanCreated {
+                plan_id: None,
+                replaced_plan_id: replaced(toolbox.only_current(Dialect::PlanManager).await.ok()),
+                total_tasks,
+                executable_tasks,
+                message: "The plan is valid; nothing was created".to_owned(),
+            }),
+            Err(Ended::Failed(error)) => Err(error),
+        }
+    }
+
+    /// Returns the plan with a page of its tasks.
+    ///
+    /// # Errors
+    /// `PLAN_NOT_ACTIVE`: there is no plan.
+    pub async fn get_plan(&self, page: Page) -> Result<PlanDocument> {
+        let plan_id = self.current().await?;
+        let store = self.toolbox.store();
+        let read = move |plan: &Plan, seq| (document(plan, page), seq);
+        let (mut document, seq) = store.read(&plan_id, read).await.map_err(ToolError::from)?;
+        let last = store.since(&plan_id, seq - 1, 1).await;
+        if let Some(change) = last.map_err(ToolError::from)?.first() {
+            document.meta.updated_at = time_text(change.at);
+        }
+        Ok(document)
+    }
+
+    /// Returns the task that is in progress; `None` if there is none.
+    ///
+    /// # Errors
+    /// `PLAN_NOT_ACTIVE`: there is no plan.
+    pub async fn get_current_task(&self) -> Result<Option<CurrentTask>> {
+        self.look(|plan| {
+            let task = plan.in_progress().next();
+            Ok(task.map(|task| Task::of(plan, task, Room::ONE).into()))
+        })
+        .await
+    }
+
+    /// Starts the first task in the plan's order whose dependencies are met.
+    ///
+    /// # Errors
+    /// `INVALID_STATUS` (one is in progress, or none can start), `PLAN_NOT_ACTIVE` (paused, ended, or a daemon carries the
+    /// plan out).
+    pub async fn start_next_task(&self) -> Result<TaskStarted> {
+        self.change("startNextTask", "", |draft| {
+            not_by_daemon(draft.plan())?;
+            let plan = draft.plan();
+            if plan.status().settled() || matches!(plan.status(), PlanStatus::Paused(_)) {
+                return Err(PlanManagerError::plan_is(plan.status()));
+            }
+            if let Some(task) = plan.in_progress().next() {
+                return Err(in_progress(task));
+            }
+            let Some(next) = plan.ready().next().map(|task| task.number) else {
+                return Err(none_executable(plan));
+            };
+            draft.start_task(next)?;
+            let task = show(draft.plan(), next)?;
+            let name = one_line(&task.name, NAME);
+            Ok(TaskStarted {
+                message: format!("Started task {}: {name}", task.id),
+                task,
+            })
+        })
+        .await
+    }
+
+    /// Completes a task in progress. When it was the last one, the plan ends.
+    ///
+    /// # Errors
+    /// `TASK_NOT_FOUND`, `INVALID_STATUS` (not in progress), `PLAN_NOT_ACTIVE`.
+    pub async fn complete_task(&self, task_id: i64, result: &str) -> Result<TaskDone> {
+        let result = result.to_owned();
+        self.change("completeTask", "", move |draft| {
+            let task = under_way(draft.plan(), task_id)?;
+            draft.complete_task(task, &result)?;
+            draft.follow_tasks();
+            Ok(done(task, "Task completed successfully".to_owned()))
+        })
+        .await
+    }
+
+    /// Records a failure of a task in progress: pending again if it may be retried and has not failed too often in a row, else
+    /// failed.
+    ///
+    /// # Errors
+    /// `TASK_NOT_FOUND`, `INVALID_STATUS` (not in progress), `PLAN_NOT_ACTIVE`.
+    pub async fn fail_task(
+        &self,
+        task_id: i64,
+        error_message: &str,
+        should_retry: bool,
+    ) -> Result<TaskFailed> {
+        let error = error_message.to_owned();
+        self.change("failTask", error_message, move |draft| {
+            let number = under_way(draft.plan(), task_id)?;
+            let will_retry = draft.fail_task(number, &error, should_retry)?;
+            draft.follow_tasks();
+            let task = draft.plan().task(number);
+            Ok(TaskFailed {
+                task_id,
+                will_retry,
+                retry_count: task.map_or(0, |task| task.failures),
+                message: match will_retry {
+                    true => "Task failed, will retry".to_owned(),
+                    false => "Task failed, will not retry".to_owned(),
+                },
+            })
+        })
+        .await
+    }
+
+    /// Adds a task behind another one, or at the end. A plan that had ended goes on.
+    ///
+    /// # Errors
+    /// `INVALID_DEPENDENCY`, `TASK_NOT_FOUND` (the task to stand behind), `INVALID_ARGUMENT` (no name), `PLAN_NOT_ACTIVE`.
+    pub async fn add_task(
+        &self,
+        name: &str,
+        dependencies: &[i64],
+        reasoning: &str,
+        after_task_id: Option<i64>,
+    ) -> Result<TaskAdded> {
+        let task = NewTask {
+            name: name.to_owned(),
+            reasoning: reasoning.to_owned(),
+            dependencies: references(dependencies)?,
+            ..NewTask::default()
+        };
+        self.change("addTask", reasoning, move |draft| {
+            let after = after_task_id.map(|id| number(draft.plan(), id));
+            draft.reopen()?;
+            let added = draft.add_tasks(vec![task], after.transpose()?)?;
+            let number = added.first().copied().ok_or(Refusal::NoTasks)?;
+            Ok(TaskAdded {
+                new_task: show(draft.plan(), number)?,
+                message: "Task added successfully".to_owned(),
+            })
+        })
+        .await
+    }
+
+    /// Changes a task that has not been started.
+    ///
+    /// # Errors
+    /// `TASK_NOT_FOUND`, `TASK_NOT_EDITABLE`, `INVALID_DEPENDENCY`, `CIRCULAR_DEPENDENCY`, `INVALID_ARGUMENT` (nothing to
+    /// change, no name), `PLAN_NOT_ACTIVE`.
+    pub async fn update_task(&self, task_id: i64, updates: Updates) -> Result<TaskUpdated> {
+        if updates == Updates::default() {
+            let problem = "is empty; known are name, dependencies, reasoning";
+            return Err(PlanManagerError::argument("updates", problem));
+        }
+        let changes = TaskChanges {
+            name: updates.name,
+            reasoning: updates.reasoning,
+            dependencies: updates
+                .dependencies
+                .as_deref()
+                .map(references)
+                .transpose()?,
+            ..TaskChanges::default()
+        };
+        self.change("updateTask", "", move |draft| {
+            let task = editable(draft.plan(), task_id)?;
+            draft.update_task(task, &changes)?;
+            Ok(TaskUpdated {
+                updated_task: show(draft.plan(), task)?,
+                message: "Task updated successfully".to_owned(),
+            })
+        })
+        .await
+    }
+
+    /// Leaves a task out, whether it waits, is in progress or has failed; what depends on it may go on.
+    ///
+    /// # Errors
+    /// `TASK_NOT_FOUND`, `TASK_NOT_EDITABLE` (completed or skipped), `PLAN_NOT_ACTIVE`.
+    pub async fn skip_task(&self, task_id: i64, reason: &str) -> Result<TaskDone> {
+        let reason = reason.to_owned();
+        let why = reason.clone();
+        self.change("skipTask", &why, move |draft| {
+            let task = number(draft.plan(), task_id)?;
+            if by_daemon(draft.plan()) {
+                editable(draft.plan(), task_id)?;
+            }
+            if draft
+                .plan()
+                .task(task)
+                .is_some_and(|task| !task.status.satisfies())
+            {
+                draft.reopen()?;
+            }
+            draft.skip_task(task, &reason)?;
+            draft.follow_tasks();
+            Ok(done(task, format!("Task skipped: {}", clip(&reason, GOAL))))
+        })
+        .await
+    }
+
+    /// Takes out a task that has not been started and that no other task depends on.
+    ///
+    /// # Errors
+    /// `TASK_NOT_FOUND`, `TASK_NOT_EDITABLE`, `INVALID_DEPENDENCY` (others depend on it), `PLAN_NOT_ACTIVE`.
+    pub async fn remove_task(&self, task_id: i64) -> Result<TaskDone> {
+        self.change("removeTask", "", move |draft| {
+            not_by_daemon(draft.plan())?;
+            let task = editable(draft.plan(), task_id)?;
+            draft.remove_task(task)?;
+            draft.follow_tasks();
+            Ok(done(task, "Task removed successfully".to_owned()))
+        })
+        .await
+    }
+
+    /// Returns a page of the tasks, or of those in one state. `pending` leaves out those that are `blocked`.
+    ///
+    /// # Errors
+    /// `PLAN_NOT_ACTIVE`: there is no plan.
+    pub async fn get_task_list(
+        &self,
+        status_filter: Option<Status>,
+        page: Page,
+    ) -> Result<TaskList> {
+        self.look(move |plan| {
+            let tasks = match status_filter {
+                Some(status) => plan.tasks_in(status.shown()),
+                None => plan.tasks(),
+            };
+            let filtered = tasks.len();
+            let part = page.shown(filtered, tasks, |task| Task::of(plan, task, Room::LIST));
+            Ok(TaskList {
+                tasks: part.items,
+                total: plan.counts().total(),
+                filtered,
+                left: part.left,
+            })
+        })
+        .await
+    }
+
+    /// Returns how far the plan is.
+    ///
+    /// # Errors
+    /// `PLAN_NOT_ACTIVE`: there is no plan.
+    pub async fn get_plan_status(&self) -> Result<PlanProgress> {
+        self.look(|plan| {
+            let counts = plan.counts();
+            let state = State::of(plan);
+            let total = counts.total();
+            Ok(PlanProgress {
+                status: state.status,
+                progress: share(counts.completed + counts.skipped, total),
+                current_task_id: state.current_task_id,
+                total_tasks: total,
+                completed_tasks: counts.completed,
+                failed_tasks: counts.failed,
+                pending_tasks: total - counts.settled(),
+                in_progress_tasks: counts.in_progress,
+                skipped_tasks: counts.skipped,
+            })
+        })
+        .await
+    }
+
+    /// Returns a task with all that is known of it.
+    ///
+    /// # Errors
+    /// `TASK_NOT_FOUND`, `PLAN_NOT_ACTIVE` (there is no plan).
+    pub async fn get_task_by_id(&self, task_id: i64) -> Result<TaskFound> {
+        self.look(move |plan| {
+            let number = number(plan, task_id)?;
+            let task = plan
+                .task(number)
+                .ok_or_else(|| PlanManagerError::not_found(&task_id))?;
+            Ok(TaskFound {
+                task: Task::of(plan, task, Room::ALL),
+                retry_count: Some(task.failures).filter(|failures| *failures > 0),
+                last_error: match task.status.settled() {
+                    true => None,
+                    false => task.result.clone(),
+                },
+            })
+        })
+        .await
+    }
+
+    /// Returns a page of the tasks that may start now.
+    ///
+    /// # Errors
+    /// `PLAN_NOT_ACTIVE`: there is no plan.
+    pub async fn get_executable_task_list(&self, page: Page) -> Result<ExecutableTasks> {
+        self.look(move |plan| {
+            let ready = plan.ready();
+            let count = ready.len();
+            let part = page.shown(count, ready, |task| Task::of(plan, task, Room::LIST));
+            Ok(ExecutableTasks {
+                executable_tasks: part.items,
+                count,
+                left: part.left,
+            })
+        })
+        .await
+    }
+
+    /// Lets nothing new start. A task in progress may still be completed.
+    ///
+    /// # Errors
+    /// `INVALID_STATUS` (paused already), `PLAN_NOT_ACTIVE` (ended, or a daemon carries the plan out).
+    pub async fn pause_plan(&self) -> Result<Done> {
+        self.change("pausePlan", "", |draft| {
+            not_by_daemon(draft.plan())?;
+            if let PlanStatus::Paused(_) = draft.plan().status() {
+                let mut error = PlanManagerError::plan_is(draft.plan().status());
+                error.code = ErrorCode::InvalidStatus;
+                return Err(error);
+            }
+            draft.pause("pausePlan")?;
+            Ok(Done {
+                message: "Plan paused successfully".to_owned(),
+            })
+        })
+        .await
+    }
+
+    /// Lets a paused plan go on.
+    ///
+    /// # Errors
+    /// `INVALID_STATUS` (running), `PLAN_NOT_ACTIVE` (not paused, or a daemon carries the plan out).
+    pub async fn resume_plan(&self) -> Result<Done> {
+        self.change("resumePlan", "", |draft| {
+            not_by_daemon(draft.plan())?;
+            draft.resume()?;
+            Ok(Done {
+                message: "Plan resumed successfully".to_owned(),
+            })
+        })
+        .await
+    }
+
+    /// Makes every task pending and the plan idle, as if nothing had been started.
+    ///
+    /// # Errors
+    /// `PLAN_NOT_ACTIVE`: there is no plan, or a daemon carries it out.
+    pub async fn reset_plan(&self) -> Result<PlanReset> {
+        self.change("resetPlan", "", |draft| {
+            not_by_daemon(draft.plan())?;
+            let reset_tasks = draft.reset()?;
+            Ok(PlanReset {
+                message: "Plan reset successfully".to_owned(),
+                reset_tasks,
+            })
+        })
+        .await
+    }
+
+    async fn current(&self) -> Result<plan::PlanId> {
+        Ok(self.toolbox.only_current(Dialect::PlanManager).await?)
+    }
+
+    async fn look<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Plan) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let plan = self.current().await?;
+        let read = self.toolbox.store().read(&plan, |plan, _| read(plan));
+        read.await.map_err(ToolError::from)?
+    }
+
+    async fn change<T: Send + 'static>(
+        &self,
+        tool: &str,
+        said: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let plan = self.current().await?;
+        let bound = self.toolbox.plan.is_some();
+        let why = match one_line(said, WHY) {
+            said if said.is_empty() => tool.to_owned(),
+            said => format!("{tool}: {said}"),
+        };
+        let change = move |draft: &mut Draft<'_>| match draft.plan().head().shelf {
+            Shelf::History if !bound => {
+                let message = "the plan was just replaced by another one; call again";
+                Err(not_active(draft.plan(), message))
+            }
+            Shelf::Deleted => Err(Refusal::Deleted.into()),
+            Shelf::History | Shelf::Current => change(draft),
+        };
+        self.toolbox.change_or(&plan, &why, change).await
+    }
+}
+
+/// How the making of a plan ended without one.
+enum Ended {
+    /// As a dry run, with the numbers of tasks and of executable ones.
+    Dry((usize, usize)),
+    Failed(PlanManagerError),
+}
+
+impl<E: Into<PlanManagerError>> From<E> for Ended {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+fn new_task(task: &PlannedTask) -> Result<NewTask> {
+    let dependency = |number: &i64| {
+        let index = usize::try_from(*number)
+            .ok()
+            .and_then(|number| number.checked_sub(1));
+        index
+            .map(TaskRef::New)
+            .ok_or_else(|| PlanManagerError::unknown_dependency(*number))
+    };
+    Ok(NewTask {
+        name: task.name.clone(),
+        reasoning: task.reasoning.clone(),
+        dependencies: task
+            .dependencies
+            .iter()
+            .map(dependency)
+            .collect::<Result<_>>()?,
+        ..NewTask::default()
+    })
+}
+
+fn references(dependencies: &[i64]) -> Result<Vec<TaskRef>> {
+    let reference = |id: &i64| match u32::try_from(*id) {
+        Ok(number) => Ok(TaskRef::Number(TaskId(number))),
+        Err(_) => Err(PlanManagerError::unknown_dependency(*id)),
+    };
+    dependencies.iter().map(reference).collect()
+}
+
+fn document(plan: &Plan, page: Page) -> PlanDocument {
+    let head = plan.head();
+    let tasks = plan.tasks();
+    let part = page.shown(tasks.len(), tasks, |task| Task::of(plan, task, Room::LIST));
+    let created_at = time_text(head.created_at);
+    PlanDocument {
+        meta: Meta {
+            goal: clip(&head.goal, GOAL),
+            updated_at: created_at.clone(),
+            created_at,
+        },
+        state: State::of(plan),
+        tasks: part.items,
+        left: part.left,
+    }
+}
+
+/// Returns the number of a task of the plan.
+fn number(plan: &Plan, task_id: i64) -> Result<TaskId> {
+    let number = u32::try_from(task_id).ok().map(TaskId);
+    number
+        .filter(|number| plan.task(*number).is_some())
+        .ok_or_else(|| PlanManagerError::not_found(&task_id))
+}
+
+/// Returns the number of a task that is in progress.
+fn under_way(plan: &Plan, task_id: i64) -> Result<TaskId> {
+    not_by_daemon(plan)?;
+    let number = number(plan, task_id)?;
+    match plan.task(number) {
+        Some(task) if task.status != TaskStatus::InProgress => {
+            let status = Status::of(plan, task);
+            Err(task_is(ErrorCode::InvalidStatus, task_id, status))
+        }
+        _ => Ok(number),
+    }
+}
+
+/// Returns the number of a task that has not been started, whatever became of its plan.
+fn editable(plan: &Plan, task_id: i64) -> Result<TaskId> {
+    let number = number(plan, task_id)?;
+    match plan.task(number) {
+        Some(task) if task.status != TaskStatus::Pending => {
+            let status = Status::of(plan, task);
+            Err(task_is(ErrorCode::TaskNotEditable, task_id, status))
+        }
+        _ => Ok(number),
+    }
+}
+
+fn task_is(code: ErrorCode, task_id: i64, status: Status) -> PlanManagerError {
+    let details = Details {
+        task_id: Some(task_id),
+        status: Some(status),
+        ..Details::default()
+    };
+    let message = format!("Task {task_id} is {}", status.as_str());
+    PlanManagerError::new(code, &message, details)
+}
+
+fn in_progress(task: &plan::Task) -> PlanManagerError {
+    let details = Details {
+        current_task_id: Some(id(task.number)),
+        ..Details::default()
+    };
+    let message = format!("Task {} is in progress", task.number);
+    PlanManagerError::new(ErrorCode::InvalidStatus, &message, details)
+}
+
+fn none_executable(plan: &Plan) -> PlanManagerError {
+    const NAMED: usize = 20;
+    let details = Details {
+        blocked_tasks: ids(plan.tasks_in(Shown::Blocked), NAMED),
+        failed_tasks: ids(plan.tasks_in(Shown::Failed), NAMED),
+        waits_for: plan
+            .tasks_in(Shown::Blocked)
+            .next()
+            .map(|task| numbers(&plan.unmet(task)))
+            .unwrap_or_default(),
+        ..Details::default()
+    };
+    let message = match plan.counts().total() {
+        0 => "The plan has no tasks; addTask adds one",
+        _ => "No task is executable: each one that is left waits for another",
+    };
+    PlanManagerError::new(ErrorCode::InvalidStatus, message, details)
+}
+
+fn by_daemon(plan: &Plan) -> bool {
+    let head = plan.head();
+    head.owner == DAEMON && !head.status.settled() && head.status != PlanStatus::Idle
+}
+
+fn not_by_daemon(plan: &Plan) -> Result<()> {
+    if by_daemon(plan) {
+        let message = "a daemon carries the plan out: tasks that have not begun can be added, updated and skipped here, the rest is up to the daemon";
+        return Err(not_active(plan, message));
+    }
+    Ok(())
+}
+
+fn not_active(plan: &Plan, message: &str) -> PlanManagerError {
+    let details = Details {
+        plan_status: Some(plan_word(plan.status())),
+        ..Details::default()
+    };
+    PlanManagerError::new(ErrorCode::PlanNotActive, message, details)
+}
+
+fn show(plan: &Plan, task: TaskId) -> Result<Task> {
+    let task = plan
+        .task(task)
+        .ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
+    Ok(Task::of(plan, task, Room::ONE))
+}
+
+fn done(task: TaskId, message: String) -> TaskDone {
+    TaskDone {
+        task_id: id(task),
+        message,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "no plan has that many tasks")]
+fn share(part: usize, of: usize) -> f64 {
+    if of == 0 {
+        0.0
+    } else {
+        part as f64 / of as f64
+    }
+}

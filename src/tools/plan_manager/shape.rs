@@ -1,0 +1,347 @@
+//! What PlanManager's functions return, in the fields and words of its document.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{self, Plan, PlanStatus, Shown, TaskId, TaskStatus};
+use crate::wire::text::clip;
+
+/// The state of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Pending,
+    InProgress,
+    Completed,
+    Failed,
+    Skipped,
+    Blocked,
+}
+
+impl Status {
+    /// Returns the word for the state of a task in its plan.
+    pub(super) fn of(plan: &Plan, task: &plan::Task) -> Self {
+        match task.status {
+            TaskStatus::Pending if !plan.is_ready(task) => Self::Blocked,
+            status => Self::of_settled(status),
+        }
+    }
+
+    /// Returns the word for a state where nothing is known of dependencies.
+    pub(super) fn of_settled(status: TaskStatus) -> Self {
+        match status {
+            TaskStatus::Pending => Self::Pending,
+            TaskStatus::InProgress => Self::InProgress,
+            TaskStatus::Completed => Self::Completed,
+            TaskStatus::Failed => Self::Failed,
+            TaskStatus::Skipped => Self::Skipped,
+        }
+    }
+
+    /// Returns the word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+            Self::Blocked => "blocked",
+        }
+    }
+
+    /// Returns which tasks the word stands for.
+    pub(super) fn shown(self) -> Shown {
+        match self {
+            Self::Pending => Shown::Ready,
+            Self::InProgress => Shown::InProgress,
+            Self::Completed => Shown::Completed,
+            Self::Failed => Shown::Failed,
+            Self::Skipped => Shown::Skipped,
+            Self::Blocked => Shown::Blocked,
+        }
+    }
+}
+
+/// Returns the word for the state of a plan.
+pub(super) fn plan_word(status: &PlanStatus) -> &'static str {
+    match status {
+        PlanStatus::Idle => "idle",
+        PlanStatus::Running => "running",
+        PlanStatus::Completed => "completed",
+        PlanStatus::Failed | PlanStatus::Abandoned => "failed",
+        PlanStatus::Paused(_) => "paused",
+    }
+}
+
+/// How much of a task is shown: characters of its name and of each other text, and dependencies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    name: usize,
+    text: usize,
+    dependencies: usize,
+}
+
+impl Room {
+    /// In a list.
+    pub(super) const LIST: Self = Self {
+        name: 200,
+        text: 400,
+        dependencies: 40,
+    };
+    /// Alone, beside something else.
+    pub(super) const ONE: Self = Self {
+        name: 1000,
+        text: 2000,
+        dependencies: 400,
+    };
+    /// When it is what was asked for.
+    pub(super) const ALL: Self = Self {
+        name: usize::MAX,
+        text: usize::MAX,
+        dependencies: usize::MAX,
+    };
+}
+
+/// A task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Task {
+    pub id: i64,
+    pub name: String,
+    pub status: Status,
+    pub dependencies: Vec<i64>,
+    /// Dependencies that are not shown, because the list is long.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub dependencies_left: usize,
+    pub reasoning: String,
+    /// What came of it, once it is settled: its result, its last error, or why it was skipped.
+    pub result: Option<String>,
+}
+
+impl Task {
+    pub(super) fn of(plan: &Plan, task: &plan::Task, room: Room) -> Self {
+        let shown = task.dependencies.iter().take(room.dependencies);
+        let dependencies: Vec<i64> = shown.map(|id| id.0.into()).collect();
+        let result = task.result.as_ref().filter(|_| task.status.settled());
+        Self {
+            id: task.number.0.into(),
+            name: clip(&task.name, room.name),
+            status: Status::of(plan, task),
+            dependencies_left: task.dependencies.len() - dependencies.len(),
+            dependencies,
+            reasoning: clip(&task.reasoning, room.text),
+            result: result.map(|result| clip(result, room.text)),
+        }
+    }
+}
+
+/// The task in progress; it has no result yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CurrentTask {
+    pub id: i64,
+    pub name: String,
+    pub status: Status,
+    pub dependencies: Vec<i64>,
+    /// Dependencies that are not shown, because the list is long.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub dependencies_left: usize,
+    pub reasoning: String,
+}
+
+impl From<Task> for CurrentTask {
+    fn from(task: Task) -> Self {
+        Self {
+            id: task.id,
+            name: task.name,
+            status: task.status,
+            dependencies: task.dependencies,
+            dependencies_left: task.dependencies_left,
+            reasoning: task.reasoning,
+        }
+    }
+}
+
+/// A task to be made with the plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedTask {
+    pub name: String,
+    /// Numbers in this list, from 1.
+    #[serde(default)]
+    pub dependencies: Vec<i64>,
+    #[serde(default)]
+    pub reasoning: String,
+}
+
+/// What changes in a task; `None` leaves a field as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Updates {
+    pub name: Option<String>,
+    pub dependencies: Option<Vec<i64>>,
+    pub reasoning: Option<String>,
+}
+
+/// What `createPlan` returns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlanCreated {
+    /// `None` after a dry run.
+    pub plan_id: Option<String>,
+    /// The plan that was current before and is in the history now, or would be.
+    pub replaced_plan_id: Option<String>,
+    pub total_tasks: usize,
+    pub executable_tasks: usize,
+    pub message: String,
+}
+
+/// The whole plan, or a page of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlanDocument {
+    pub meta: Meta,
+    pub state: State,
+    pub tasks: Vec<Task>,
+    /// Tasks after these.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left: usize,
+}
+
+/// What a plan is for, and since when. Times are RFC 3339.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Meta {
+    pub goal: String,
+    pub created_at: String,
+    pub updated_at: String,
+}
+
+/// Where a plan stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct State {
+    pub current_task_id: Option<i64>,
+    pub status: &'static str,
+}
+
+impl State {
+    pub(super) fn of(plan: &Plan) -> Self {
+        Self {
+            current_task_id: plan.in_progress().next().map(|task| task.number.0.into()),
+            status: plan_word(plan.status()),
+        }
+    }
+}
+
+/// What `startNextTask` returns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TaskStarted {
+    pub task: Task,
+    pub message: String,
+}
+
+/// What `completeTask`, `skipTask` and `removeTask` return.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TaskDone {
+    pub task_id: i64,
+    pub message: String,
+}
+
+/// What `failTask` returns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TaskFailed {
+    pub task_id: i64,
+    pub will_retry: bool,
+    /// Failures in a row.
+    pub retry_count: u32,
+    pub message: String,
+}
+
+/// What `addTask` returns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TaskAdded {
+    pub new_task: Task,
+    pub message: String,
+}
+
+/// What `updateTask` returns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TaskUpdated {
+    pub updated_task: Task,
+    pub message: String,
+}
+
+/// What `getTaskList` returns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TaskList {
+    pub tasks: Vec<Task>,
+    /// Tasks of the plan.
+    pub total: usize,
+    /// Tasks that pass the filter, shown or not.
+    pub filtered: usize,
+    /// Tasks after these.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left: usize,
+}
+
+/// What `getPlanStatus` returns.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlanProgress {
+    pub status: &'static str,
+    /// The share of completed and skipped tasks, from 0 to 1.
+    pub progress: f64,
+    pub current_task_id: Option<i64>,
+    pub total_tasks: usize,
+    pub completed_tasks: usize,
+    pub failed_tasks: usize,
+    /// Tasks that are not settled.
+    pub pending_tasks: usize,
+    pub in_progress_tasks: usize,
+    pub skipped_tasks: usize,
+}
+
+/// What `getTaskById` returns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TaskFound {
+    pub task: Task,
+    /// Failures in a row, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_count: Option<u32>,
+    /// The last failure of a task that is to be tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+}
+
+/// What `getExecutableTaskList` returns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExecutableTasks {
+    pub executable_tasks: Vec<Task>,
+    /// All of them, shown or not.
+    pub count: usize,
+    /// Tasks after these.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left: usize,
+}
+
+/// What `pausePlan` and `resumePlan` return.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Done {
+    pub message: String,
+}
+
+/// What `resetPlan` returns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlanReset {
+    pub message: String,
+    pub reset_tasks: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+pub(super) fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// Returns task numbers as JSON shows them.
+pub(super) fn ids<'a>(tasks: impl Iterator<Item = &'a plan::Task>, most: usize) -> Vec<i64> {
+    tasks.take(most).map(|task| id(task.number)).collect()
+}
+
+pub(super) fn id(task: TaskId) -> i64 {
+    task.0.into()
+}

@@ -1,0 +1,60 @@
+//! Setting the status of a task, whoever asks for it in whichever words: one place that knows which operations of the core
+//! lead from a status to another. What a dialect does not allow it refuses before it comes here.
+
+use crate::plan::{Draft, PlanStatus, Refusal, TaskId, TaskStatus};
+
+/// Brings a task to a status, with what came of it: a result, a reason, an error; what was recorded before stays if there is
+/// none. The plan follows: it ends when every task is settled and goes on when one no longer is. The status it has changes
+/// nothing.
+///
+/// # Errors
+/// No such task, it is to start or to be completed and may not start, the plan was abandoned, or a daemon carries it out.
+pub(super) fn set(
+    draft: &mut Draft<'_>,
+    id: TaskId,
+    to: TaskStatus,
+    result: Option<&str>,
+) -> Result<(), Refusal> {
+    let task = draft.plan().task(id);
+    let Some((from, recorded)) = task.map(|task| (task.status, task.result.clone())) else {
+        return Err(Refusal::UnknownTask(id.to_string()));
+    };
+    if from == to {
+        return Ok(());
+    }
+    reopen(draft)?;
+    let stopped = from == TaskStatus::InProgress && to == TaskStatus::Pending;
+    let left_out = from == TaskStatus::Failed && to == TaskStatus::Skipped;
+    if stopped || from.settled() && !left_out {
+        draft.reset_task(id)?;
+    }
+    let works = to != TaskStatus::Pending && to != TaskStatus::Skipped;
+    if works && from != TaskStatus::InProgress {
+        draft.start_task(id)?;
+    }
+    let text = result.unwrap_or_default();
+    match to {
+        TaskStatus::Pending | TaskStatus::InProgress => {}
+        TaskStatus::Completed => draft.complete_task(id, text)?,
+        TaskStatus::Failed => drop(draft.fail_task(id, text, false)?),
+        TaskStatus::Skipped => draft.skip_task(id, text)?,
+    }
+    let wanted = result.or(recorded.as_deref()).unwrap_or_default();
+    let now = draft
+        .plan()
+        .task(id)
+        .and_then(|task| task.result.as_deref());
+    if now.unwrap_or_default() != wanted {
+        draft.set_result(id, Some(wanted))?;
+    }
+    draft.follow_tasks();
+    Ok(())
+}
+
+/// Lets a plan that its tasks have ended go on; one that was abandoned stays so.
+pub(super) fn reopen(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+    match draft.plan().status() {
+        PlanStatus::Abandoned => Err(Refusal::PlanIs(PlanStatus::Abandoned)),
+        _ => draft.reopen(),
+    }
+}

@@ -1,0 +1,212 @@
+//! What the task tools do to a plan.
+
+use serde_json::{Map, Value};
+
+use super::{
+    ACTIVE_FORM, Id, StatusChange, TaskCreate, TaskCreated, TaskUpdate, TaskUpdated, TaskWord, find,
+};
+use crate::plan::{Draft, NewTask, Refusal, Task, TaskChanges, TaskId, TaskRef, TaskStatus};
+use crate::tools::status;
+use crate::wire::text::one_line;
+
+/// Adds tasks at the end of the list.
+pub(super) fn add_all(
+    draft: &mut Draft<'_>,
+    tasks: &[TaskCreate],
+) -> Result<Vec<TaskCreated>, Refusal> {
+    if tasks.is_empty() {
+        return Err(Refusal::NoTasks);
+    }
+    status::reopen(draft)?;
+    let new = tasks.iter().enumerate().map(|(place, task)| {
+        let named = format!("{} ({})", place + 1, one_line(&task.subject, 60));
+        new_task(draft, &named, task, tasks.len())
+    });
+    let new = new.collect::<Result<Vec<_>, _>>()?;
+    let before = draft.plan().head().next_task - 1;
+    let numbers = draft
+        .add_tasks(new, None)
+        .map_err(|refusal| match refusal {
+            // None of them exists, so that their places in the list say more than the numbers they would have got.
+            Refusal::Cycle(way) => {
+                Refusal::Cycle(way.into_iter().map(|id| TaskId(id.0 - before)).collect())
+            }
+            other => other,
+        })?;
+    let made = numbers.iter().zip(tasks).map(|(number, task)| TaskCreated {
+        id: number.to_string(),
+        subject: one_line(&task.subject, super::SUBJECT),
+    });
+    Ok(made.collect())
+}
+
+fn new_task(
+    draft: &Draft<'_>,
+    named: &str,
+    task: &TaskCreate,
+    places: usize,
+) -> Result<NewTask, Refusal> {
+    let mut dependencies = known(draft, named, task.add_blocked_by.as_deref())?;
+    for place in task.blocked_by.iter().flatten() {
+        let index = place.checked_sub(1).filter(|index| *index < places);
+        let unknown = || Refusal::UnknownDependency {
+            task: named.to_owned(),
+            dependency: format!("place {place}"),
+        };
+        dependencies.push(TaskRef::New(index.ok_or_else(unknown)?));
+    }
+    Ok(NewTask {
+        name: task.subject.clone(),
+        description: task.description.clone().unwrap_or_default(),
+        assignee: task.owner.clone().filter(|owner| !owner.is_empty()),
+        metadata: labels(task.metadata.as_ref(), task.active_form.as_ref()),
+        dependencies,
+        ..NewTask::default()
+    })
+}
+
+/// Returns references to tasks that exist.
+fn known(draft: &Draft<'_>, named: &str, ids: Option<&[Id]>) -> Result<Vec<TaskRef>, Refusal> {
+    let found = ids.into_iter().flatten().map(|id| {
+        let task = find(draft.plan(), id).map_err(|_| Refusal::UnknownDependency {
+            task: named.to_owned(),
+            dependency: one_line(id.as_str(), 60),
+        });
+        task.map(|task| TaskRef::Number(task.number))
+    });
+    found.collect()
+}
+
+fn labels(
+    metadata: Option<&Map<String, Value>>,
+    active_form: Option<&String>,
+) -> Map<String, Value> {
+    let mut labels = metadata.cloned().unwrap_or_default();
+    if let Some(text) = active_form {
+        labels.insert(ACTIVE_FORM.to_owned(), text.as_str().into());
+    }
+    labels
+}
+
+/// Carries out an update: all of it or nothing.
+pub(super) fn apply(draft: &mut Draft<'_>, update: &TaskUpdate) -> Result<TaskUpdated, Refusal> {
+    let task = find(draft.plan(), &update.task_id)?.clone();
+    let id = task.number;
+    let (from, to) = (task.status, update.status.map(TaskStatus::from));
+    let result = match (to, update.result.as_deref()) {
+        (Some(TaskStatus::Skipped), None) => Some("deleted"),
+        // What is to be done anew has come to nothing yet.
+        (Some(TaskStatus::Pending | TaskStatus::InProgress), None) => Some(""),
+        (_, result) => result,
+    };
+    let back = from.settled() || to == Some(TaskStatus::Pending);
+    if let Some(TaskStatus::Pending | TaskStatus::InProgress) = to
+        && back
+    {
+        // Taken back first: what is settled cannot be edited.
+        status::set(draft, id, TaskStatus::Pending, result)?;
+    }
+    let mut fields = amend(draft, &task, update)?;
+    if block(draft, id, update.add_blocks.as_deref())? {
+        fields.push("blocks");
+    }
+    let mut status_change = None;
+    if let Some(to) = to.filter(|to| *to != from) {
+        status::set(draft, id, to, result)?;
+        fields.push("status");
+        let (from, to) = (TaskWord::from(from), TaskWord::from(to));
+        status_change = Some(StatusChange { from, to });
+    }
+    Ok(TaskUpdated {
+        task_id: id.to_string(),
+        updated_fields: fields,
+        status_change,
+    })
+}
+
+/// Changes what is said of the task; returns the names of what is different now.
+fn amend(
+    draft: &mut Draft<'_>,
+    task: &Task,
+    update: &TaskUpdate,
+) -> Result<Vec<&'static str>, Refusal> {
+    let mut fields = Vec::new();
+    let mut changes = TaskChanges::default();
+    if let Some(subject) = update
+        .subject
+        .as_ref()
+        .filter(|new| new.trim() != task.name)
+    {
+        changes.name = Some(subject.clone());
+        fields.push("subject");
+    }
+    if let Some(text) = update
+        .description
+        .as_ref()
+        .filter(|new| **new != task.description)
+    {
+        changes.description = Some(text.clone());
+        fields.push("description");
+    }
+    if let Some(owner) = &update.owner {
+        let owner = Some(owner.clone()).filter(|owner| !owner.is_empty());
+        if owner != task.assignee {
+            changes.assignee = Some(owner);
+            fields.push("owner");
+        }
+    }
+    let differs = |(name, value): &(String, Value)| match task.metadata.get(name) {
+        Some(old) => old != value,
+        None => !value.is_null(),
+    };
+    let labels = labels(update.metadata.as_ref(), update.active_form.as_ref());
+    changes.metadata = labels.into_iter().filter(differs).collect();
+    if changes.metadata.contains_key(ACTIVE_FORM) {
+        fields.push("activeForm");
+    }
+    if changes.metadata.keys().any(|name| name != ACTIVE_FORM) {
+        fields.push("metadata");
+    }
+    let named = task.number.to_string();
+    let mut waits_for: Vec<TaskRef> = references(task);
+    let before = waits_for.len();
+    for new in known(draft, &named, update.add_blocked_by.as_deref())? {
+        if !waits_for.contains(&new) {
+            waits_for.push(new);
+        }
+    }
+    if waits_for.len() > before {
+        changes.dependencies = Some(waits_for);
+        fields.push("blockedBy");
+    }
+    if !fields.is_empty() {
+        draft.amend_task(task.number, &changes)?;
+    }
+    Ok(fields)
+}
+
+/// Makes other tasks wait for this one; tells whether any did not yet.
+fn block(draft: &mut Draft<'_>, id: TaskId, others: Option<&[Id]>) -> Result<bool, Refusal> {
+    let mut changed = false;
+    for other in others.into_iter().flatten() {
+        let other = find(draft.plan(), other)?;
+        if other.dependencies.contains(&id) {
+            continue;
+        }
+        let number = other.number;
+        let mut waits_for = references(other);
+        waits_for.push(TaskRef::Number(id));
+        let changes = TaskChanges {
+            dependencies: Some(waits_for),
+            ..TaskChanges::default()
+        };
+        draft.amend_task(number, &changes)?;
+        changed = true;
+    }
+    Ok(changed)
+}
+
+fn references(task: &Task) -> Vec<TaskRef> {
+    let dependencies = task.dependencies.iter();
+    dependencies.map(|id| TaskRef::Number(*id)).collect()
+}

@@ -1,0 +1,295 @@
+//! What goes into the task tools and what comes out, under the names that agents know.
+
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use crate::plan::TaskStatus;
+use crate::tools::ArgumentError;
+
+/// The state of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(description = "")]
+pub enum TaskWord {
+    Pending,
+    InProgress,
+    Completed,
+    Failed,
+    // Left out; it can be taken back. No words for the schema, which would no longer be a plain list.
+    Deleted,
+}
+
+impl From<TaskStatus> for TaskWord {
+    fn from(status: TaskStatus) -> Self {
+        match status {
+            TaskStatus::Pending => Self::Pending,
+            TaskStatus::InProgress => Self::InProgress,
+            TaskStatus::Completed => Self::Completed,
+            TaskStatus::Failed => Self::Failed,
+            TaskStatus::Skipped => Self::Deleted,
+        }
+    }
+}
+
+impl From<TaskWord> for TaskStatus {
+    fn from(word: TaskWord) -> Self {
+        match word {
+            TaskWord::Pending => Self::Pending,
+            TaskWord::InProgress => Self::InProgress,
+            TaskWord::Completed => Self::Completed,
+            TaskWord::Failed => Self::Failed,
+            TaskWord::Deleted => Self::Skipped,
+        }
+    }
+}
+
+/// The id of a task: its number, as text or as a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Id(String);
+
+impl Id {
+    /// Returns it as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the number of the task; `#7` is 7.
+    pub(super) fn number(&self) -> Option<u32> {
+        let text = self.0.trim();
+        text.strip_prefix('#').unwrap_or(text).parse().ok()
+    }
+}
+
+impl From<&str> for Id {
+    fn from(id: &str) -> Self {
+        Self(id.to_owned())
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match Value::deserialize(deserializer)? {
+            Value::String(text) => Self(text),
+            other => Self(other.to_string()),
+        })
+    }
+}
+
+impl JsonSchema for Id {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Id".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "integer"] })
+    }
+}
+
+/// A task to be created.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[schemars(description = "")]
+pub struct TaskCreate {
+    pub subject: String,
+    pub description: Option<String>,
+    pub active_form: Option<String>,
+    pub owner: Option<String>,
+    pub metadata: Option<Map<String, Value>>,
+    /// Places in this list, from 1.
+    pub blocked_by: Option<Vec<usize>>,
+    /// Ids of tasks that exist.
+    pub add_blocked_by: Option<Vec<Id>>,
+}
+
+impl TaskCreate {
+    /// Makes a task that waits for nothing.
+    pub fn new(subject: &str, description: &str) -> Self {
+        Self {
+            subject: subject.to_owned(),
+            description: Some(description.to_owned()),
+            ..Self::default()
+        }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct CreateArguments {
+    /// Short, imperative: Fix the login.
+    subject: Option<String>,
+    /// What is to be done.
+    description: Option<String>,
+    /// Shown while in progress: Fixing the login.
+    active_form: Option<String>,
+    owner: Option<String>,
+    metadata: Option<Map<String, Value>>,
+    /// Ids of tasks that must be completed first.
+    add_blocked_by: Option<Vec<Id>>,
+    /// Several tasks at once, instead of the fields above.
+    tasks: Option<Vec<TaskCreate>>,
+    /// Only check.
+    #[serde(rename = "dry_run")]
+    pub dry_run: Option<bool>,
+}
+
+impl CreateArguments {
+    /// Returns the tasks, and whether they came as a list.
+    pub fn tasks(self) -> Result<(Vec<TaskCreate>, bool), ArgumentError> {
+        let one = TaskCreate {
+            subject: self.subject.clone().unwrap_or_default(),
+            description: self.description,
+            active_form: self.active_form,
+            owner: self.owner,
+            metadata: self.metadata,
+            blocked_by: None,
+            add_blocked_by: self.add_blocked_by,
+        };
+        match (self.tasks, self.subject) {
+            (Some(tasks), _) if one == TaskCreate::default() => Ok((tasks, true)),
+            (Some(_), _) => Err(ArgumentError::new(
+                "tasks",
+                "stands alone: what a task is goes into its place in the list",
+            )),
+            (None, Some(_)) => Ok((vec![one], false)),
+            (None, None) => Err(ArgumentError::new("subject", "is missing; it is a text")),
+        }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct GetArguments {
+    pub task_id: Id,
+}
+
+/// Which tasks are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[schemars(description = "")]
+pub struct ListFilter {
+    pub status: Option<TaskWord>,
+    /// 50 if left out.
+    pub limit: Option<usize>,
+    pub offset: Option<usize>,
+}
+
+/// What changes in a task; `None` leaves it as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[schemars(description = "")]
+pub struct TaskUpdate {
+    pub task_id: Id,
+    pub status: Option<TaskWord>,
+    pub subject: Option<String>,
+    pub description: Option<String>,
+    pub active_form: Option<String>,
+    /// Empty: nobody.
+    pub owner: Option<String>,
+    /// Ids of tasks that wait for this one.
+    pub add_blocks: Option<Vec<Id>>,
+    /// Ids of tasks that this one waits for.
+    pub add_blocked_by: Option<Vec<Id>>,
+    /// Merged; null deletes a key.
+    pub metadata: Option<Map<String, Value>>,
+    /// What came of it, with a status.
+    pub result: Option<String>,
+}
+
+impl TaskUpdate {
+    /// Makes an update that changes nothing.
+    pub fn new(id: &str) -> Self {
+        Self {
+            task_id: id.into(),
+            status: None,
+            subject: None,
+            description: None,
+            active_form: None,
+            owner: None,
+            add_blocks: None,
+            add_blocked_by: None,
+            metadata: None,
+            result: None,
+        }
+    }
+}
+
+/// A task that was created.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TaskCreated {
+    pub id: String,
+    pub subject: String,
+}
+
+/// A task in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskLine {
+    pub id: String,
+    pub subject: String,
+    pub status: TaskWord,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// What it still waits for, the first few.
+    pub blocked_by: Vec<String>,
+    /// How many more there are.
+    #[serde(skip_serializing_if = "none")]
+    pub blocked_by_left: usize,
+}
+
+/// A task in full.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskDetail {
+    pub id: String,
+    pub subject: String,
+    pub description: String,
+    pub status: TaskWord,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_form: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// The tasks that wait for it, and those that it waits for; the first hundred.
+    pub blocks: Vec<String>,
+    #[serde(skip_serializing_if = "none")]
+    pub blocks_left: usize,
+    pub blocked_by: Vec<String>,
+    #[serde(skip_serializing_if = "none")]
+    pub blocked_by_left: usize,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+    /// What came of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+}
+
+/// What an update changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskUpdated {
+    pub task_id: String,
+    /// The fields that are different now.
+    pub updated_fields: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status_change: Option<StatusChange>,
+}
+
+/// From which state to which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct StatusChange {
+    pub from: TaskWord,
+    pub to: TaskWord,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn none(count: &usize) -> bool {
+    *count == 0
+}

@@ -1,0 +1,269 @@
+//! `plan-agent mcp` on standard input and output.
+
+use plan_agent::clock::Clock;
+use plan_agent::plan::{Head, NewTask, PlanId, TaskId, Time};
+use plan_agent::store::Store;
+use plan_agent::volumes::Volumes;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::common::env::TestEnv;
+use crate::common::mcp::Mcp;
+
+/// The dialects, as they are chosen.
+const DIALECTS: [&str; 4] = ["plan-tool", "plan-manager", "notebook", "tasks"];
+
+#[test]
+fn a_client_of_any_age_is_told_who_serves() {
+    for (asked, answered) in [
+        ("2024-11-05", "2024-11-05"),
+        ("2025-03-26", "2025-03-26"),
+        ("2025-06-18", "2025-06-18"),
+        ("2025-11-25", "2025-11-25"),
+        ("1999-01-01", "2025-11-25"),
+    ] {
+        let env = TestEnv::new();
+        let mut mcp = Mcp::begin(&env, &[]);
+        let begun = mcp.initialize("old", asked);
+        assert_eq!(begun["protocolVersion"], answered, "{asked}");
+        let info = &begun["serverInfo"];
+        assert_eq!(info["name"], "plan-agent");
+        assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
+        let capabilities = &begun["capabilities"];
+        assert_eq!(
+            capabilities,
+            &json!({"tools": {}, "prompts": {}, "resources": {"subscribe": true}})
+        );
+        let (status, rest) = mcp.end();
+        assert_eq!((status.code(), rest), (Some(0), Vec::new()));
+    }
+}
+
+#[test]
+fn what_is_no_message_is_answered_and_the_next_one_is_heard() {
+    let env = TestEnv::new();
+    let mut mcp = Mcp::start(&env, &[]);
+    let deep = "[".repeat(100_000);
+    let null = Value::Null;
+    for (line, id, code) in [
+        ("oops", &null, -32700),
+        ("{\"jsonrpc\": \"2.0\", \"id\": 1", &null, -32700),
+        (deep.as_str(), &null, -32700),
+        ("[]", &null, -32600),
+        ("7", &null, -32600),
+        ("{\"id\": 7}", &null, -32600),
+        (
+            "{\"jsonrpc\": \"2.0\", \"id\": 70, \"method\": \"nix\"}",
+            &json!(70),
+            -32601,
+        ),
+        (
+            "{\"jsonrpc\": \"2.0\", \"id\": 71, \"method\": \"tools/call\"}",
+            &json!(71),
+            -32602,
+        ),
+        (
+            "{\"jsonrpc\": \"2.0\", \"id\": \"72\", \"method\": \"tools/call\", \"params\": {\"name\": 7}}",
+            &json!("72"),
+            -32602,
+        ),
+    ] {
+        assert!(mcp.write(line));
+        let answer = mcp.message(crate::common::env::DEADLINE).expect(line);
+        assert_eq!(
+            (&answer["id"], &answer["error"]["code"]),
+            (id, &json!(code)),
+            "{answer}"
+        );
+        let said = answer["error"]["message"].as_str().unwrap();
+        assert!(!said.is_empty() && said.len() < 300, "{said}");
+    }
+    // What wants no answer gets none.
+    for line in [
+        "",
+        "{\"jsonrpc\": \"2.0\", \"method\": \"notifications/nix\"}",
+        "{\"jsonrpc\": \"2.0\", \"method\": \"notifications/cancelled\", \"params\": 7}",
+        "{\"jsonrpc\": \"2.0\", \"id\": 99, \"result\": {}}",
+    ] {
+        assert!(mcp.write(line));
+    }
+    assert_eq!(mcp.ask("ping", json!({})), json!({}));
+}
+
+#[test]
+fn a_line_without_end_is_skipped() {
+    let env = TestEnv::new();
+    let mut mcp = Mcp::start(&env, &[]);
+    let line = "x".repeat(65 * 1024 * 1024);
+    assert!(mcp.write(&line));
+    let answer = mcp.message(crate::common::env::DEADLINE).unwrap();
+    assert_eq!(answer["error"]["code"], -32600, "{answer}");
+    assert_eq!(mcp.ask("ping", json!({})), json!({}));
+}
+
+#[test]
+fn the_end_of_the_input_is_the_end() {
+    let env = TestEnv::new();
+    assert_eq!(Mcp::begin(&env, &[]).end().0.code(), Some(0));
+    let mut mcp = Mcp::begin(&env, &[]);
+    mcp.notify("notifications/initialized");
+    assert_eq!(mcp.end().0.code(), Some(0));
+}
+
+#[test]
+fn what_was_asked_before_the_end_is_answered() {
+    let env = TestEnv::new();
+    let mut mcp = Mcp::start(&env, &[]);
+    let ids: Vec<u64> = (0..40)
+        .filter_map(|_| mcp.request("tools/list", json!({})))
+        .collect();
+    let (status, rest) = mcp.end();
+    assert_eq!(status.code(), Some(0));
+    let answered: Vec<u64> = rest.iter().filter_map(|one| one["id"].as_u64()).collect();
+    assert_eq!(answered, ids);
+}
+
+#[test]
+fn a_request_to_end_is_obeyed() {
+    let env = TestEnv::new();
+    let mut mcp = Mcp::start(&env, &[]);
+    let pid = Pid::from_child(&mcp.running.child);
+    kill_process(pid, Signal::TERM).unwrap();
+    assert_eq!(mcp.running.wait().code(), Some(143));
+    assert_eq!(mcp.message(crate::common::env::DEADLINE), None);
+}
+
+#[test]
+fn an_unknown_tool_is_named_with_the_nearest_one() {
+    for dialect in DIALECTS.iter().chain(&["all"]) {
+        let env = TestEnv::new();
+        let mut mcp = Mcp::start(&env, &["--dialect", dialect]);
+        let tools = mcp.ask("tools/list", json!({}));
+        let Some(tool) = tools["tools"][0]["name"].as_str() else {
+            continue;
+        };
+        let wrong = format!("{tool}s");
+        let (success, answer) = mcp.try_call(&wrong, json!({}));
+        let said = answer.to_string();
+        assert!(!success && said.contains(&wrong), "{said}");
+        assert!(said.contains(&format!("`{tool}`")), "{said}");
+    }
+}
+
+#[test]
+fn what_a_client_does_is_there_for_everybody_under_its_name() {
+    let env = TestEnv::new();
+    let mut mcp = Mcp::begin(&env, &[]);
+    mcp.initialize("baker\u{1b}[31m", "2025-06-18");
+    // Arguments may come as the text of an object.
+    mcp.call("TaskCreate", json!("{\"subject\": \"Knead\"}"));
+    let ran = env.run(&["tool", "TaskList"]);
+    let list: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(list["result"][0]["subject"], "Knead", "{list}");
+    let update = r#"{"taskId": 1, "status": "in_progress"}"#;
+    assert_eq!(env.run(&["tool", "TaskUpdate", update]).code, Some(0));
+    let task = mcp.call("TaskGet", json!({"taskId": "1"}));
+    assert_eq!(task["result"]["status"], "in_progress", "{task}");
+    let log = env.run(&["log", "--json"]).stdout;
+    let by: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["by"].take())
+        .collect();
+    assert_eq!(
+        (&by[0], by.last()),
+        (&json!("baker"), Some(&json!("command line")))
+    );
+}
+
+#[test]
+fn nothing_but_the_known_resources_and_prompts_is_there() {
+    let env = TestEnv::new();
+    let mut mcp = Mcp::start(&env, &[]);
+    let error = mcp.refused("resources/read", json!({"uri": "plan://nix"}));
+    assert_eq!(error["code"], -32002);
+    insta::assert_snapshot!(error["message"].as_str().unwrap(), @"there is no resource `plan://nix`; there are plan://current and plan://hint");
+    let error = mcp.refused("prompts/get", json!({"name": "nix"}));
+    insta::assert_snapshot!(error["message"].as_str().unwrap(), @"there is no prompt `nix`; there is `next`");
+    mcp.refused("resources/subscribe", json!({"uri": "plan://nix"}));
+    let uris = mcp.ask("resources/list", json!({}));
+    assert_eq!(uris["resources"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        mcp.ask("prompts/list", json!({}))["prompts"][0]["name"],
+        "next"
+    );
+}
+
+#[test]
+fn a_plan_that_is_not_there_cannot_be_served() {
+    let env = TestEnv::new();
+    let ran = env.run(&["mcp", "--plan", "abc"]);
+    insta::assert_snapshot!(ran.seen(&env), @r"
+    error: there are no plans in `[FOLDER]/volumes`
+    Hint: `plan-agent run` makes one; `--config FILE` looks elsewhere
+    exit 1
+    ");
+}
+
+/// Makes a plan with a task as another process does that uses the tools.
+async fn another_process_makes_a_plan(env: &TestEnv) -> (Store, PlanId) {
+    let volumes = Volumes::open(&env.path("volumes")).unwrap();
+    let clock = Clock::start();
+    let store = Store::open(&volumes.database(), move || clock.now())
+        .await
+        .unwrap();
+    let mut head = Head::new(PlanId::new("abcdefgh"), "Bake bread", Time::default());
+    head.owner = "tasks".to_owned();
+    let plan = head.id.clone();
+    let made = store.create(head, "other", "", |draft| {
+        draft.created();
+        let task = NewTask {
+            name: "Knead".to_owned(),
+            ..NewTask::default()
+        };
+        draft.add_tasks(vec![task], None)
+    });
+    made.await.unwrap();
+    (store, plan)
+}
+
+#[tokio::test]
+async fn the_plan_and_the_hint_are_read_and_told_of_when_another_process_changes_them() {
+    let env = TestEnv::new();
+    let mut mcp = Mcp::start(&env, &[]);
+    let read = |mcp: &mut Mcp, uri: &str| {
+        let mut read = mcp.ask("resources/read", json!({"uri": uri}));
+        let content = &mut read["contents"][0];
+        assert_eq!(content["mimeType"], "text/markdown");
+        content["text"].take().as_str().unwrap().to_owned()
+    };
+    assert_eq!(read(&mut mcp, "plan://current"), "There is no plan yet.\n");
+    for uri in ["plan://current", "plan://hint"] {
+        mcp.ask("resources/subscribe", json!({"uri": uri}));
+    }
+    let (store, plan) = another_process_makes_a_plan(&env).await;
+    let updated = "notifications/resources/updated";
+    let mut told = [mcp.news(updated), mcp.news(updated)]
+        .map(|news| news["params"]["uri"].as_str().unwrap().to_owned());
+    told.sort();
+    assert_eq!(told, ["plan://current", "plan://hint"]);
+    assert!(read(&mut mcp, "plan://current").contains("- [ ] 1 · Knead — ready"));
+    insta::assert_snapshot!(read(&mut mcp, "plan://hint"), @r#"
+    Plan "Bake bread": 0 of 1 task settled.
+    Next; set it in progress when you begin:
+    - task 1 · Knead
+    "#);
+    let prompt = mcp.ask("prompts/get", json!({"name": "next"}));
+    let said = &prompt["messages"][0]["content"]["text"];
+    assert_eq!(said.as_str().unwrap(), read(&mut mcp, "plan://hint"));
+    mcp.ask("resources/unsubscribe", json!({"uri": "plan://hint"}));
+    mcp.forget();
+    let started = store.change(&plan, "other", "", |draft| draft.start_task(TaskId(1)));
+    started.await.unwrap();
+    assert_eq!(mcp.news(updated)["params"]["uri"], "plan://current");
+    let done = store.change(&plan, "other", "", |draft| {
+        draft.complete_task(TaskId(1), "kneaded")
+    });
+    done.await.unwrap();
+    assert_eq!(mcp.news(updated)["params"]["uri"], "plan://current");
+    assert_eq!(mcp.end().1, Vec::<Value>::new());
+}
