@@ -16,6 +16,7 @@ mod isolation;
 mod judging;
 mod planning;
 mod reports;
+mod tools;
 
 use std::fs::{self, File};
 use std::path::PathBuf;

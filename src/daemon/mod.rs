@@ -169,6 +169,7 @@ struct View {
     due: Due,
     /// Attempts whose report is awaited.
     awaited: Vec<CommandId>,
+    /// Attempts whose agents are to be told to stop. One that has reported may end by itself.
     recalls: BTreeSet<CommandId>,
     questions: Vec<QuestionId>,
     /// A limit of the budget keeps it from going on.
@@ -186,7 +187,13 @@ impl View {
             status: plan.status().clone(),
             due: due(plan, world),
             awaited: awaited.map(|attempt| attempt.id.clone()).collect(),
-            recalls: plan.recalls().map(|attempt| attempt.id.clone()).collect(),
+            recalls: plan
+                .recalls()
+                .filter(|attempt| {
+                    !matches!(attempt.state, AttemptState::Reported | AttemptState::Judged)
+                })
+                .map(|attempt| attempt.id.clone())
+                .collect(),
             questions: plan
                 .open_questions()
                 .map(|question| question.id.clone())

@@ -5,10 +5,12 @@ use crate::plan::{Draft, PlanStatus, Refusal, TaskId, TaskStatus};
 
 /// Brings a task to a status, with what came of it: a result, a reason, an error; what was recorded before stays if there is
 /// none. The plan follows: it ends when every task is settled and goes on when one no longer is. The status it has changes
-/// nothing.
+/// nothing. Of a plan that a daemon carries out, the word for a task in progress is the report of the agent that works on
+/// it: the daemon checks and judges it and decides what follows.
 ///
 /// # Errors
-/// No such task, it is to start or to be completed and may not start, the plan was abandoned, or a daemon carries it out.
+/// No such task, it is to start or to be completed and may not start, the plan was abandoned, or a daemon carries it out and
+/// does this itself.
 pub(super) fn set(
     draft: &mut Draft<'_>,
     id: TaskId,
@@ -21,6 +23,9 @@ pub(super) fn set(
     };
     if from == to {
         return Ok(());
+    }
+    if draft.carried_out() && from == TaskStatus::InProgress {
+        return report(draft, id, to, result.unwrap_or_default());
     }
     reopen(draft)?;
     let stopped = from == TaskStatus::InProgress && to == TaskStatus::Pending;
@@ -49,6 +54,21 @@ pub(super) fn set(
     }
     draft.follow_tasks();
     Ok(())
+}
+
+/// Reports on a task that a daemon has handed out. Whether one that is not done is left out is not the agent's to decide.
+pub(super) fn report(
+    draft: &mut Draft<'_>,
+    id: TaskId,
+    to: TaskStatus,
+    text: &str,
+) -> Result<(), Refusal> {
+    match to {
+        TaskStatus::Completed => draft.complete_task(id, text),
+        TaskStatus::Failed | TaskStatus::Skipped => draft.fail_task(id, text, true).map(drop),
+        TaskStatus::Pending => draft.reset_task(id),
+        TaskStatus::InProgress => Ok(()),
+    }
 }
 
 /// Lets a plan that its tasks have ended go on; one that was abandoned stays so.

@@ -1,6 +1,7 @@
 //! Operations on attempts: handing out, signs of life, reports, checks, time-outs, taking back.
 
 use super::budget::money;
+use super::hand::BY_HAND;
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
@@ -229,7 +230,16 @@ impl Draft<'_> {
     /// There is no such command.
     pub fn report(&mut self, id: &CommandId, report: Report) -> Result<Taken, Refusal> {
         let mut attempt = self.attempt(id)?;
-        if let Some(known) = &attempt.report {
+        if let Some(known) = &mut attempt.report {
+            // What was said through a tool does not know what it used; the agent's own report says so later, once.
+            if known.hash == BY_HAND && !uses(known) && uses(&report) {
+                self.count_usage(&report);
+                known.input_tokens = report.input_tokens;
+                known.output_tokens = report.output_tokens;
+                known.cost_usd = report.cost_usd;
+                self.put_attempt(attempt);
+                return Ok(Taken::Other);
+            }
             let counts = matches!(attempt.state, AttemptState::Reported | AttemptState::Judged);
             return Ok(match known.hash == report.hash {
                 true if counts => Taken::Known,
@@ -319,7 +329,7 @@ impl Draft<'_> {
     }
 
     fn count_usage(&mut self, report: &Report) {
-        if report.input_tokens == 0 && report.output_tokens == 0 && report.cost_usd == 0.0 {
+        if !uses(report) {
             return;
         }
         self.change_head(|head| {
@@ -476,6 +486,10 @@ impl Draft<'_> {
             self.put_attempt(attempt);
         }
     }
+}
+
+fn uses(report: &Report) -> bool {
+    report.input_tokens > 0 || report.output_tokens > 0 || report.cost_usd != 0.0
 }
 
 /// Returns what a task's worktree has when an attempt begins: what is accepted, where nobody has worked in it or that is merged

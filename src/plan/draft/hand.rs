@@ -1,10 +1,16 @@
 //! Operations for callers who carry a plan out themselves, without commands: tools, and the people behind them. A plan that a
-//! daemon carries out refuses them.
+//! daemon carries out refuses them, but for the word that a task of it is done or has failed: that counts as the report of the
+//! agent at work on it, and is checked and judged like one.
 
-use super::{Draft, Refusal};
+use super::{Draft, Refusal, Taken};
 use crate::plan::DAEMON;
 use crate::plan::event::Event;
-use crate::plan::model::{PlanStatus, Shelf, Task, TaskId, TaskStatus};
+use crate::plan::model::{
+    AttemptState, PlanStatus, Report, ReportStatus, Shelf, Task, TaskId, TaskStatus,
+};
+
+/// What stands for the name and the hash of a report that is no file; no file has that hash.
+pub(super) const BY_HAND: &str = "tool call";
 
 impl Draft<'_> {
     /// Takes a task in hand; an idle plan runs from then on.
@@ -38,11 +44,14 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Completes a task.
+    /// Completes a task. Where a daemon carries the plan out, this reports success.
     ///
     /// # Errors
-    /// The task is not in progress, the plan has ended, or a daemon carries it out.
+    /// The task is not in progress, its attempt has another report already, or the plan has ended.
     pub fn complete_task(&mut self, id: TaskId, result: &str) -> Result<(), Refusal> {
+        if self.carried_out() {
+            return self.report_by_hand(id, ReportStatus::Success, result);
+        }
         self.by_hand()?;
         let mut task = self.under_way(id)?;
         task.status = TaskStatus::Completed;
@@ -58,11 +67,16 @@ impl Draft<'_> {
     }
 
     /// Records a failure of a task: pending again, or failed when it may not be retried or has failed as often as the policy
-    /// allows. Returns whether it will be retried.
+    /// allows. Returns whether it will be retried. Where a daemon carries the plan out, this reports the failure, and the
+    /// daemon decides what follows.
     ///
     /// # Errors
-    /// The task is not in progress, the plan has ended, or a daemon carries it out.
+    /// The task is not in progress, its attempt has another report already, or the plan has ended.
     pub fn fail_task(&mut self, id: TaskId, error: &str, retry: bool) -> Result<bool, Refusal> {
+        if self.carried_out() {
+            self.report_by_hand(id, ReportStatus::Failed, error)?;
+            return Ok(retry);
+        }
         self.by_hand()?;
         let mut task = self.under_way(id)?;
         task.failures += 1;
@@ -243,12 +257,66 @@ impl Draft<'_> {
         Ok(())
     }
 
+    /// Tells whether a daemon carries the plan out: then what is said of a task in progress is a report.
+    pub fn carried_out(&self) -> bool {
+        let head = self.plan.head();
+        head.owner == DAEMON && !head.status.settled() && head.status != PlanStatus::Idle
+    }
+
+    /// Takes the word for a task in progress as the report of its current attempt. The agent may go on until it ends by
+    /// itself; a file that it writes later counts no more. The same word again changes nothing.
+    fn report_by_hand(
+        &mut self,
+        id: TaskId,
+        status: ReportStatus,
+        text: &str,
+    ) -> Result<(), Refusal> {
+        let task = self.under_way(id)?;
+        let Some(attempt) = self.plan.current_attempt(&task).cloned() else {
+            return Err(Refusal::NotEditable {
+                task: id,
+                status: task.status,
+            });
+        };
+        let said = |known: &Report| {
+            known.hash == BY_HAND && known.status == status && known.results == text
+        };
+        if attempt.state == AttemptState::Reported && attempt.report.as_ref().is_some_and(said) {
+            return Ok(());
+        }
+        let report = Report {
+            name: BY_HAND.to_owned(),
+            status,
+            session: None,
+            results: text.to_owned(),
+            pitfalls: String::new(),
+            next_steps: String::new(),
+            question: None,
+            blocked_until: None,
+            input_tokens: 0,
+            output_tokens: 0,
+            cost_usd: 0.0,
+            hash: BY_HAND.to_owned(),
+            received: self.now,
+        };
+        if attempt.report.is_some() || self.report(&attempt.id, report)? != Taken::Counts {
+            return Err(Refusal::NotAwaited(attempt.id));
+        }
+        // Nobody is to begin what is done already.
+        if attempt.claimed.is_none()
+            && let Some(mut unclaimed) = self.plan.attempt(&attempt.id).cloned()
+        {
+            unclaimed.recall = true;
+            self.put_attempt(unclaimed);
+        }
+        Ok(())
+    }
+
     /// Refuses what a daemon does itself, and any change of a plan that has ended.
     pub(super) fn by_hand(&self) -> Result<(), Refusal> {
         self.not_settled()?;
-        let head = self.plan.head();
-        if head.owner == DAEMON && head.status != PlanStatus::Idle {
-            return Err(Refusal::PlanIs(head.status.clone()));
+        if self.carried_out() {
+            return Err(Refusal::PlanIs(self.plan.status().clone()));
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use crate::plan::{
 };
 use crate::tools::Dialect;
 use crate::tools::shelf::interrupted;
+use crate::tools::status;
 
 /// Bytes of the subtasks that are shown at once, and of one text of them.
 const VIEW: usize = 14_000;
@@ -353,6 +354,15 @@ fn beside(plan: &CorePlan, other: &Task) -> NotebookError {
 /// Gives a subtask a state, with what came of it or why it is left out.
 fn set_state(draft: &mut Draft<'_>, task: &Task, state: State, text: &str) -> Result<(), Refusal> {
     let settled = task.status.settled();
+    if draft.carried_out() && task.status == TaskStatus::InProgress {
+        let to = match state {
+            State::Todo => TaskStatus::Pending,
+            State::InProgress => TaskStatus::InProgress,
+            State::Done => TaskStatus::Completed,
+            State::Abandoned => TaskStatus::Skipped,
+        };
+        return status::report(draft, task.number, to, text);
+    }
     match state {
         State::Todo => draft.reset_task(task.number),
         State::InProgress => {

@@ -184,7 +184,8 @@ impl PlanManager {
         .await
     }
 
-    /// Completes a task in progress. When it was the last one, the plan ends.
+    /// Completes a task in progress. When it was the last one, the plan ends. Of a plan that a daemon carries out it is the
+    /// report of the agent at work.
     ///
     /// # Errors
     /// `TASK_NOT_FOUND`, `INVALID_STATUS` (not in progress), `PLAN_NOT_ACTIVE`.
@@ -194,7 +195,11 @@ impl PlanManager {
             let task = under_way(draft.plan(), task_id)?;
             draft.complete_task(task, &result)?;
             draft.follow_tasks();
-            Ok(done(task, "Task completed successfully".to_owned()))
+            let said = match by_daemon(draft.plan()) {
+                true => REPORTED,
+                false => "Task completed successfully",
+            };
+            Ok(done(task, said.to_owned()))
         })
         .await
     }
@@ -221,6 +226,7 @@ impl PlanManager {
                 will_retry,
                 retry_count: task.map_or(0, |task| task.failures),
                 message: match will_retry {
+                    _ if by_daemon(draft.plan()) => REPORTED.to_owned(),
                     true => "Task failed, will retry".to_owned(),
                     false => "Task failed, will not retry".to_owned(),
                 },
@@ -610,7 +616,6 @@ fn number(plan: &Plan, task_id: i64) -> Result<TaskId> {
 
 /// Returns the number of a task that is in progress.
 fn under_way(plan: &Plan, task_id: i64) -> Result<TaskId> {
-    not_by_daemon(plan)?;
     let number = number(plan, task_id)?;
     match plan.task(number) {
         Some(task) if task.status != TaskStatus::InProgress => {
@@ -670,6 +675,9 @@ fn none_executable(plan: &Plan) -> PlanManagerError {
     };
     PlanManagerError::new(ErrorCode::InvalidStatus, message, details)
 }
+
+/// What is said of the end of a task that a daemon has handed out.
+const REPORTED: &str = "Reported: the daemon checks and judges it, and decides what follows";
 
 fn by_daemon(plan: &Plan) -> bool {
     let head = plan.head();

@@ -1,0 +1,206 @@
+//! A plan that a daemon carries out, changed through tools by its own agents and by others.
+
+use super::*;
+use crate::common::agent::report;
+
+impl Scene {
+    /// Calls a tool on the plan of the daemon.
+    fn tool(&self, name: &str, arguments: &Value) -> Ran {
+        let plan = self.status()["plan"]["id"].as_str().unwrap().to_owned();
+        self.run(&["tool", name, &arguments.to_string(), "--plan", &plan])
+    }
+
+    fn tool_works(&self, name: &str, arguments: &Value) {
+        let ran = self.tool(name, arguments);
+        assert_eq!(ran.code, Some(0), "{name} {arguments}: {ran:?}");
+    }
+
+    fn tool_refuses(&self, name: &str, arguments: &Value) {
+        let before = self.events();
+        let ran = self.tool(name, arguments);
+        assert_eq!(ran.code, Some(1), "{name} {arguments}: {ran:?}");
+        assert_eq!(self.events(), before, "{name} {arguments}");
+    }
+}
+
+fn done(task: u32) -> Value {
+    json!({"taskId": task.to_string(), "status": "completed", "result": "made by hand"})
+}
+
+#[test]
+fn the_word_of_a_tool_is_the_report_of_the_agent_at_work() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let first = scene.exchange.take("the first task", |_| true);
+    scene.await_events("claimed", 1);
+    scene.tool_works("TaskUpdate", &done(1));
+    let second = scene
+        .exchange
+        .take("the second task", |command| command.task() == 2);
+    let reported = scene.events_named("reported");
+    assert_eq!(reported[0]["by"], "command line", "{reported:?}");
+    // The agent goes on as if nothing had happened; what it writes later counts for nothing, and it is not told to stop.
+    let file = "---\nstatus: FAILED\nusage: {input_tokens: 70, output_tokens: 5}\n---\n\n## Core results\n\nno\n";
+    scene.exchange.submit(&first.id, file);
+    scene
+        .exchange
+        .await_name("reports/stale", &format!("report-{}.md", first.id));
+    assert_eq!(scene.tasks(), ["completed", "in_progress", "pending"]);
+    let cancel = format!("{}.cancel", first.id);
+    assert!(!scene.exchange.names("active").contains(&cancel));
+    let shown = scene.works(&["show", "--format", "json"]);
+    assert!(shown.contains("\"agent_input_tokens\": 70"), "{shown}");
+
+    // A failure is judged too: the task is handed out again.
+    let failed = json!({"task_id": 2, "error_message": "no disk", "should_retry": true});
+    scene.tool_works("failTask", &failed);
+    let again = scene
+        .exchange
+        .take("the second task again", |command| command.attempt() == 2);
+    assert!(again.body().contains("no disk"), "{again:?}");
+    scene
+        .exchange
+        .submit(&second.id, &report("SUCCESS", "late"));
+    scene
+        .exchange
+        .await_name("reports/stale", &format!("report-{}.md", second.id));
+    assert_eq!(scene.tasks(), ["completed", "in_progress", "pending"]);
+    scene.exchange.submit(&again.id, &report("SUCCESS", "done"));
+    let third = scene
+        .exchange
+        .take("the third task", |command| command.task() == 3);
+    scene.exchange.submit(&third.id, &report("SUCCESS", "done"));
+    scene.await_status("completed");
+    assert_eq!(scene.events_named("completed").len(), 3);
+}
+
+#[test]
+fn a_check_still_decides_on_what_a_tool_says() {
+    let scene = Scene::by_rules(
+        "[run]\nchecks = [\"there\"]\n[checks]\nthere = { run = [\"test\", \"-e\", \"there\"] }",
+    );
+    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let first = scene.exchange.take("the command", |_| true);
+    scene.tool_works("update_task_status", &{
+        let plan = scene.status()["plan"]["id"].clone();
+        json!({"plan_id": plan, "task_id": "1", "status": "completed"})
+    });
+    let again = scene.exchange.take("the command again", |_| true);
+    assert_ne!(again.id, first.id);
+    assert_eq!(scene.events_named("checked")[0]["passed"], false);
+    fs::write(scene.exchange.path("workspace/there"), "").unwrap();
+    scene.tool_works("TaskUpdate", &done(1));
+    scene.await_status("completed");
+}
+
+#[test]
+fn what_nobody_has_begun_is_taken_back_when_a_tool_says_that_it_is_done() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let first = scene.exchange.await_command("the command", |_| true);
+    scene.tool_works("TaskUpdate", &done(1));
+    scene
+        .exchange
+        .await_name("commands/withdrawn", &format!("{}.md", first.id));
+    scene.await_status("completed");
+}
+
+#[test]
+fn tasks_that_wait_are_added_changed_and_skipped_while_a_daemon_works() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let first = scene.exchange.take("the first task", |_| true);
+    scene.await_events("claimed", 1);
+    scene.tool_works(
+        "TaskCreate",
+        &json!({"subject": "Found meanwhile", "description": "Tidy up."}),
+    );
+    scene.tool_works(
+        "TaskUpdate",
+        &json!({"taskId": "3", "description": "Make another."}),
+    );
+    scene.tool_works("skipTask", &json!({"task_id": 2, "reason": "not needed"}));
+    for (name, arguments) in [
+        ("resetPlan", json!({})),
+        ("startNextTask", json!({})),
+        (
+            "TaskUpdate",
+            json!({"taskId": "3", "status": "in_progress"}),
+        ),
+        ("TaskUpdate", json!({"taskId": "1", "status": "pending"})),
+        ("TaskUpdate", json!({"taskId": "1", "subject": "Another"})),
+        (
+            "delete_plan",
+            json!({"plan_id": scene.status()["plan"]["id"]}),
+        ),
+    ] {
+        scene.tool_refuses(name, &arguments);
+    }
+    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+    let third = scene
+        .exchange
+        .take("the changed task", |command| command.task() == 3);
+    assert!(third.body().contains("Make another."), "{third:?}");
+    scene.exchange.submit(&third.id, &report("SUCCESS", "done"));
+    let added = scene
+        .exchange
+        .take("the added task", |command| command.task() == 4);
+    assert!(added.body().contains("Tidy up."), "{added:?}");
+    scene.exchange.submit(&added.id, &report("SUCCESS", "done"));
+    scene.await_status("completed");
+    assert_eq!(
+        scene.tasks(),
+        ["completed", "skipped", "completed", "completed"]
+    );
+}
+
+/// Says through the tool that its task is done, and ends only when it is told to.
+const AGENT: &str = "n=$(ls told-* 2>/dev/null | wc -l); n=$((n + 1)); \
+    \"$PROGRAM\" --config \"$CONFIG\" tool TaskUpdate \"{\\\"taskId\\\": \\\"$n\\\", \\\"status\\\": \\\"completed\\\"}\" --plan \"$PLAN\" >&2 || exit 1; \
+    touch told-$n; until [ -e go-$n ]; do sleep 0.02; done; \
+    printf -- '---\\nstatus: FAILED\\n---\\n\\n## Core results\\n\\nlate\\n' > \"$1\"";
+
+#[test]
+fn the_agent_that_reported_through_a_tool_ends_calmly_before_the_next_task_begins() {
+    let scene = Scene::by_rules("worker.env = [\"PROGRAM\", \"CONFIG\", \"PLAN\"]");
+    scene.works(&["plans"]);
+    let _daemon = scene.leave(&["run", "--plan", "two.md"]);
+    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    let mut worker = scene.env.command(&[
+        "worker", "--agent", "command", "--", "sh", "-c", AGENT, "sh", "{report}",
+    ]);
+    worker
+        .env("PROGRAM", env!("CARGO_BIN_EXE_plan-agent"))
+        .env("CONFIG", scene.env.path("config.toml"))
+        .env("PLAN", plan);
+    let _worker = Running {
+        child: worker.spawn().unwrap(),
+    };
+    let told = |n: u32| scene.exchange.await_name("workspace", &format!("told-{n}"));
+    let go = |n: u32| fs::write(scene.exchange.path(format!("workspace/go-{n}")), "").unwrap();
+    told(1);
+    // Accepted, and the next one is handed out while the agent still runs; but its hands are full.
+    scene.await_events("completed", 1);
+    let next = scene
+        .exchange
+        .await_command("the second task", |command| command.task() == 2);
+    assert!(!scene.exchange.path("workspace/told-2").exists());
+    go(1);
+    told(2);
+    assert!(
+        scene
+            .exchange
+            .names("commands/processed")
+            .contains(&format!("{}.md", next.id))
+    );
+    scene.await_status("completed");
+    go(2);
+    let claimed: Vec<u64> = scene
+        .events_named("claimed")
+        .iter()
+        .map(|event| event["task"].as_u64().unwrap())
+        .collect();
+    assert_eq!(claimed, [1, 2]);
+    assert_eq!(scene.events_named("issued").len(), 2);
+    assert_eq!(scene.events_named("reported").len(), 2);
+}
