@@ -1,6 +1,10 @@
 //! Each test is named after the rule that it shows, on a real store in memory.
 
+mod bounds;
+mod hints;
+mod history;
 mod rules;
+mod state;
 
 use serde_json::{Value, json};
 
