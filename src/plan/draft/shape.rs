@@ -1,6 +1,6 @@
 //! Operations on the structure: tasks, their order and their dependencies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -370,6 +370,7 @@ impl Draft<'_> {
         new: &[TaskId],
     ) -> Result<Vec<TaskId>, Refusal> {
         let mut dependencies = Vec::new();
+        let mut seen = HashSet::new();
         for reference in references {
             let (found, shown) = match reference {
                 TaskRef::Number(id) => {
@@ -390,7 +391,7 @@ impl Draft<'_> {
                     dependency: shown,
                 });
             };
-            if !dependencies.contains(&found) {
+            if seen.insert(found) {
                 dependencies.push(found);
             }
         }
