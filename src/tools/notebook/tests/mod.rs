@@ -1,8 +1,10 @@
 //! Each test is named after the rule that it shows, on a real store in memory.
 
 mod bounds;
+mod create;
 mod hints;
 mod history;
+mod revise;
 mod rules;
 mod state;
 
