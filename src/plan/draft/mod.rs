@@ -9,6 +9,7 @@ mod hand;
 mod human;
 mod line;
 mod past;
+mod restore;
 mod shape;
 mod verdict;
 
@@ -103,6 +104,8 @@ pub enum Refusal {
     Deleted,
     #[error("the plan has changed since it was shown")]
     Outdated,
+    #[error("the plan is as it was after change {0}")]
+    AsItWas(i64),
     #[error("the budget allows no more: {0} used")]
     UsedUp(String),
     #[error("the change was not to be made")]
