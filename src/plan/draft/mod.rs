@@ -25,6 +25,7 @@ use super::state::{Plan, Row, RowKey};
 
 pub use attempt::{Issue, Taken};
 pub use past::{PlanPast, TaskPast};
+pub use shape::valid_key;
 pub use verdict::acceptable;
 
 /// Why the core does not do what was asked. Nothing has changed then.
