@@ -231,7 +231,7 @@ fn a_server_that_is_started_again_is_not_noticed() {
     assert_eq!(served.token, token);
     let list = served.call("TaskList", json!({}));
     assert_eq!(list["result"][0]["subject"], "Knead", "{list}");
-    let log = env.run(&["log", "--json"]).stdout;
+    let log = env.run(&["log", "tasks", "--json"]).stdout;
     assert!(log.contains("\"by\":\"baker\""), "{log}");
 }
 

@@ -2,7 +2,6 @@
 //! agent loses what a terminal would obey.
 
 mod event;
-mod graph;
 mod progress;
 mod status;
 mod usage;
@@ -11,8 +10,7 @@ mod why;
 #[cfg(test)]
 pub mod sample;
 
-pub use event::{happened, json as event_json, line as event_line};
-pub use graph::{dot, mermaid};
+pub use event::{happened, json as event_json, lines as change_lines, objects as change_json};
 pub use progress::{clock_time, progress, tasks};
 pub use status::{json as status_json, text as status_text};
 pub use why::why;
@@ -21,7 +19,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::output::{Paint, Style};
-use crate::plan::{Head, Plan, Task, TaskId, TaskStatus, Time};
+use crate::plan::{DAEMON, Head, Plan, Shelf, Task, TaskId, TaskStatus, Time};
+use crate::wire::graph;
 use crate::wire::text::{one_line, printable};
 
 /// The longest name of a task or a plan that is shown on a line with other things.
@@ -29,9 +28,25 @@ const NAME: usize = 100;
 
 /// Returns a plan in the list of plans.
 pub fn plan_line(head: &Head, zone: &TimeZone, paint: Paint) -> String {
+    let shelf = match head.shelf {
+        Shelf::Current => None,
+        Shelf::History => Some("in the history"),
+        Shelf::Deleted => Some("deleted"),
+    };
+    let owner = Some(head.owner.as_str()).filter(|owner| *owner != DAEMON);
+    let known: Vec<String> = owner.into_iter().chain(shelf).map(name).collect();
+    let known = match known.is_empty() {
+        true => String::new(),
+        false => paint.text(Style::Dim, &format!("  ({})", known.join(", "))),
+    };
+    // A key may be used again: the id is what names a deleted plan.
+    let key = match head.shelf {
+        Shelf::Deleted => head.id.as_str(),
+        _ => head.key(),
+    };
     format!(
-        "{}  {:<9}  {}  {}",
-        name(head.id.as_str()),
+        "{}  {:<9}  {}  {}{known}",
+        name(key),
         head.status.as_str(),
         paint.text(Style::Dim, &moment(head.created_at, zone)),
         name(&head.name)
@@ -49,14 +64,14 @@ fn moment(time: Time, zone: &TimeZone) -> String {
 
 /// Returns a task's state with *ready* and *blocked* told apart, and how to show it.
 fn state(plan: &Plan, task: &Task) -> (&'static str, Style) {
-    match task.status {
-        TaskStatus::Pending if plan.is_ready(task) => ("ready", Style::Plain),
-        TaskStatus::Pending => ("blocked", Style::Dim),
-        TaskStatus::InProgress => ("in progress", Style::Busy),
-        TaskStatus::Completed => ("completed", Style::Good),
-        TaskStatus::Failed => ("failed", Style::Bad),
-        TaskStatus::Skipped => ("skipped", Style::Dim),
-    }
+    let style = match task.status {
+        TaskStatus::Pending if plan.is_ready(task) => Style::Plain,
+        TaskStatus::Pending | TaskStatus::Skipped => Style::Dim,
+        TaskStatus::InProgress => Style::Busy,
+        TaskStatus::Completed => Style::Good,
+        TaskStatus::Failed => Style::Bad,
+    };
+    (graph::state(plan, task), style)
 }
 
 /// Returns task numbers as `1, 2 and 3`.

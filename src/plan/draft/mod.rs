@@ -8,6 +8,8 @@ mod control;
 mod hand;
 mod human;
 mod line;
+mod past;
+mod restore;
 mod shape;
 mod verdict;
 
@@ -22,6 +24,8 @@ use super::produced::MAX_PRODUCED;
 use super::state::{Plan, Row, RowKey};
 
 pub use attempt::{Issue, Taken};
+pub use past::{PlanPast, TaskPast};
+pub use shape::valid_key;
 pub use verdict::acceptable;
 
 /// Why the core does not do what was asked. Nothing has changed then.
@@ -101,6 +105,8 @@ pub enum Refusal {
     Deleted,
     #[error("the plan has changed since it was shown")]
     Outdated,
+    #[error("the plan is as it was after change {0}")]
+    AsItWas(i64),
     #[error("the budget allows no more: {0} used")]
     UsedUp(String),
     #[error("the change was not to be made")]
