@@ -110,6 +110,8 @@ pub enum Command {
     Stop,
     /// End a plan for good
     Abort(Abort),
+    /// Make a plan what it was after an earlier change
+    Restore(Restore),
     /// Take commands, run an agent for each, write the reports
     Worker(Worker),
     /// What `--detach` leaves behind
@@ -291,12 +293,16 @@ impl AgentKind {
 /// Names a plan.
 #[derive(Debug, Args)]
 pub struct OnPlan {
-    /// The plan, by the beginning of its id [default: the only unfinished one, else the newest]
+    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
     pub plan: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub struct Plans {
+    /// Those too that were put into the history or deleted
+    #[arg(long)]
+    pub all: bool,
+
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -356,7 +362,7 @@ pub enum Format {
 #[derive(Debug, Args)]
 #[command(allow_missing_positional = true)]
 pub struct Why {
-    /// The plan, by the beginning of its id [default: the only unfinished one, else the newest]
+    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
     pub plan: Option<String>,
 
     /// The number of the task
@@ -370,7 +376,7 @@ pub struct Why {
     after_help = "Of a completed task it is what was accepted, of any other what is there so far.\nFor plans whose tasks have worktrees: [run] isolation = \"worktree\"."
 )]
 pub struct Diff {
-    /// The plan, by the beginning of its id [default: the only unfinished one, else the newest]
+    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
     pub plan: Option<String>,
 
     /// The number of the task
@@ -421,8 +427,21 @@ pub struct Answer {
 
 #[derive(Debug, Args)]
 pub struct Abort {
-    /// The plan, by the beginning of its id
+    /// The plan, by its key or the beginning of its id
     pub plan: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What has happened since stays in the log, and the files that agents have written stay as they are. A plan that was being \
+carried out comes back paused; what was under way then is to be done again.")]
+pub struct Restore {
+    #[command(flatten)]
+    pub on: OnPlan,
+
+    /// As it was after change N; `log` shows the numbers
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+    pub at: i64,
 }
 
 #[derive(Debug, Args)]
@@ -635,6 +654,8 @@ mod tests {
             vec!["why", "0"],
             vec!["abort"],
             vec!["show", "--at", "-1"],
+            vec!["restore"],
+            vec!["restore", "--at", "0"],
         ] {
             assert_eq!(parse(&words).unwrap_err().exit_code(), 2, "{words:?}");
         }
