@@ -43,8 +43,10 @@ async fn measure(durable: bool) {
         sizes.push(Plans::new(tasks, durable).await);
     }
     for turn in 0..TURNS {
-        for plans in &mut sizes {
-            plans.turn(turn).await;
+        // Each size is the first of a turn as often as the others.
+        for place in 0..sizes.len() {
+            let next = (turn + place) % sizes.len();
+            sizes[next].turn(turn).await;
         }
     }
     let medians: Vec<Vec<(&str, Duration)>> = sizes.into_iter().map(Plans::medians).collect();
@@ -109,11 +111,22 @@ impl Plans {
             list(&|number| json!({"subject": name(number), "description": "It is needed."}));
         self.call(Dialect::Tasks, "TaskCreate", json!({"tasks": tasks}))
             .await;
+        let tasks = list(&|number| {
+            let id = format!("t{number}");
+            json!({"task_id": id, "name": name(number), "assignee": "builder", "description": "d"})
+        });
+        let steps = json!([{"step_id": "s", "name": "Build", "tasks": tasks}]);
+        let given = json!({"structure_data": {"name": "Count", "steps": steps}});
+        self.call(Dialect::PlanTool, "create_plan_from_structure", given)
+            .await;
         let subtasks = list(
             &|number| json!({"name": name(number), "description": "d", "expected_outcome": "o"}),
         );
         let given = json!({"name": "Count", "description": "d", "expected_outcome": "o", "subtasks": subtasks});
         self.call(Dialect::Notebook, "create_plan", given).await;
+        let given = json!({"subtask_idx": 0, "state": "in_progress"});
+        self.call(Dialect::Notebook, "update_subtask_state", given)
+            .await;
     }
 
     async fn call(&self, dialect: Dialect, name: &str, given: Value) -> Value {
@@ -152,7 +165,16 @@ impl Plans {
         let status = ["in_progress", "pending"][turn % 2];
         let given = json!({"taskId": "1", "status": status});
         self.timed(Dialect::Tasks, "TaskUpdate", given).await;
-        self.timed(Dialect::Tasks, "TaskList", page).await;
+        self.timed(Dialect::Tasks, "TaskList", page.clone()).await;
+
+        let status = ["inprogress", "ready"][turn % 2];
+        let given = json!({"task_id": "t1", "status": status});
+        self.timed(Dialect::PlanTool, "update_task_status", given)
+            .await;
+        self.timed(Dialect::PlanTool, "get_ready_tasks", page).await;
+        let given = json!({"role_id": "builder", "limit": 5});
+        self.timed(Dialect::PlanTool, "get_tasks_for_role", given)
+            .await;
 
         let subtask = json!({"name": "One more", "description": "d", "expected_outcome": "o"});
         let given = json!({"subtask_idx": self.tasks + turn, "action": "add", "subtask": subtask});
