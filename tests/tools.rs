@@ -2,4 +2,6 @@
 
 mod agentscope;
 mod cli;
+mod http;
 mod mcp;
+mod together;
