@@ -1,6 +1,7 @@
 //! The command line: every subcommand with its flags, and the text of `--help`. Nothing is decided here.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -497,7 +498,10 @@ pub struct Tool {
 #[command(after_help = "\
 Examples:
   claude mcp add plan -- plan-agent mcp
-  plan-agent mcp --dialect notebook --plan abcdefgh")]
+  plan-agent mcp --dialect notebook --plan abcdefgh
+  plan-agent mcp --http 127.0.0.1:8765
+
+Over HTTP a client sends the token that is in volumes/mcp.token: `Authorization: Bearer TOKEN`.")]
 pub struct Mcp {
     /// The tools that are served
     #[arg(long, value_parser = dialects, value_name = DIALECTS, default_value = "tasks")]
@@ -506,6 +510,10 @@ pub struct Mcp {
     /// The plan, by its key or the beginning of its id [default: the dialect's latest]
     #[arg(long)]
     pub plan: Option<String>,
+
+    /// Serve over HTTP at this address of this machine instead of standard input and output; port 0 takes any
+    #[arg(long, value_name = "127.0.0.1:PORT", value_parser = local_address)]
+    pub http: Option<SocketAddr>,
 }
 
 #[derive(Debug, Args)]
@@ -532,6 +540,13 @@ fn dialects(word: &str) -> Result<Dialects, String> {
     named
         .map(|one| Dialects(vec![one]))
         .ok_or_else(|| format!("must be one of {}", DIALECTS.replace('|', ", ")))
+}
+
+fn local_address(text: &str) -> Result<SocketAddr, String> {
+    let address = text.parse().ok();
+    address
+        .filter(|address: &SocketAddr| address.ip().is_loopback())
+        .ok_or_else(|| "must be an address of this machine, such as 127.0.0.1:8765".into())
 }
 
 fn goal(text: &str) -> Result<String, String> {
@@ -654,6 +669,10 @@ mod tests {
             vec!["why", "0"],
             vec!["abort"],
             vec!["show", "--at", "-1"],
+            vec!["mcp", "--http", "0.0.0.0:1"],
+            vec!["mcp", "--http", "192.168.1.1:1"],
+            vec!["mcp", "--http", "[::]:1"],
+            vec!["mcp", "--http", "localhost"],
             vec!["restore"],
             vec!["restore", "--at", "0"],
         ] {
