@@ -14,8 +14,8 @@ use super::site::Site;
 use super::view;
 use crate::plan::{Plan, PlanId};
 use crate::store::StoreError;
-use crate::wire::plan_file;
 use crate::wire::text::{printable, time_text};
+use crate::wire::{graph, plan_file};
 
 /// How often a plan that others change is looked at again while a person watches it: soon enough to feel immediate, and
 /// cheap, since only a number is compared.
@@ -119,8 +119,8 @@ pub async fn show(args: &Show, site: &Site, output: &mut Output) -> Result<Exit,
         None => now,
     };
     match args.format {
-        Format::Dot => output.text(&view::dot(&plan))?,
-        Format::Mermaid => output.text(&view::mermaid(&plan))?,
+        Format::Dot => output.text(&graph::dot(&plan, plan.tasks()))?,
+        Format::Mermaid => output.text(&graph::mermaid(&plan, plan.tasks()))?,
         Format::Json => {
             let rows: Vec<_> = plan.rows().collect();
             output.json(&json!({ "seq": seq, "rows": rows }))?;

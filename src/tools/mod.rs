@@ -8,7 +8,7 @@
 #![allow(dead_code)] // Until the first dialect is here.
 
 mod args;
-mod notebook;
+pub mod notebook;
 mod page;
 pub mod plan_manager;
 mod plan_tool;

@@ -4,6 +4,7 @@
 use super::{Dialect, ToolError, Toolbox};
 use crate::plan::{Draft, Head, PlanId, Refusal, Shelf, Time};
 use crate::store::StoreError;
+use crate::wire::text::one_line;
 
 /// Plans in use that are looked at: one, unless callers were ended at the wrong moment.
 const SEEN: usize = 8;
@@ -17,8 +18,10 @@ impl Toolbox {
         let mut own = self.in_use(dialect).await?.into_iter();
         let newest = own.next().ok_or(ToolError::NoPlan)?;
         for older in own {
-            let since = self.taken_up(&newest).await?;
-            self.put_away(&older, since, "replaced").await?;
+            let by = self.head(&newest).await?;
+            let reason = interrupted(&by);
+            self.put_away(dialect, &older, taken_up(&by), "replaced", &reason)
+                .await?;
         }
         Ok(newest)
     }
@@ -40,19 +43,47 @@ impl Toolbox {
             return Err(ToolError::Bound(plan.clone()).into());
         }
         let own = self.in_use(dialect).await?;
-        let newest = match own.first() {
-            Some(newest) => Some(self.taken_up(newest).await?),
-            None => None,
-        };
+        let newest = self.newest(&own).await?;
+        let reason = interrupted(&head);
         let made = self.create_or(dialect, head, why, move |draft| {
-            // The clocks of two processes may differ: the new plan is the newer one all the same.
-            let at = newest.map_or(draft.now(), |newest| draft.now().max(Time(newest.0 + 1)));
-            draft.describe(|head| head.taken_up = Some(at));
+            let at = newer_than(draft, newest);
             Ok::<_, E>((change(draft)?, at))
         });
         let (value, since) = made.await?;
         for older in &own {
-            self.put_away(older, since, why).await?;
+            self.put_away(dialect, older, since, why, &reason).await?;
+        }
+        Ok((value, own.into_iter().next()))
+    }
+
+    /// Makes a plan that was put away the current one, as [`Toolbox::replace`] does with a new one.
+    pub(super) async fn take_up<T, E>(
+        &self,
+        dialect: Dialect,
+        plan: &Head,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<(T, Option<PlanId>), E>
+    where
+        T: Send + 'static,
+        E: From<ToolError> + Send + 'static,
+    {
+        if let Some(bound) = &self.plan {
+            return Err(ToolError::Bound(bound.clone()).into());
+        }
+        let mut own = self.in_use(dialect).await?;
+        own.retain(|id| *id != plan.id);
+        let newest = self.newest(&own).await?;
+        let taken = self.change_or(&plan.id, why, move |draft| {
+            let refused = |refusal: Refusal| E::from(StoreError::from(refusal).into());
+            draft.take_up().map_err(refused)?;
+            let at = newer_than(draft, newest);
+            Ok::<_, E>((change(draft)?, at))
+        });
+        let (value, since) = taken.await?;
+        let reason = interrupted(plan);
+        for older in &own {
+            self.put_away(dialect, older, since, why, &reason).await?;
         }
         Ok((value, own.into_iter().next()))
     }
@@ -62,16 +93,36 @@ impl Toolbox {
         Ok(self.store().current(dialect.as_str(), SEEN).await?)
     }
 
-    async fn taken_up(&self, plan: &PlanId) -> Result<Time, ToolError> {
-        let read = self.store().read(plan, |plan, _| taken_up(plan.head()));
+    async fn head(&self, plan: &PlanId) -> Result<Head, ToolError> {
+        let read = self.store().read(plan, |plan, _| plan.head().clone());
         Ok(read.await?)
     }
 
-    /// Puts a plan away that another one replaced at a moment, unless somebody has put it away or taken it up again since.
-    async fn put_away(&self, plan: &PlanId, replaced: Time, why: &str) -> Result<(), ToolError> {
+    /// Returns when the first of the plans was taken up.
+    async fn newest(&self, plans: &[PlanId]) -> Result<Option<Time>, ToolError> {
+        Ok(match plans.first() {
+            Some(newest) => Some(taken_up(&self.head(newest).await?)),
+            None => None,
+        })
+    }
+
+    /// Puts a plan away that another one replaced at a moment, unless somebody has put it away or taken it up again since. A plan
+    /// of the notebook is abandoned with that.
+    async fn put_away(
+        &self,
+        dialect: Dialect,
+        plan: &PlanId,
+        replaced: Time,
+        why: &str,
+        reason: &str,
+    ) -> Result<(), ToolError> {
+        let reason = reason.to_owned();
         let put_away = move |draft: &mut Draft<'_>| {
             let head = draft.plan().head();
             if head.shelf == Shelf::Current && taken_up(head) <= replaced {
+                if dialect == Dialect::Notebook && !head.status.settled() {
+                    draft.finish_plan(false, &reason)?;
+                }
                 draft.put_away(Shelf::History)?;
             }
             Ok(())
@@ -81,6 +132,20 @@ impl Toolbox {
             changed => changed,
         }
     }
+}
+
+/// Makes the plan the one taken up last, and returns when. The clocks of two processes may differ: it is the newer one all the
+/// same.
+fn newer_than(draft: &mut Draft<'_>, newest: Option<Time>) -> Time {
+    let at = newest.map_or(draft.now(), |newest| draft.now().max(Time(newest.0 + 1)));
+    draft.describe(|head| head.taken_up = Some(at));
+    at
+}
+
+/// Says why a plan ends that another one replaces.
+pub(super) fn interrupted(by: &Head) -> String {
+    let name = one_line(&by.name, 120);
+    format!("interrupted by the plan '{name}' with ID '{}'", by.key())
 }
 
 fn taken_up(head: &Head) -> Time {

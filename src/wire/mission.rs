@@ -30,7 +30,7 @@ pub fn render(plan: &Plan, now: Time, program: &str) -> String {
     text.push_str(&state(plan, now));
     let questions = plan.open_questions().map(|asked| question(asked, program));
     push_list(&mut text, "Open questions", questions, MAX_QUESTIONS);
-    let shown = window(plan);
+    let shown = window(plan, WINDOW, BEFORE);
     let hidden = plan.counts().total() - shown.len();
     let tasks = shown.into_iter().map(|shown| task(plan, shown));
     push_tasks(&mut text, tasks, hidden);
@@ -90,26 +90,26 @@ fn question(question: &Question, program: &str) -> String {
     text
 }
 
-/// Returns the tasks worth showing, in the plan's order: all of a small plan, else those around the first one that is
-/// being worked on or waits, else the last ones.
-fn window(plan: &Plan) -> Vec<&Task> {
+/// Returns the tasks worth showing where at most `size` fit, in the plan's order: all of a small plan, else those around the
+/// first one that is being worked on or waits, with `before` of them before it, else the last ones.
+pub fn window(plan: &Plan, size: usize, before: usize) -> Vec<&Task> {
     let middle = plan
         .in_progress()
         .next()
         .or_else(|| plan.unsettled().next());
     match middle {
-        _ if plan.counts().total() <= WINDOW => plan.tasks().collect(),
+        _ if plan.counts().total() <= size => plan.tasks().collect(),
         Some(middle) => {
-            let (before, after) = plan.tasks_around(middle);
-            let mut tasks: Vec<&Task> = before.take(BEFORE).collect();
+            let (earlier, later) = plan.tasks_around(middle);
+            let mut tasks: Vec<&Task> = earlier.take(before).collect();
             tasks.reverse();
             tasks.push(middle);
-            let room = WINDOW - tasks.len();
-            tasks.extend(after.take(room));
+            let room = size.saturating_sub(tasks.len());
+            tasks.extend(later.take(room));
             tasks
         }
         None => {
-            let mut tasks: Vec<&Task> = plan.tasks().rev().take(WINDOW).collect();
+            let mut tasks: Vec<&Task> = plan.tasks().rev().take(size).collect();
             tasks.reverse();
             tasks
         }

@@ -4,6 +4,7 @@
 pub mod command;
 pub mod event;
 pub mod front;
+pub mod graph;
 mod markdown;
 pub mod mission;
 pub mod plan_file;

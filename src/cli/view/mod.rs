@@ -2,7 +2,6 @@
 //! agent loses what a terminal would obey.
 
 mod event;
-mod graph;
 mod progress;
 mod status;
 mod usage;
@@ -12,7 +11,6 @@ mod why;
 pub mod sample;
 
 pub use event::{happened, json as event_json, line as event_line};
-pub use graph::{dot, mermaid};
 pub use progress::{clock_time, progress, tasks};
 pub use status::{json as status_json, text as status_text};
 pub use why::why;
@@ -22,6 +20,7 @@ use jiff::tz::TimeZone;
 
 use super::output::{Paint, Style};
 use crate::plan::{Head, Plan, Task, TaskId, TaskStatus, Time};
+use crate::wire::graph;
 use crate::wire::text::{one_line, printable};
 
 /// The longest name of a task or a plan that is shown on a line with other things.
@@ -49,14 +48,14 @@ fn moment(time: Time, zone: &TimeZone) -> String {
 
 /// Returns a task's state with *ready* and *blocked* told apart, and how to show it.
 fn state(plan: &Plan, task: &Task) -> (&'static str, Style) {
-    match task.status {
-        TaskStatus::Pending if plan.is_ready(task) => ("ready", Style::Plain),
-        TaskStatus::Pending => ("blocked", Style::Dim),
-        TaskStatus::InProgress => ("in progress", Style::Busy),
-        TaskStatus::Completed => ("completed", Style::Good),
-        TaskStatus::Failed => ("failed", Style::Bad),
-        TaskStatus::Skipped => ("skipped", Style::Dim),
-    }
+    let style = match task.status {
+        TaskStatus::Pending if plan.is_ready(task) => Style::Plain,
+        TaskStatus::Pending | TaskStatus::Skipped => Style::Dim,
+        TaskStatus::InProgress => Style::Busy,
+        TaskStatus::Completed => Style::Good,
+        TaskStatus::Failed => Style::Bad,
+    };
+    (graph::state(plan, task), style)
 }
 
 /// Returns task numbers as `1, 2 and 3`.

@@ -97,6 +97,21 @@ impl Draft<'_> {
         Ok(())
     }
 
+    /// Makes a plan idle again of which no task has been begun or settled, and tells whether it was not.
+    ///
+    /// # Errors
+    /// The plan has ended, or a daemon carries it out.
+    pub fn rest(&mut self) -> Result<bool, Refusal> {
+        self.by_hand()?;
+        let counts = self.plan.counts();
+        let begun = counts.in_progress > 0 || counts.settled() > 0;
+        if begun || self.plan.status() == &PlanStatus::Idle {
+            return Ok(false);
+        }
+        self.change_head(|head| head.status = PlanStatus::Idle);
+        Ok(true)
+    }
+
     /// Records what came of a task, whatever its state is.
     ///
     /// # Errors

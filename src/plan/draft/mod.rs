@@ -8,6 +8,7 @@ mod control;
 mod hand;
 mod human;
 mod line;
+mod past;
 mod shape;
 mod verdict;
 
@@ -22,6 +23,7 @@ use super::produced::MAX_PRODUCED;
 use super::state::{Plan, Row, RowKey};
 
 pub use attempt::{Issue, Taken};
+pub use past::{PlanPast, TaskPast};
 pub use verdict::acceptable;
 
 /// Why the core does not do what was asked. Nothing has changed then.

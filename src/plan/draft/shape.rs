@@ -1,6 +1,6 @@
 //! Operations on the structure: tasks, their order and their dependencies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -15,6 +15,14 @@ use crate::plan::produced::{MAX_PRODUCED, within_workspace};
 /// Room between neighbours: twenty tasks fit one after the other into the same gap before positions are laid anew.
 const GAP: i64 = 1 << 20;
 
+/// Where new tasks go.
+#[derive(Clone, Copy)]
+enum Spot {
+    Front,
+    Behind(TaskId),
+    End,
+}
+
 impl Draft<'_> {
     /// Adds tasks behind `after`, or at the end, and returns their numbers in the order of the list.
     ///
@@ -25,10 +33,29 @@ impl Draft<'_> {
         tasks: Vec<NewTask>,
         after: Option<TaskId>,
     ) -> Result<Vec<TaskId>, Refusal> {
-        self.not_settled()?;
         if let Some(after) = after {
             self.task(after)?;
         }
+        self.add_at(tasks, after.map_or(Spot::End, Spot::Behind))
+    }
+
+    /// Adds tasks in front of another one, and returns their numbers in the order of the list.
+    ///
+    /// # Errors
+    /// No such task; else as [`Draft::add_tasks`].
+    pub fn add_tasks_before(
+        &mut self,
+        tasks: Vec<NewTask>,
+        before: TaskId,
+    ) -> Result<Vec<TaskId>, Refusal> {
+        let before = self.task(before)?;
+        let previous = self.plan.tasks_around(&before).0.next();
+        let spot = previous.map_or(Spot::Front, |task| Spot::Behind(task.number));
+        self.add_at(tasks, spot)
+    }
+
+    fn add_at(&mut self, tasks: Vec<NewTask>, spot: Spot) -> Result<Vec<TaskId>, Refusal> {
+        self.not_settled()?;
         let first = self.plan.head().next_task;
         let numbers: Vec<TaskId> = (first..).take(tasks.len()).map(TaskId).collect();
         let keys: Vec<String> = tasks
@@ -37,7 +64,7 @@ impl Draft<'_> {
             .map(|(task, number)| task.key.clone().unwrap_or_else(|| number.to_string()))
             .collect();
         let names = self.names(&keys, &numbers)?;
-        let mut positions = self.room(after, tasks.len());
+        let mut positions = self.room(spot, tasks.len());
         let mut added = Vec::with_capacity(tasks.len());
         for ((task, number), key) in tasks.into_iter().zip(&numbers).zip(keys) {
             let name = task.name.trim().to_owned();
@@ -343,6 +370,7 @@ impl Draft<'_> {
         new: &[TaskId],
     ) -> Result<Vec<TaskId>, Refusal> {
         let mut dependencies = Vec::new();
+        let mut seen = HashSet::new();
         for reference in references {
             let (found, shown) = match reference {
                 TaskRef::Number(id) => {
@@ -363,15 +391,24 @@ impl Draft<'_> {
                     dependency: shown,
                 });
             };
-            if !dependencies.contains(&found) {
+            if seen.insert(found) {
                 dependencies.push(found);
             }
         }
         Ok(dependencies)
     }
 
-    /// Returns positions for `count` tasks behind `after`, or at the end. Lays all positions anew when no room is left.
-    fn room(&mut self, after: Option<TaskId>, count: usize) -> Box<dyn Iterator<Item = i64>> {
+    /// Returns positions for `count` tasks at a place. Lays all positions anew when no room is left.
+    fn room(&mut self, spot: Spot, count: usize) -> Box<dyn Iterator<Item = i64>> {
+        let after = match spot {
+            Spot::Front => {
+                let first = self.plan.tasks().next().map_or(0, |task| task.position);
+                let count = i64::try_from(count).unwrap_or(i64::MAX / GAP);
+                return Box::new((0..count).map(move |n| first - (count - n) * GAP));
+            }
+            Spot::Behind(id) => Some(id),
+            Spot::End => None,
+        };
         let last = self
             .plan
             .tasks()
@@ -401,7 +438,7 @@ impl Draft<'_> {
             task.position = place * wide;
             self.put_task(task);
         }
-        self.room(after, count)
+        self.room(spot, count)
     }
 }
 

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{PlanManager, PlanManagerError, PlannedTask, Result, Status, Updates};
+use super::{GraphFormat, PlanManager, PlanManagerError, PlannedTask, Result, Status, Updates};
 use crate::tools::{Answer, Dialect, Page, Tool, ToolError, Toolbox, args};
 
 pub(in crate::tools) const TOOLS: &[Tool] = &[
@@ -40,6 +40,9 @@ pub(in crate::tools) const TOOLS: &[Tool] = &[
     Tool::change::<Nothing>("pausePlan", "Let nothing new start."),
     Tool::change::<Nothing>("resumePlan", "Go on after a pause."),
     Tool::change::<Nothing>("resetPlan", "Make every task pending again."),
+    Tool::look::<GetDependencyGraph>("getDependencyGraph", "The plan as a graph."),
+    Tool::look::<Nothing>("getPlanPrompt", "The plan as a short text."),
+    Tool::look::<Nothing>("getParallelTasks", "Which tasks may be done side by side."),
 ];
 
 #[derive(Deserialize, JsonSchema)]
@@ -112,6 +115,15 @@ struct SkipTask {
 #[serde(deny_unknown_fields)]
 struct GetTaskList {
     status_filter: Option<Status>,
+    limit: Option<usize>,
+    offset: Option<usize>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetDependencyGraph {
+    #[serde(default)]
+    format: GraphFormat,
     limit: Option<usize>,
     offset: Option<usize>,
 }
@@ -203,6 +215,17 @@ pub(in crate::tools) async fn call(toolbox: &Toolbox, name: &str, given: Value) 
         "pausePlan" => with(given, async |_: Nothing| manager.pause_plan().await).await,
         "resumePlan" => with(given, async |_: Nothing| manager.resume_plan().await).await,
         "resetPlan" => with(given, async |_: Nothing| manager.reset_plan().await).await,
+        "getDependencyGraph" => {
+            with(given, async |a: GetDependencyGraph| {
+                let page = page(a.limit, a.offset);
+                manager.get_dependency_graph(a.format, page).await
+            })
+            .await
+        }
+        "getPlanPrompt" => with(given, async |_: Nothing| manager.get_plan_prompt().await).await,
+        "getParallelTasks" => {
+            with(given, async |_: Nothing| manager.get_parallel_tasks().await).await
+        }
         _ => envelope::<()>(Err(toolbox.unknown(Dialect::PlanManager, name).into())),
     }
 }

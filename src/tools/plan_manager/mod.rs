@@ -4,6 +4,7 @@
 mod calls;
 mod error;
 mod shape;
+mod views;
 
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,8 @@ pub use shape::{
     PlannedTask, State, Status, Task, TaskAdded, TaskDone, TaskFailed, TaskFound, TaskList,
     TaskStarted, TaskUpdated, Updates,
 };
+
+pub use views::{DependencyGraph, GraphFormat, ParallelTasks, PlanPrompt};
 
 use super::{Dialect, Page, ToolError, Toolbox, new_plan_id};
 use crate::plan::{
@@ -296,15 +299,13 @@ impl PlanManager {
         let why = reason.clone();
         self.change("skipTask", &why, move |draft| {
             let task = number(draft.plan(), task_id)?;
-            if by_daemon(draft.plan()) {
-                editable(draft.plan(), task_id)?;
-            }
-            if draft
-                .plan()
-                .task(task)
-                .is_some_and(|task| !task.status.satisfies())
-            {
-                draft.reopen()?;
+            match draft.plan().task(task).map(|task| task.status) {
+                Some(status) if status.satisfies() => {
+                    let status = Status::of_settled(status);
+                    return Err(task_is(ErrorCode::TaskNotEditable, task_id, status));
+                }
+                _ if by_daemon(draft.plan()) => drop(editable(draft.plan(), task_id)?),
+                _ => draft.reopen()?,
             }
             draft.skip_task(task, &reason)?;
             draft.follow_tasks();
@@ -467,6 +468,40 @@ impl PlanManager {
             })
         })
         .await
+    }
+
+    /// Draws a page of the plan as a graph, or the tasks around the work when no page is named.
+    ///
+    /// # Errors
+    /// `PLAN_NOT_ACTIVE`: there is no plan.
+    pub async fn get_dependency_graph(
+        &self,
+        format: GraphFormat,
+        page: Page,
+    ) -> Result<DependencyGraph> {
+        self.look(move |plan| Ok(views::dependency_graph(plan, format, page)))
+            .await
+    }
+
+    /// Returns the plan as a text for a model, of at most 4 kB.
+    ///
+    /// # Errors
+    /// `PLAN_NOT_ACTIVE`: there is no plan.
+    pub async fn get_plan_prompt(&self) -> Result<PlanPrompt> {
+        self.look(|plan| {
+            Ok(PlanPrompt {
+                prompt: views::prompt(plan),
+            })
+        })
+        .await
+    }
+
+    /// Returns which tasks may be done side by side.
+    ///
+    /// # Errors
+    /// `PLAN_NOT_ACTIVE`: there is no plan.
+    pub async fn get_parallel_tasks(&self) -> Result<ParallelTasks> {
+        self.look(|plan| Ok(views::parallel_tasks(plan))).await
     }
 
     async fn current(&self) -> Result<plan::PlanId> {

@@ -1,3 +1,10 @@
+mod bounds;
+mod control;
+mod errors;
+mod flow;
+mod queries;
+mod tasks;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -118,59 +125,4 @@ fn keyboards() -> Value {
             {"name": "Add first item to cart", "dependencies": [3], "reasoning": "Need filtered results to select the first item"},
         ],
     })
-}
-
-#[tokio::test]
-async fn the_example_of_section_5_runs_as_it_stands() {
-    let manager = Manager::with_keyboards().await;
-    manager.start().await;
-    let current = manager.ok("getCurrentTask", json!({})).await;
-    assert_eq!(
-        current,
-        json!({"id": 1, "name": "Navigate to JD homepage", "status": "in_progress", "dependencies": [],
-               "reasoning": "Need to open the target website first"})
-    );
-    let given = json!({"task_id": current["id"], "result": "Successfully navigated to homepage"});
-    let completed = manager.ok("completeTask", given).await;
-    assert_eq!(
-        completed,
-        json!({"task_id": 1, "message": "Task completed successfully"})
-    );
-    assert_eq!(
-        manager.start().await,
-        json!({
-            "task": {"id": 2, "name": "Search for mechanical keyboard", "status": "in_progress", "dependencies": [1],
-                     "reasoning": "Can only search after homepage is loaded", "result": null},
-            "message": "Started task 2: Search for mechanical keyboard",
-        })
-    );
-    let given = json!({"name": "Close popup dialog", "dependencies": [1],
-                       "reasoning": "Unexpected popup appeared blocking the search", "after_task_id": 1});
-    let added = manager.ok("addTask", given).await;
-    assert_eq!(
-        added,
-        json!({
-            "new_task": {"id": 5, "name": "Close popup dialog", "status": "pending", "dependencies": [1],
-                         "reasoning": "Unexpected popup appeared blocking the search", "result": null},
-            "message": "Task added successfully",
-        })
-    );
-    let given =
-        json!({"name": "Add item to cart", "dependencies": [2, 3], "reasoning": "Final step"});
-    let added = manager.ok("addTask", given).await;
-    assert_eq!(added["new_task"]["status"], "blocked");
-    assert_eq!(manager.ids(Value::Null).await, [1, 5, 2, 3, 4, 6]);
-    let status = manager.status().await;
-    assert_eq!(
-        (&status["status"], &status["current_task_id"]),
-        (&json!("running"), &json!(2))
-    );
-    let executable = manager.ok("getExecutableTaskList", json!({})).await;
-    assert_eq!(
-        (
-            &executable["count"],
-            &executable["executable_tasks"][0]["id"]
-        ),
-        (&json!(1), &json!(5))
-    );
 }

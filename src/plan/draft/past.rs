@@ -1,0 +1,69 @@
+//! Plans that were begun elsewhere: what became of their tasks there is written down as it was, not carried out again.
+
+use super::{Draft, Refusal};
+use crate::plan::event::Event;
+use crate::plan::model::{PlanStatus, TaskId, TaskStatus, Time};
+
+/// What a task went through before it was brought in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskPast {
+    pub status: TaskStatus,
+    pub result: Option<String>,
+    pub created_at: Option<Time>,
+    pub finished_at: Option<Time>,
+}
+
+/// What a plan went through before it was brought in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanPast {
+    pub status: PlanStatus,
+    pub outcome: Option<String>,
+    pub created_at: Option<Time>,
+    pub finished_at: Option<Time>,
+}
+
+impl Draft<'_> {
+    /// Gives a task its past. No order is asked for: it happened as it happened.
+    ///
+    /// # Errors
+    /// The task is not pending, the plan has ended, or a daemon carries it out.
+    pub fn record_task(&mut self, id: TaskId, past: TaskPast) -> Result<(), Refusal> {
+        self.by_hand()?;
+        let mut task = self.editable(id)?;
+        task.status = past.status;
+        task.result = past.result;
+        task.created_at = past.created_at.unwrap_or(task.created_at);
+        if past.status.settled() {
+            task.finished_at = past.finished_at;
+        }
+        if past.status == TaskStatus::InProgress {
+            task.attempts = 1;
+            task.started_at = Some(self.now);
+        }
+        self.put_task(task);
+        Ok(())
+    }
+
+    /// Gives the plan its past, once its tasks have theirs.
+    ///
+    /// # Errors
+    /// The plan has ended, or a daemon carries it out.
+    pub fn record_plan(&mut self, past: PlanPast) -> Result<(), Refusal> {
+        self.by_hand()?;
+        match &past.status {
+            PlanStatus::Running => self.tell(Event::Started),
+            status if status.settled() => self.tell(Event::Settled {
+                status: status.as_str().to_owned(),
+                outcome: past.outcome.clone().unwrap_or_default(),
+            }),
+            _ => {}
+        }
+        self.change_head(|head| {
+            head.status = past.status;
+            head.outcome = past.outcome;
+            head.created_at = past.created_at.unwrap_or(head.created_at);
+            head.finished_at = past.finished_at;
+        });
+        Ok(())
+    }
+}

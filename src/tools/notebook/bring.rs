@@ -1,0 +1,184 @@
+//! Plans as they are given, brought into the core: by an agent that makes one, or from elsewhere with their past.
+
+use super::answer::{ErrorCode, NotebookError};
+use super::model::{Plan, State, SubTask, parse_time};
+use crate::plan::{
+    Draft, Head, NewTask, Order, Origin, PlanId, PlanPast, Task, TaskId, TaskPast, Time,
+};
+use crate::wire::text::one_line;
+
+/// Subtasks that can be added.
+pub(super) struct Prepared {
+    tasks: Vec<NewTask>,
+    pasts: Vec<TaskPast>,
+}
+
+/// Looks whether an agent may make a plan of these.
+pub(super) fn check_new(subtasks: &[SubTask], max: Option<usize>) -> Result<(), NotebookError> {
+    if subtasks.is_empty() {
+        let text = "Invalid subtasks: a plan needs at least one.";
+        return Err(NotebookError::new(ErrorCode::NoSubtasks, text));
+    }
+    check_count(subtasks.len(), max)?;
+    let Some(at) = subtasks
+        .iter()
+        .position(|subtask| subtask.state == State::InProgress)
+    else {
+        return Ok(());
+    };
+    let open = subtasks[..at].iter().position(|it| !it.state.settled());
+    if let Some(open) = open {
+        return Err(NotebookError::new(
+            ErrorCode::NotDoneYet,
+            format!(
+                "Invalid subtasks: the one at index {at} is in progress, but the one before it at index {open}, named '{}', is not done yet.",
+                shown(&subtasks[open].name)
+            ),
+        ));
+    }
+    let mut later = subtasks.iter().skip(at + 1);
+    match later.position(|it| it.state == State::InProgress) {
+        Some(second) => Err(NotebookError::new(
+            ErrorCode::AlreadyInProgress,
+            format!(
+                "Invalid subtasks: those at index {at} and {} are both in progress; at most one may be.",
+                at + 1 + second
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Looks whether a plan may have so many subtasks.
+pub(super) fn check_count(count: usize, max: Option<usize>) -> Result<(), NotebookError> {
+    match max.filter(|max| count > *max) {
+        Some(max) => Err(NotebookError::new(
+            ErrorCode::TooManySubtasks,
+            format!("Invalid subtasks: a plan may have at most {max}, and these would be {count}."),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Reads subtasks that stand in a list called `list`.
+pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<Prepared, NotebookError> {
+    let mut prepared = Prepared {
+        tasks: Vec::with_capacity(subtasks.len()),
+        pasts: Vec::with_capacity(subtasks.len()),
+    };
+    for (at, subtask) in subtasks.iter().enumerate() {
+        let path = format!("{list}[{at}]");
+        if subtask.name.trim().is_empty() {
+            let text = format!("Invalid {path}.name: a subtask needs a name.");
+            return Err(NotebookError::new(ErrorCode::InvalidArgument, text));
+        }
+        let created_at = moment(&subtask.created_at, &format!("{path}.created_at"))?;
+        let finished_at = subtask
+            .finished_at
+            .as_deref()
+            .map(|text| moment(text, &format!("{path}.finished_at")));
+        prepared.tasks.push(NewTask {
+            name: subtask.name.clone(),
+            description: subtask.description.clone(),
+            expected_outcome: subtask.expected_outcome.clone(),
+            origin: Origin::Model,
+            ..NewTask::default()
+        });
+        prepared.pasts.push(TaskPast {
+            status: subtask.state.task_status(),
+            result: subtask.outcome.clone(),
+            created_at: Some(created_at),
+            finished_at: finished_at.transpose()?,
+        });
+    }
+    Ok(prepared)
+}
+
+impl Prepared {
+    /// Adds them at the end of a plan, or in front of a task.
+    pub(super) fn add(
+        self,
+        draft: &mut Draft<'_>,
+        before: Option<TaskId>,
+    ) -> Result<(), NotebookError> {
+        let added = match before {
+            Some(before) => draft.add_tasks_before(self.tasks, before)?,
+            None => draft.add_tasks(self.tasks, None)?,
+        };
+        record(draft, added, self.pasts)
+    }
+
+    /// Makes them the tasks of a plan that has none, or in place of those it has.
+    pub(super) fn fill(self, draft: &mut Draft<'_>) -> Result<(), NotebookError> {
+        // A plan from elsewhere may have none.
+        let made = if self.tasks.is_empty() {
+            let old: Vec<TaskId> = draft.plan().tasks().map(|task| task.number).collect();
+            for task in old {
+                draft.remove_task(task)?;
+            }
+            Vec::new()
+        } else {
+            draft.replace_tasks(self.tasks)?
+        };
+        record(draft, made, self.pasts)
+    }
+}
+
+fn record(
+    draft: &mut Draft<'_>,
+    tasks: Vec<TaskId>,
+    pasts: Vec<TaskPast>,
+) -> Result<(), NotebookError> {
+    for (task, past) in tasks.into_iter().zip(pasts) {
+        draft.record_task(task, past)?;
+    }
+    Ok(())
+}
+
+/// Reads what a plan as a whole went through.
+pub(super) fn past_of(plan: &Plan) -> Result<PlanPast, NotebookError> {
+    let finished_at = plan.finished_at.as_deref();
+    let finished_at = finished_at.map(|text| moment(text, "finished_at"));
+    Ok(PlanPast {
+        status: plan.state.plan_status(),
+        outcome: plan.outcome.clone(),
+        created_at: Some(moment(&plan.created_at, "created_at")?),
+        finished_at: finished_at.transpose()?,
+    })
+}
+
+/// Returns the head of a plan that is to be made.
+pub(super) fn head_of(plan: &Plan) -> Head {
+    let mut head = Head::new(PlanId::new(plan.id.clone()), &plan.name, Time::default());
+    head.origin = Origin::Model;
+    head.order = Order::Sequential;
+    describe(&mut head, plan);
+    head
+}
+
+/// Gives a plan its texts.
+pub(super) fn describe(head: &mut Head, plan: &Plan) {
+    plan.name.clone_into(&mut head.name);
+    plan.description.clone_into(&mut head.description);
+    plan.expected_outcome.clone_into(&mut head.expected_outcome);
+}
+
+fn moment(text: &str, path: &str) -> Result<Time, NotebookError> {
+    parse_time(text).ok_or_else(|| {
+        let text = one_line(text, 60);
+        NotebookError::new(
+            ErrorCode::InvalidArgument,
+            format!("Invalid {path} '{text}'. It is a local time such as 2026-01-31 09:30:00.000."),
+        )
+    })
+}
+
+/// Returns a name short enough for an answer.
+pub(super) fn shown(name: &str) -> String {
+    one_line(name, 120)
+}
+
+/// Says which subtask it is.
+pub(super) fn called(at: usize, task: &Task) -> String {
+    format!("at index {at}, named '{}'", shown(&task.name))
+}

@@ -1,0 +1,87 @@
+//! Plans and subtasks as Markdown.
+
+use super::model::{Plan, State, SubTask};
+
+impl SubTask {
+    /// Returns it as one line of a list of tasks.
+    pub fn to_oneline_markdown(&self) -> String {
+        line(self.state, &self.name)
+    }
+
+    /// Returns it as an item of a list of tasks; with what is known of it on lines below if it is to be detailed.
+    pub fn to_markdown(&self, detailed: bool) -> String {
+        let mut text = self.to_oneline_markdown();
+        if !detailed {
+            return text;
+        }
+        let mut add = |label: &str, value: &str| text.extend(["\n\t- ", label, ": ", value]);
+        add("Created At", &self.created_at);
+        add("Description", &self.description);
+        add("Expected Outcome", &self.expected_outcome);
+        add("State", self.state.as_str());
+        if self.state == State::Done {
+            add(
+                "Finished At",
+                self.finished_at.as_deref().unwrap_or("unknown"),
+            );
+            add("Actual Outcome", self.outcome.as_deref().unwrap_or("none"));
+        }
+        text
+    }
+}
+
+impl Plan {
+    /// Returns it with all of its subtasks.
+    pub fn to_markdown(&self, detailed: bool) -> String {
+        let mut text = heading(
+            &self.name,
+            &self.description,
+            &self.expected_outcome,
+            self.state,
+            &self.created_at,
+        );
+        for subtask in &self.subtasks {
+            text.push('\n');
+            text.push_str(&subtask.to_markdown(detailed));
+        }
+        text
+    }
+}
+
+/// Returns what stands above the subtasks.
+pub(super) fn heading(
+    name: &str,
+    description: &str,
+    expected_outcome: &str,
+    state: State,
+    created_at: &str,
+) -> String {
+    let name = unbroken(name);
+    let state = state.as_str();
+    format!(
+        "# {name}\n**Description**: {description}\n**Expected Outcome**: {expected_outcome}\n**State**: {state}\n**Created At**: {created_at}\n## Subtasks"
+    )
+}
+
+/// Returns a subtask as one line.
+pub(super) fn line(state: State, name: &str) -> String {
+    let mark = match state {
+        State::Todo => "[ ] ",
+        State::InProgress => "[ ] [WIP]",
+        State::Done => "[x] ",
+        State::Abandoned => "[ ] [Abandoned]",
+    };
+    format!("- {mark}{}", unbroken(name))
+}
+
+/// Puts a text into a code fence that it cannot end.
+pub(super) fn fenced(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{text}\n{fence}")
+}
+
+/// A name stays on its line.
+fn unbroken(name: &str) -> String {
+    name.replace(['\n', '\r'], " ")
+}

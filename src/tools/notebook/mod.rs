@@ -1,0 +1,467 @@
+//! PlanNotebook: a plan is a list of subtasks that are done one after the other, and its agent is told before each step where it
+//! stands. Tools answer with text and never raise; the same as Rust methods return [`NotebookError`]. The order of the tools,
+//! their names and arguments, and the JSON of a plan are AgentScope's.
+
+mod answer;
+mod bring;
+mod hint;
+mod history;
+mod markdown;
+mod model;
+mod state;
+mod storage;
+#[cfg(test)]
+mod tests;
+mod work;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Answer, Dialect, Page, Tool, ToolError, Toolbox, args};
+use crate::plan::PlanId;
+use history::StoreStorage;
+
+pub use answer::{ErrorCode, Metadata, NotebookError, TextBlock, ToolResponse};
+pub use hint::{DefaultPlanToHint, Msg};
+pub use model::{End, Plan, State, SubTask};
+pub use storage::{InMemoryPlanStorage, PlanStorage, StorageError, Stored};
+pub use work::Action;
+
+pub(super) const TOOLS: &[Tool] = &[
+    Tool::look::<View>("view_subtasks", "Show subtasks of the plan in detail."),
+    Tool::change::<Update>(
+        "update_subtask_state",
+        "Set a subtask's state. in_progress: all before it settled, none other in progress. Done is 'finish_subtask'.",
+    ),
+    Tool::change::<Finish>(
+        "finish_subtask",
+        "Finish the subtask in progress; the next one is begun.",
+    ),
+    Tool::change::<Create>(
+        "create_plan",
+        "Make a plan of subtasks done one after the other. It replaces the current plan.",
+    ),
+    Tool::change::<Revise>("revise_current_plan", "Add, revise or delete a subtask."),
+    Tool::change::<FinishPlan>(
+        "finish_plan",
+        "End the current plan: done, or abandoned when the user wants it no more.",
+    ),
+    Tool::look::<History>("view_historical_plans", "List earlier plans."),
+    Tool::change::<Recover>(
+        "recover_historical_plan",
+        "Go on with an earlier plan in place of the current one.",
+    ),
+];
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct View {
+    /// Indices, from 0.
+    subtask_idx: Vec<i64>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Update {
+    /// Index, from 0.
+    subtask_idx: i64,
+    state: NewState,
+}
+
+/// The states that a subtask is set to; it is done by being finished.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum NewState {
+    Todo,
+    InProgress,
+    Abandoned,
+}
+
+impl From<NewState> for State {
+    fn from(state: NewState) -> Self {
+        match state {
+            NewState::Todo => Self::Todo,
+            NewState::InProgress => Self::InProgress,
+            NewState::Abandoned => Self::Abandoned,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Finish {
+    /// Index, from 0.
+    subtask_idx: i64,
+    /// The outcome itself: data, facts, paths of files; not what was done.
+    subtask_outcome: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Create {
+    /// At most ten words.
+    name: String,
+    /// What is to be reached and what binds it, specific and measurable.
+    description: String,
+    /// What is there when it is done.
+    expected_outcome: String,
+    /// In the order in which they are done.
+    subtasks: Vec<Given>,
+    /// Only check.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Revise {
+    /// Index, from 0; `add` inserts before it, or at the end.
+    subtask_idx: i64,
+    action: Action,
+    /// For `add` and `revise`.
+    subtask: Option<Given>,
+}
+
+/// A subtask as it is given to a tool.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    /// At most ten words.
+    name: String,
+    /// Specific and measurable.
+    description: String,
+    expected_outcome: String,
+    outcome: Option<String>,
+    #[serde(default)]
+    state: State,
+    /// Local time.
+    created_at: Option<String>,
+    finished_at: Option<String>,
+}
+
+impl From<Given> for SubTask {
+    fn from(given: Given) -> Self {
+        Self {
+            name: given.name,
+            description: given.description,
+            expected_outcome: given.expected_outcome,
+            outcome: given.outcome,
+            state: given.state,
+            created_at: given.created_at.unwrap_or_else(model::now_text),
+            finished_at: given.finished_at,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FinishPlan {
+    state: End,
+    /// The specific outcome, or the reason for abandoning it.
+    outcome: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct History {
+    limit: Option<u32>,
+    offset: Option<u32>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Recover {
+    /// From `view_historical_plans`.
+    plan_id: String,
+}
+
+/// Calls a tool; every failure is a text.
+pub(super) async fn call(toolbox: &Toolbox, name: &str, arguments: Value) -> Answer {
+    let notebook = PlanNotebook::new(toolbox.clone());
+    notebook.call(name, arguments).await.into()
+}
+
+/// Makes the hint for a plan, or for the lack of one; none if nothing is to be said.
+type PlanToHint = dyn Fn(Option<&Plan>) -> Option<String> + Send + Sync;
+
+/// What is called after each change that went through a notebook, with the plan as it is then.
+type Hook = dyn Fn(&PlanNotebook, &Plan) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
+    + Send
+    + Sync;
+
+/// A hook by its name.
+type Named = (String, Arc<Hook>);
+
+/// The notebook of an agent. Clones share the store, the storage and the hooks.
+///
+/// ```
+/// use plan_agent::tools::Toolbox;
+/// use plan_agent::tools::notebook::{End, PlanNotebook, State, SubTask};
+///
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// let notebook = PlanNotebook::new(Toolbox::in_memory().await.unwrap());
+/// let subtasks = vec![
+///     SubTask::new("Read", "Read the report", "A list of its claims"),
+///     SubTask::new("Check", "Check each claim", "True or false for each"),
+/// ];
+/// notebook.create_plan("Report", "Check the report", "A verdict", subtasks).await.unwrap();
+/// notebook.update_subtask_state(0, State::InProgress).await.unwrap();
+/// let answer = notebook.finish_subtask(0, "three claims").await.unwrap();
+/// assert!(answer.text().contains("next subtask at index 1, named 'Check'"));
+/// let hint = notebook.get_current_hint().await.unwrap().unwrap();
+/// assert!(hint.content.contains("finish_subtask"));
+/// assert!(notebook.finish_plan(End::Done, "all true").await.is_err());
+/// # });
+/// ```
+#[derive(Clone)]
+pub struct PlanNotebook {
+    toolbox: Toolbox,
+    max_subtasks: Option<usize>,
+    plan_to_hint: Option<Arc<PlanToHint>>,
+    /// The program's own; else the store.
+    storage: Option<Arc<dyn PlanStorage>>,
+    hooks: Arc<Mutex<Vec<Named>>>,
+}
+
+impl fmt::Debug for PlanNotebook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlanNotebook")
+            .field("toolbox", &self.toolbox)
+            .field("max_subtasks", &self.max_subtasks)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PlanNotebook {
+    /// Makes a notebook with the hints and the storage that come with it, and as many subtasks as the toolbox's settings allow.
+    pub fn new(toolbox: Toolbox) -> Self {
+        Self {
+            max_subtasks: toolbox.settings.max_subtasks,
+            toolbox,
+            plan_to_hint: None,
+            storage: None,
+            hooks: Arc::default(),
+        }
+    }
+
+    /// Sets how many subtasks a plan may have; any number if `None`.
+    #[must_use]
+    pub fn with_max_subtasks(mut self, max_subtasks: Option<usize>) -> Self {
+        self.max_subtasks = max_subtasks;
+        self
+    }
+
+    /// Sets what makes the hints. At most 4 kB of each are told.
+    #[must_use]
+    pub fn with_plan_to_hint(
+        mut self,
+        plan_to_hint: impl Fn(Option<&Plan>) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.plan_to_hint = Some(Arc::new(plan_to_hint));
+        self
+    }
+
+    /// Sets where the history is; the current plan stays in the store.
+    #[must_use]
+    pub fn with_storage(mut self, storage: Arc<dyn PlanStorage>) -> Self {
+        self.storage = Some(storage);
+        self
+    }
+
+    /// Returns where the history is.
+    pub fn storage(&self) -> Arc<dyn PlanStorage> {
+        match &self.storage {
+            Some(storage) => Arc::clone(storage),
+            None => Arc::new(StoreStorage(self.toolbox.clone())),
+        }
+    }
+
+    /// Returns the tools in their order.
+    pub fn list_tools(&self) -> &'static [Tool] {
+        TOOLS
+    }
+
+    /// Calls a tool by its name; every failure is a text.
+    pub async fn call(&self, name: &str, arguments: Value) -> ToolResponse {
+        match self.dispatch(name, arguments).await {
+            Ok(response) => response,
+            Err(error) => {
+                let code = error.code();
+                let text = match name {
+                    "revise_current_plan" => format!("Error: {error}"),
+                    _ => error.to_string(),
+                };
+                ToolResponse::failure(text, code)
+            }
+        }
+    }
+
+    async fn dispatch(&self, name: &str, arguments: Value) -> Result<ToolResponse, NotebookError> {
+        match name {
+            "view_subtasks" => {
+                let given: View = read(arguments)?;
+                self.view_subtasks(&given.subtask_idx).await
+            }
+            "update_subtask_state" => {
+                let given: Update = read(arguments)?;
+                let state = given.state.into();
+                self.update_subtask_state(given.subtask_idx, state).await
+            }
+            "finish_subtask" => {
+                let given: Finish = read(arguments)?;
+                let outcome = &given.subtask_outcome;
+                self.finish_subtask(given.subtask_idx, outcome).await
+            }
+            "create_plan" => {
+                let given: Create = read(arguments)?;
+                let subtasks = given.subtasks.into_iter().map(SubTask::from).collect();
+                let (name, description) = (&given.name, &given.description);
+                let outcome = &given.expected_outcome;
+                if given.dry_run {
+                    self.try_plan(name, description, outcome, subtasks).await
+                } else {
+                    self.create_plan(name, description, outcome, subtasks).await
+                }
+            }
+            "revise_current_plan" => {
+                let given: Revise = read(arguments)?;
+                let subtask = given.subtask.map(SubTask::from);
+                self.revise_current_plan(given.subtask_idx, given.action, subtask)
+                    .await
+            }
+            "finish_plan" => {
+                let given: FinishPlan = read(arguments)?;
+                self.finish_plan(given.state, &given.outcome).await
+            }
+            "view_historical_plans" => {
+                let given: History = read(arguments)?;
+                self.view_historical_plans(Page {
+                    limit: given.limit.map(|limit| limit as usize),
+                    offset: given.offset.map(|offset| offset as usize),
+                })
+                .await
+            }
+            "recover_historical_plan" => {
+                let given: Recover = read(arguments)?;
+                self.recover_historical_plan(&given.plan_id).await
+            }
+            other => Err(self.toolbox.unknown(Dialect::Notebook, other).into()),
+        }
+    }
+
+    /// Returns the current plan, if there is one.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn current_plan(&self) -> Result<Option<Plan>, NotebookError> {
+        match self.current().await {
+            Ok(plan) => Ok(Some(self.read_plan(&plan).await?)),
+            Err(NotebookError::Tool(ToolError::NoPlan)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns what the agent is to be told now, if anything.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn get_current_hint(&self) -> Result<Option<Msg>, NotebookError> {
+        if let Some(plan_to_hint) = &self.plan_to_hint {
+            let plan = self.current_plan().await?;
+            return Ok(plan_to_hint(plan.as_ref()).map(|hint| Msg::user(&hint)));
+        }
+        let outline = match self.current().await {
+            Err(NotebookError::Tool(ToolError::NoPlan)) => None,
+            Err(error) => return Err(error),
+            Ok(plan) => {
+                let store = self.toolbox.store();
+                let outline = store.read(&plan, |plan, _| hint::Outline::of_core(plan));
+                Some(outline.await?)
+            }
+        };
+        Ok(Some(Msg::user(&hint::of_outline(outline.as_ref()))))
+    }
+
+    /// Has a hook called after each change that goes through this notebook or a clone of it; another one of the same name is
+    /// replaced. When a plan is finished it is called with that plan. What fails in a hook undoes nothing: it is logged, and
+    /// told in the answer's metadata.
+    pub fn register_plan_change_hook(
+        &self,
+        hook_name: &str,
+        hook: impl Fn(&Self, &Plan) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
+        + Send
+        + Sync
+        + 'static,
+    ) {
+        let hook: Arc<Hook> = Arc::new(hook);
+        let mut hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
+        match hooks.iter_mut().find(|(name, _)| name == hook_name) {
+            Some(registered) => registered.1 = hook,
+            None => hooks.push((hook_name.to_owned(), hook)),
+        }
+    }
+
+    /// Has a hook called no more.
+    ///
+    /// # Errors
+    /// No hook has that name ([`ErrorCode::UnknownHook`]).
+    pub fn remove_plan_change_hook(&self, hook_name: &str) -> Result<(), NotebookError> {
+        let mut hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = hooks.iter().position(|(name, _)| name == hook_name);
+        let place = place.ok_or_else(|| {
+            let text = format!("There is no plan change hook '{hook_name}'.");
+            NotebookError::new(ErrorCode::UnknownHook, text)
+        })?;
+        hooks.remove(place);
+        Ok(())
+    }
+
+    async fn current(&self) -> Result<PlanId, NotebookError> {
+        Ok(self.toolbox.only_current(Dialect::Notebook).await?)
+    }
+
+    async fn read_plan(&self, plan: &PlanId) -> Result<Plan, NotebookError> {
+        let read = self.toolbox.store().read(plan, |plan, _| Plan::of(plan));
+        Ok(read.await?)
+    }
+
+    /// Answers after a change of a plan, once every hook has been told of it.
+    async fn changed(&self, plan: &PlanId, text: String) -> ToolResponse {
+        let mut response = ToolResponse::success(text);
+        let hooks = self
+            .hooks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        if hooks.is_empty() {
+            return response;
+        }
+        let failures = &mut response.metadata.hook_errors;
+        let plan = match self.read_plan(plan).await {
+            Ok(plan) => plan,
+            Err(error) => {
+                failures.push(format!("the plan cannot be read for the hooks: {error}"));
+                return response;
+            }
+        };
+        for (name, hook) in hooks {
+            let failure = match catch_unwind(AssertUnwindSafe(|| hook(self, &plan))) {
+                Ok(Ok(())) => continue,
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "it panicked".to_owned(),
+            };
+            tracing::warn!(hook = %name, error = %failure, "a plan change hook failed");
+            failures.push(format!("{name}: {failure}"));
+        }
+        response
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned + JsonSchema>(arguments: Value) -> Result<T, NotebookError> {
+    args::read(arguments).map_err(|error| ToolError::from(error).into())
+}

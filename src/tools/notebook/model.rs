@@ -1,0 +1,252 @@
+//! Plans and subtasks as the notebook's document has them, and how they are read from the core.
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Plan as CorePlan, PlanStatus, Task, TaskStatus, Time};
+use crate::tools::new_plan_id;
+
+/// The word for the state of a plan or a subtask: not begun; begun, as at most one subtask is; finished with an outcome; given
+/// up or left out.
+// Documented variants would make the schema longer than a list of words.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    #[default]
+    Todo,
+    InProgress,
+    Done,
+    Abandoned,
+}
+
+impl State {
+    /// Returns the word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Todo => "todo",
+            Self::InProgress => "in_progress",
+            Self::Done => "done",
+            Self::Abandoned => "abandoned",
+        }
+    }
+
+    /// Tells whether nothing more happens to what is in this state.
+    pub fn settled(self) -> bool {
+        matches!(self, Self::Done | Self::Abandoned)
+    }
+
+    /// Returns the word for a state of the core's.
+    pub(super) fn of_task(status: TaskStatus) -> Self {
+        match status {
+            TaskStatus::Pending => Self::Todo,
+            TaskStatus::InProgress => Self::InProgress,
+            TaskStatus::Completed => Self::Done,
+            TaskStatus::Failed | TaskStatus::Skipped => Self::Abandoned,
+        }
+    }
+
+    /// Returns the core's state for the word.
+    pub(super) fn task_status(self) -> TaskStatus {
+        match self {
+            Self::Todo => TaskStatus::Pending,
+            Self::InProgress => TaskStatus::InProgress,
+            Self::Done => TaskStatus::Completed,
+            Self::Abandoned => TaskStatus::Skipped,
+        }
+    }
+
+    /// Returns the word for a plan's state.
+    pub(super) fn of_plan(status: &PlanStatus) -> Self {
+        match status {
+            PlanStatus::Idle => Self::Todo,
+            PlanStatus::Running | PlanStatus::Paused(_) => Self::InProgress,
+            PlanStatus::Completed => Self::Done,
+            PlanStatus::Failed | PlanStatus::Abandoned => Self::Abandoned,
+        }
+    }
+
+    /// Returns a plan's state for the word.
+    pub(super) fn plan_status(self) -> PlanStatus {
+        match self {
+            Self::Todo => PlanStatus::Idle,
+            Self::InProgress => PlanStatus::Running,
+            Self::Done => PlanStatus::Completed,
+            Self::Abandoned => PlanStatus::Abandoned,
+        }
+    }
+}
+
+/// How a plan ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    Done,
+    Abandoned,
+}
+
+impl End {
+    /// Returns the state of a plan that ended so.
+    pub fn state(self) -> State {
+        match self {
+            Self::Done => State::Done,
+            Self::Abandoned => State::Abandoned,
+        }
+    }
+}
+
+/// One step of a plan. Moments are local time, `YYYY-MM-DD HH:MM:SS.mmm`.
+///
+/// ```
+/// use plan_agent::tools::notebook::{State, SubTask};
+///
+/// let mut subtask = SubTask::new("Read", "Read the report", "A list of its claims");
+/// assert_eq!(subtask.to_oneline_markdown(), "- [ ] Read");
+/// subtask.finish("three claims");
+/// assert_eq!(subtask.state, State::Done);
+/// assert_eq!(subtask.to_oneline_markdown(), "- [x] Read");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubTask {
+    /// Short: at most ten words.
+    pub name: String,
+    pub description: String,
+    pub expected_outcome: String,
+    #[serde(default)]
+    pub outcome: Option<String>,
+    #[serde(default)]
+    pub state: State,
+    #[serde(default = "now_text")]
+    pub created_at: String,
+    #[serde(default)]
+    pub finished_at: Option<String>,
+}
+
+impl SubTask {
+    /// Makes a subtask that is to be done.
+    pub fn new(name: &str, description: &str, expected_outcome: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            expected_outcome: expected_outcome.to_owned(),
+            outcome: None,
+            state: State::Todo,
+            created_at: now_text(),
+            finished_at: None,
+        }
+    }
+
+    /// Marks it as done, now.
+    pub fn finish(&mut self, outcome: &str) {
+        self.state = State::Done;
+        self.outcome = Some(outcome.to_owned());
+        self.finished_at = Some(now_text());
+    }
+
+    pub(super) fn of(task: &Task) -> Self {
+        Self {
+            name: task.name.clone(),
+            description: task.description.clone(),
+            expected_outcome: task.expected_outcome.clone(),
+            outcome: task.result.clone(),
+            state: State::of_task(task.status),
+            created_at: time_text(task.created_at),
+            finished_at: task.finished_at.map(time_text),
+        }
+    }
+}
+
+/// A plan: its subtasks in their order. Moments are local time, `YYYY-MM-DD HH:MM:SS.mmm`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    pub id: String,
+    pub name: String,
+    pub description: String,
+    pub expected_outcome: String,
+    pub subtasks: Vec<SubTask>,
+    #[serde(default = "now_text")]
+    pub created_at: String,
+    #[serde(default)]
+    pub state: State,
+    #[serde(default)]
+    pub finished_at: Option<String>,
+    #[serde(default)]
+    pub outcome: Option<String>,
+}
+
+impl Plan {
+    /// Makes a plan with a new id.
+    pub fn new(
+        name: &str,
+        description: &str,
+        expected_outcome: &str,
+        subtasks: Vec<SubTask>,
+    ) -> Self {
+        Self {
+            id: new_plan_id().to_string(),
+            name: name.to_owned(),
+            description: description.to_owned(),
+            expected_outcome: expected_outcome.to_owned(),
+            subtasks,
+            created_at: now_text(),
+            state: State::Todo,
+            finished_at: None,
+            outcome: None,
+        }
+    }
+
+    /// Ends it, now.
+    pub fn finish(&mut self, state: End, outcome: &str) {
+        self.state = state.state();
+        self.outcome = Some(outcome.to_owned());
+        self.finished_at = Some(now_text());
+    }
+
+    pub(super) fn of(plan: &CorePlan) -> Self {
+        let head = plan.head();
+        Self {
+            id: head.key().to_owned(),
+            name: head.name.clone(),
+            description: head.description.clone(),
+            expected_outcome: head.expected_outcome.clone(),
+            subtasks: plan.tasks().map(SubTask::of).collect(),
+            created_at: time_text(head.created_at),
+            state: State::of_plan(&head.status),
+            finished_at: head.finished_at.map(time_text),
+            outcome: head.outcome.clone(),
+        }
+    }
+}
+
+/// Returns a moment in local time.
+pub(super) fn time_text(time: Time) -> String {
+    let moment = Timestamp::from_microsecond(time.0).unwrap_or_default();
+    let local = moment.to_zoned(TimeZone::system());
+    local.strftime("%Y-%m-%d %H:%M:%S.%3f").to_string()
+}
+
+/// Returns the moment that a text in local time names.
+pub(super) fn parse_time(text: &str) -> Option<Time> {
+    let civil = DateTime::strptime("%Y-%m-%d %H:%M:%S%.f", text.trim()).ok()?;
+    let zoned = civil.to_zoned(TimeZone::system()).ok()?;
+    Some(Time(zoned.timestamp().as_microsecond()))
+}
+
+pub(super) fn now_text() -> String {
+    time_text(Time(Timestamp::now().as_microsecond()))
+}

@@ -1,0 +1,112 @@
+//! Where plans are kept that are no longer current. By itself the notebook uses the store, where a plan that is put away stays
+//! with its log; a program may give it another place. The current plan is in the store in either case.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+
+use super::model::Plan;
+
+/// What a storage answers, later.
+pub type Stored<'a, T> = Pin<Box<dyn Future<Output = Result<T, StorageError>> + Send + 'a>>;
+
+/// Why a storage did not do what was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StorageError {
+    /// It cannot be reached.
+    #[error("the storage cannot be reached: {0}")]
+    Connection(String),
+    /// It did not answer in time.
+    #[error("the storage did not answer in time: {0}")]
+    Timeout(String),
+    /// A plan could not be written as JSON, or read.
+    #[error("the plan cannot be written or read: {0}")]
+    Serialization(String),
+    /// It has no plan with that id, or has one already.
+    #[error("{0}")]
+    Key(String),
+}
+
+/// A place for plans that are finished or were replaced.
+///
+/// A notebook adds a plan *before* the plan leaves the store's shelf of current plans: when the program ends between the two,
+/// the plan is in both places, and finishing it again overrides what is there.
+pub trait PlanStorage: Send + Sync {
+    /// Keeps a plan. One with the same id is replaced if `override` says so.
+    ///
+    /// # Errors
+    /// The id is taken and not to be overridden ([`StorageError::Key`]), or the storage fails.
+    fn add_plan(&self, plan: Plan, r#override: bool) -> Stored<'_, ()>;
+
+    /// Removes a plan.
+    ///
+    /// # Errors
+    /// There is none with that id ([`StorageError::Key`]), or the storage fails.
+    fn delete_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, ()>;
+
+    /// Returns every plan.
+    ///
+    /// # Errors
+    /// The storage fails.
+    fn get_plans(&self) -> Stored<'_, Vec<Plan>>;
+
+    /// Returns the plan with an id, if there is one.
+    ///
+    /// # Errors
+    /// The storage fails.
+    fn get_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, Option<Plan>>;
+}
+
+pub(super) fn taken(id: &str) -> StorageError {
+    StorageError::Key(format!("a plan with ID '{id}' is there already"))
+}
+
+pub(super) fn unknown(id: &str) -> StorageError {
+    StorageError::Key(format!("there is no plan with ID '{id}'"))
+}
+
+/// Plans in memory in the order in which they came, gone with it.
+#[derive(Debug, Default)]
+pub struct InMemoryPlanStorage {
+    plans: Mutex<Vec<Plan>>,
+}
+
+impl InMemoryPlanStorage {
+    fn with<T>(&self, use_plans: impl FnOnce(&mut Vec<Plan>) -> T) -> T {
+        use_plans(&mut self.plans.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl PlanStorage for InMemoryPlanStorage {
+    fn add_plan(&self, plan: Plan, r#override: bool) -> Stored<'_, ()> {
+        let added = self.with(|plans| {
+            match plans.iter_mut().find(|kept| kept.id == plan.id) {
+                None => plans.push(plan),
+                Some(kept) if r#override => *kept = plan,
+                Some(kept) => return Err(taken(&kept.id)),
+            }
+            Ok(())
+        });
+        Box::pin(std::future::ready(added))
+    }
+
+    fn delete_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, ()> {
+        let deleted = self.with(|plans| {
+            let place = plans.iter().position(|plan| plan.id == plan_id);
+            let place = place.ok_or_else(|| unknown(plan_id))?;
+            plans.remove(place);
+            Ok(())
+        });
+        Box::pin(std::future::ready(deleted))
+    }
+
+    fn get_plans(&self) -> Stored<'_, Vec<Plan>> {
+        let plans = self.with(|plans| plans.clone());
+        Box::pin(std::future::ready(Ok(plans)))
+    }
+
+    fn get_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, Option<Plan>> {
+        let plan = self.with(|plans| plans.iter().find(|plan| plan.id == plan_id).cloned());
+        Box::pin(std::future::ready(Ok(plan)))
+    }
+}

@@ -1,0 +1,98 @@
+//! Each test is named after the rule that it shows, on a real store in memory.
+
+mod rules;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::plan::{Shelf, TaskStatus};
+use crate::tools::Settings;
+
+pub(super) async fn notebook() -> PlanNotebook {
+    PlanNotebook::new(Toolbox::in_memory().await.unwrap())
+}
+
+/// Returns a notebook with a plan of these subtasks.
+pub(super) async fn with_plan(names: &[&str]) -> PlanNotebook {
+    let notebook = notebook().await;
+    create(&notebook, "Plan", names).await;
+    notebook
+}
+
+pub(super) fn subtasks(names: &[&str]) -> Vec<SubTask> {
+    let subtask = |name: &&str| SubTask::new(name, &format!("do {name}"), &format!("{name} done"));
+    names.iter().map(subtask).collect()
+}
+
+pub(super) async fn create(notebook: &PlanNotebook, name: &str, names: &[&str]) -> String {
+    let made = notebook.create_plan(name, "description", "outcome", subtasks(names));
+    made.await.unwrap().text().into_owned()
+}
+
+/// Calls a tool as an agent does; returns whether it succeeded, and the text.
+pub(super) async fn call(notebook: &PlanNotebook, name: &str, arguments: Value) -> (bool, String) {
+    let response = notebook.call(name, arguments).await;
+    assert_eq!(
+        response.metadata.success,
+        response.metadata.error_code.is_none()
+    );
+    (response.metadata.success, response.text().into_owned())
+}
+
+/// Calls a tool that must refuse, without any change; returns the kind of the failure and the text.
+pub(super) async fn refused(
+    notebook: &PlanNotebook,
+    name: &str,
+    arguments: Value,
+) -> (ErrorCode, String) {
+    let before = trace(notebook).await;
+    let response = notebook.call(name, arguments).await;
+    assert_eq!(trace(notebook).await, before, "{name} changed something");
+    let text = response.text().into_owned();
+    (response.metadata.error_code.expect(&text), text)
+}
+
+/// Returns all that is in the store: every plan with its seq and its rows.
+pub(super) async fn trace(notebook: &PlanNotebook) -> Vec<(i64, Plan)> {
+    let store = notebook.toolbox.store();
+    let mut all = Vec::new();
+    for listed in store.plans().await.unwrap() {
+        let plan = notebook.read_plan(&listed.head.id).await.unwrap();
+        all.push((listed.seq, plan));
+    }
+    all
+}
+
+pub(super) async fn current(notebook: &PlanNotebook) -> Plan {
+    notebook.current_plan().await.unwrap().unwrap()
+}
+
+/// Returns the states of the subtasks, a letter each: `t`, `i`, `d`, `a`.
+pub(super) async fn states(notebook: &PlanNotebook) -> String {
+    let plan = current(notebook).await;
+    let letter = |subtask: &SubTask| subtask.state.as_str().chars().next().unwrap();
+    plan.subtasks.iter().map(letter).collect()
+}
+
+pub(super) async fn names(notebook: &PlanNotebook) -> Vec<String> {
+    let plan = current(notebook).await;
+    plan.subtasks
+        .into_iter()
+        .map(|subtask| subtask.name)
+        .collect()
+}
+
+pub(super) async fn hint(notebook: &PlanNotebook) -> String {
+    notebook.get_current_hint().await.unwrap().unwrap().content
+}
+
+/// Begins and finishes subtasks from the first on.
+pub(super) async fn finish(notebook: &PlanNotebook, count: i64) {
+    notebook
+        .update_subtask_state(0, State::InProgress)
+        .await
+        .unwrap();
+    for at in 0..count {
+        notebook.finish_subtask(at, "done").await.unwrap();
+    }
+}

@@ -1,0 +1,816 @@
+//! The tools, rule by rule.
+
+use super::*;
+
+#[tokio::test]
+async fn the_tools_stand_in_agentscopes_order_with_its_arguments() {
+    let tools = notebook().await.list_tools();
+    let shape = |tool: &Tool| {
+        let schema = tool.schema();
+        let properties = schema["properties"].as_object().unwrap();
+        let kinds: Vec<String> = properties
+            .iter()
+            .map(|(name, property)| format!("{name}: {}", property["type"]))
+            .collect();
+        let required = schema.get("required").cloned().unwrap_or_default();
+        format!("{}({}) required {required}", tool.name, kinds.join(", "))
+    };
+    let shapes: Vec<String> = tools.iter().map(shape).collect();
+    insta::assert_snapshot!(shapes.join("\n"), @r#"
+    view_subtasks(subtask_idx: "array") required ["subtask_idx"]
+    update_subtask_state(state: "string", subtask_idx: "integer") required ["subtask_idx","state"]
+    finish_subtask(subtask_idx: "integer", subtask_outcome: "string") required ["subtask_idx","subtask_outcome"]
+    create_plan(description: "string", dry_run: "boolean", expected_outcome: "string", name: "string", subtasks: "array") required ["name","description","expected_outcome","subtasks"]
+    revise_current_plan(action: "string", subtask: ["object","null"], subtask_idx: "integer") required ["subtask_idx","action"]
+    finish_plan(outcome: "string", state: "string") required ["state","outcome"]
+    view_historical_plans(limit: ["integer","null"], offset: ["integer","null"]) required null
+    recover_historical_plan(plan_id: "string") required ["plan_id"]
+    "#);
+    let create = tools[3].schema();
+    let subtask = &create["properties"]["subtasks"]["items"];
+    assert_eq!(
+        subtask["required"],
+        json!(["name", "description", "expected_outcome"])
+    );
+    let fields: Vec<&String> = subtask["properties"].as_object().unwrap().keys().collect();
+    let known = serde_json::to_value(SubTask::new("", "", "")).unwrap();
+    assert_eq!(
+        fields,
+        known.as_object().unwrap().keys().collect::<Vec<_>>()
+    );
+    let words = json!(["todo", "in_progress", "done", "abandoned"]);
+    assert_eq!(subtask["properties"]["state"]["enum"], words);
+    assert_eq!(
+        tools[1].schema()["properties"]["state"]["enum"],
+        json!(["todo", "in_progress", "abandoned"])
+    );
+    let actions = json!(["add", "revise", "delete"]);
+    assert_eq!(tools[4].schema()["properties"]["action"]["enum"], actions);
+    let ends = json!(["done", "abandoned"]);
+    assert_eq!(tools[5].schema()["properties"]["state"]["enum"], ends);
+}
+
+#[tokio::test]
+async fn without_a_plan_one_must_be_created_first() {
+    let notebook = notebook().await;
+    for (name, arguments) in [
+        ("view_subtasks", json!({"subtask_idx": [0]})),
+        (
+            "update_subtask_state",
+            json!({"subtask_idx": 0, "state": "todo"}),
+        ),
+        (
+            "finish_subtask",
+            json!({"subtask_idx": 0, "subtask_outcome": "x"}),
+        ),
+        (
+            "revise_current_plan",
+            json!({"subtask_idx": 0, "action": "delete"}),
+        ),
+    ] {
+        let (code, text) = refused(&notebook, name, arguments).await;
+        assert_eq!(code, ErrorCode::NoPlan);
+        assert!(text.contains("created first with 'create_plan'"), "{text}");
+    }
+    let end = json!({"state": "done", "outcome": "x"});
+    let (code, text) = refused(&notebook, "finish_plan", end).await;
+    assert_eq!(
+        (code, text.as_str()),
+        (ErrorCode::NoPlan, "There is no plan to finish.")
+    );
+}
+
+#[tokio::test]
+async fn a_plan_is_created_with_its_fields() {
+    let notebook = notebook().await;
+    let (success, text) = call(
+        &notebook,
+        "create_plan",
+        json!({
+            "name": "Report", "description": "Check it", "expected_outcome": "A verdict",
+            "subtasks": [
+                {"name": "Read", "description": "all of it", "expected_outcome": "claims"},
+                {"name": "Check", "description": "each", "expected_outcome": "true or false"},
+            ],
+        }),
+    )
+    .await;
+    assert!(
+        success && text.contains("'Report' created successfully"),
+        "{text}"
+    );
+    let plan = current(&notebook).await;
+    assert_eq!(
+        (
+            plan.name.as_str(),
+            plan.description.as_str(),
+            plan.expected_outcome.as_str()
+        ),
+        ("Report", "Check it", "A verdict")
+    );
+    assert_eq!(
+        (plan.state, plan.outcome, plan.finished_at),
+        (State::Todo, None, None)
+    );
+    assert!((1..=22).contains(&plan.id.len()));
+    let read = &plan.subtasks[0];
+    assert_eq!(
+        (
+            read.name.as_str(),
+            read.description.as_str(),
+            read.expected_outcome.as_str()
+        ),
+        ("Read", "all of it", "claims")
+    );
+    assert_eq!(
+        (read.state, &read.outcome, &read.finished_at),
+        (State::Todo, &None, &None)
+    );
+    let core = notebook
+        .toolbox
+        .only_current(Dialect::Notebook)
+        .await
+        .unwrap();
+    let head = notebook
+        .toolbox
+        .store()
+        .read(&core, |plan, _| plan.head().clone());
+    let head = head.await.unwrap();
+    assert_eq!(
+        (head.owner.as_str(), head.order),
+        ("notebook", crate::plan::Order::Sequential)
+    );
+    assert_eq!(head.shelf, Shelf::Current);
+}
+
+#[tokio::test]
+async fn a_plan_replaces_the_one_before_it_which_goes_into_the_history_abandoned() {
+    let notebook = with_plan(&["a", "b"]).await;
+    let old = current(&notebook).await.id;
+    notebook
+        .update_subtask_state(0, State::InProgress)
+        .await
+        .unwrap();
+    let text = create(&notebook, "Other", &["c"]).await;
+    assert!(text.contains("'Other' created successfully"), "{text}");
+    assert!(
+        text.contains("'Plan' is replaced") && text.contains(&old),
+        "{text}"
+    );
+    assert_eq!(current(&notebook).await.name, "Other");
+    let kept = notebook.storage().get_plan(&old).await.unwrap().unwrap();
+    assert_eq!(kept.state, State::Abandoned);
+    assert!(
+        kept.outcome
+            .unwrap()
+            .contains("interrupted by the plan 'Other'")
+    );
+    assert_eq!(kept.subtasks[0].state, State::InProgress);
+}
+
+#[tokio::test]
+async fn a_plan_that_cannot_be_is_not_created_and_replaces_nothing() {
+    let notebook = with_plan(&["a"]).await.with_max_subtasks(Some(3));
+    let subtask = |name: &str, state: &str| json!({"name": name, "description": "", "expected_outcome": "", "state": state});
+    let plan = |subtasks: Value| json!({"name": "P", "description": "", "expected_outcome": "", "subtasks": subtasks});
+    let wrong_time =
+        json!([{"name": "a", "description": "", "expected_outcome": "", "created_at": "soon"}]);
+    let cases = [
+        (json!([]), ErrorCode::NoSubtasks, "at least one"),
+        (
+            json!([subtask("a", "in_progress"), subtask("b", "in_progress")]),
+            ErrorCode::AlreadyInProgress,
+            "index 0 and 1 are both in progress",
+        ),
+        (
+            json!([subtask("a", "todo"), subtask("b", "in_progress")]),
+            ErrorCode::NotDoneYet,
+            "index 0, named 'a', is not done yet",
+        ),
+        (
+            json!(["a", "b", "c", "d"].map(|name| subtask(name, "todo"))),
+            ErrorCode::TooManySubtasks,
+            "at most 3",
+        ),
+        (
+            json!([subtask(" ", "todo")]),
+            ErrorCode::InvalidArgument,
+            "subtasks[0].name",
+        ),
+        (
+            json!([subtask("a", "later")]),
+            ErrorCode::InvalidArgument,
+            "todo, in_progress, done, abandoned",
+        ),
+        (
+            wrong_time,
+            ErrorCode::InvalidArgument,
+            "subtasks[0].created_at 'soon'",
+        ),
+        (
+            json!([{"name": "a", "description": ""}]),
+            ErrorCode::InvalidArgument,
+            "expected_outcome",
+        ),
+        (json!("a, b"), ErrorCode::InvalidArgument, "subtasks"),
+    ];
+    for (subtasks, code, part) in cases {
+        let (told, text) = refused(&notebook, "create_plan", plan(subtasks)).await;
+        assert!(
+            text.starts_with("Invalid ") && text.contains(part),
+            "{text}"
+        );
+        assert_eq!(told, code, "{text}");
+    }
+    let unnamed = json!({"name": " ", "description": "", "expected_outcome": "", "subtasks": [subtask("a", "todo")]});
+    let (_, text) = refused(&notebook, "create_plan", unnamed).await;
+    assert!(text.contains("Invalid name"), "{text}");
+}
+
+#[tokio::test]
+async fn a_plan_may_be_created_with_states_that_fit() {
+    let notebook = notebook().await;
+    let (success, _) = call(
+        &notebook,
+        "create_plan",
+        json!({
+            "name": "P", "description": "", "expected_outcome": "",
+            "subtasks": [
+                {"name": "a", "description": "", "expected_outcome": "", "state": "done", "outcome": "ok",
+                 "created_at": "2026-01-31 09:30:00.125", "finished_at": "2026-01-31 10:00:00.000"},
+                {"name": "b", "description": "", "expected_outcome": "", "state": "abandoned"},
+                {"name": "c", "description": "", "expected_outcome": "", "state": "in_progress"},
+            ],
+        }),
+    )
+    .await;
+    assert!(success);
+    let plan = current(&notebook).await;
+    assert_eq!(states(&notebook).await, "dai");
+    assert_eq!(plan.state, State::InProgress);
+    let done = &plan.subtasks[0];
+    assert_eq!(done.created_at, "2026-01-31 09:30:00.125");
+    assert_eq!(done.finished_at.as_deref(), Some("2026-01-31 10:00:00.000"));
+    assert_eq!(done.outcome.as_deref(), Some("ok"));
+}
+
+#[tokio::test]
+async fn a_dry_run_says_what_would_be_and_changes_nothing() {
+    let notebook = with_plan(&["a"]).await;
+    let before = trace(&notebook).await;
+    let mut plan = json!({
+        "name": "Next", "description": "", "expected_outcome": "", "dry_run": true,
+        "subtasks": [{"name": "x", "description": "", "expected_outcome": ""}],
+    });
+    let (success, text) = call(&notebook, "create_plan", plan.clone()).await;
+    assert!(success && text.contains("Nothing has changed"), "{text}");
+    assert!(
+        text.contains("1 subtask can be created") && text.contains("would replace the plan 'Plan'")
+    );
+    plan["subtasks"] = json!([]);
+    assert!(!call(&notebook, "create_plan", plan).await.0);
+    assert_eq!(trace(&notebook).await, before);
+}
+
+#[tokio::test]
+async fn arguments_may_come_as_text() {
+    let notebook = notebook().await;
+    let subtask = r#"{"name": "a", "description": "d", "expected_outcome": "o"}"#;
+    let plan = json!({
+        "name": "P", "description": "", "expected_outcome": "", "subtasks": [subtask, subtask],
+    });
+    assert!(call(&notebook, "create_plan", plan).await.0);
+    let add = json!({"subtask_idx": "1", "action": "add", "subtask": subtask});
+    assert!(call(&notebook, "revise_current_plan", add).await.0);
+    let begin = json!({"subtask_idx": "0", "state": "in_progress"});
+    assert!(call(&notebook, "update_subtask_state", begin).await.0);
+    let (success, text) = call(&notebook, "view_subtasks", json!({"subtask_idx": ["0", 2]})).await;
+    assert!(
+        success && text.contains("index 0") && text.contains("index 2"),
+        "{text}"
+    );
+    let whole = json!({
+        "name": "P", "description": "", "expected_outcome": "", "subtasks": format!("[{subtask}]"),
+    });
+    assert!(call(&notebook, "create_plan", whole).await.0);
+    assert_eq!(states(&notebook).await, "t");
+}
+
+#[tokio::test]
+async fn a_subtask_begins_only_in_its_turn_and_the_first_violation_is_told() {
+    let notebook = with_plan(&["a", "b", "c"]).await;
+    let begin = |at: i64| json!({"subtask_idx": at, "state": "in_progress"});
+    let (code, text) = refused(&notebook, "update_subtask_state", begin(2)).await;
+    assert_eq!(code, ErrorCode::NotDoneYet);
+    assert!(
+        text.contains("index 0, named 'a', is not done yet"),
+        "{text}"
+    );
+    let (success, text) = call(&notebook, "update_subtask_state", begin(0)).await;
+    assert!(success && text.contains("index 0, named 'a'") && text.contains("'in_progress'"));
+    assert!(
+        text.contains("state of the plan is now 'in_progress'"),
+        "{text}"
+    );
+    let (code, text) = refused(&notebook, "update_subtask_state", begin(1)).await;
+    assert_eq!(code, ErrorCode::NotDoneYet, "{text}");
+    assert_eq!(states(&notebook).await, "itt");
+}
+
+#[tokio::test]
+async fn only_one_subtask_is_in_progress() {
+    let notebook = with_plan(&["a", "b", "c"]).await;
+    finish(&notebook, 1).await;
+    assert_eq!(states(&notebook).await, "dit");
+    let again = json!({"subtask_idx": 0, "state": "in_progress"});
+    let (code, text) = refused(&notebook, "update_subtask_state", again).await;
+    assert_eq!(code, ErrorCode::AlreadyInProgress);
+    assert!(
+        text.contains("index 1, named 'b', is in progress already"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_stale_subtask_in_progress_is_taken_up_again() {
+    let notebook = with_plan(&["a", "b"]).await;
+    notebook
+        .update_subtask_state(0, State::InProgress)
+        .await
+        .unwrap();
+    let before = trace(&notebook).await;
+    let restarted = PlanNotebook::new(notebook.toolbox.clone());
+    let again = json!({"subtask_idx": 0, "state": "in_progress"});
+    let (success, text) = call(&restarted, "update_subtask_state", again).await;
+    assert!(
+        success && text.contains("in progress already: go on with it"),
+        "{text}"
+    );
+    assert_eq!(trace(&restarted).await, before);
+}
+
+#[tokio::test]
+async fn a_subtask_may_be_abandoned_or_set_back_which_forgets_its_outcome() {
+    let notebook = with_plan(&["a", "b"]).await;
+    finish(&notebook, 1).await;
+    let set = |at: i64, state: &str| json!({"subtask_idx": at, "state": state});
+    assert!(
+        call(&notebook, "update_subtask_state", set(1, "abandoned"))
+            .await
+            .0
+    );
+    assert_eq!(states(&notebook).await, "da");
+    let (success, text) = call(&notebook, "update_subtask_state", set(1, "abandoned")).await;
+    assert!(success && text.contains("'abandoned' already"), "{text}");
+    assert!(
+        call(&notebook, "update_subtask_state", set(0, "todo"))
+            .await
+            .0
+    );
+    let first = current(&notebook).await.subtasks.remove(0);
+    assert_eq!(
+        (first.state, first.outcome, first.finished_at),
+        (State::Todo, None, None)
+    );
+    assert!(
+        call(&notebook, "update_subtask_state", set(0, "in_progress"))
+            .await
+            .0
+    );
+    assert_eq!(states(&notebook).await, "ia");
+}
+
+#[tokio::test]
+async fn a_plan_of_which_nothing_is_begun_is_to_be_done_again() {
+    let notebook = with_plan(&["a", "b"]).await;
+    notebook
+        .update_subtask_state(0, State::InProgress)
+        .await
+        .unwrap();
+    let back = json!({"subtask_idx": 0, "state": "todo"});
+    let (_, text) = call(&notebook, "update_subtask_state", back).await;
+    assert!(text.contains("state of the plan is now 'todo'"), "{text}");
+    assert_eq!(current(&notebook).await.state, State::Todo);
+}
+
+#[tokio::test]
+async fn an_unknown_state_or_one_that_is_not_set_here_is_refused_with_the_allowed_ones() {
+    let notebook = with_plan(&["a"]).await;
+    for state in ["done", "finished", ""] {
+        let given = json!({"subtask_idx": 0, "state": state});
+        let (code, text) = refused(&notebook, "update_subtask_state", given).await;
+        assert_eq!(code, ErrorCode::InvalidState);
+        assert!(text.starts_with("Invalid state"), "{text}");
+        assert!(
+            text.contains("one of todo, in_progress, abandoned"),
+            "{text}"
+        );
+    }
+    let done = notebook.update_subtask_state(0, State::Done).await;
+    assert_eq!(done.unwrap_err().code(), ErrorCode::InvalidState);
+}
+
+#[tokio::test]
+async fn an_index_out_of_range_is_refused_with_the_range() {
+    let notebook = with_plan(&["a", "b", "c"]).await;
+    for at in [-1, 3, i64::MAX, i64::MIN] {
+        for (name, arguments) in [
+            (
+                "update_subtask_state",
+                json!({"subtask_idx": at, "state": "todo"}),
+            ),
+            (
+                "finish_subtask",
+                json!({"subtask_idx": at, "subtask_outcome": "x"}),
+            ),
+            (
+                "revise_current_plan",
+                json!({"subtask_idx": at, "action": "delete"}),
+            ),
+            ("view_subtasks", json!({"subtask_idx": [at]})),
+        ] {
+            let (code, text) = refused(&notebook, name, arguments).await;
+            assert_eq!(code, ErrorCode::InvalidIndex);
+            assert!(text.contains(&at.to_string()), "{text}");
+            assert!(
+                text.contains("Invalid subtask_idx") && text.contains("Must be between 0 and 2")
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_finished_subtask_has_its_outcome_and_the_next_one_is_begun_and_named() {
+    let notebook = with_plan(&["a", "b"]).await;
+    notebook
+        .update_subtask_state(0, State::InProgress)
+        .await
+        .unwrap();
+    let end = |at: i64, outcome: &str| json!({"subtask_idx": at, "subtask_outcome": outcome});
+    let (success, text) = call(&notebook, "finish_subtask", end(0, "42")).await;
+    assert!(
+        success && text.contains("index 0, named 'a', is marked as done successfully"),
+        "{text}"
+    );
+    assert!(
+        text.contains("next subtask at index 1, named 'b'"),
+        "{text}"
+    );
+    let first = &current(&notebook).await.subtasks[0];
+    assert_eq!(first.outcome.as_deref(), Some("42"));
+    assert!(first.finished_at.is_some());
+    let (success, text) = call(&notebook, "finish_subtask", end(1, "x")).await;
+    assert!(
+        success && !text.contains("next subtask") && text.contains("finish_plan"),
+        "{text}"
+    );
+    assert_eq!(states(&notebook).await, "dd");
+    assert_eq!(current(&notebook).await.state, State::InProgress);
+}
+
+#[tokio::test]
+async fn a_subtask_is_not_finished_before_those_before_it() {
+    let notebook = with_plan(&["a", "b", "c"]).await;
+    finish(&notebook, 1).await;
+    let end = json!({"subtask_idx": 2, "subtask_outcome": "x"});
+    let (code, text) = refused(&notebook, "finish_subtask", end).await;
+    assert_eq!(code, ErrorCode::NotDoneYet);
+    assert!(
+        text.contains("index 1, named 'b', is not done yet"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn only_what_is_in_progress_is_finished() {
+    let notebook = with_plan(&["a", "b", "c"]).await;
+    let end = |at: i64| json!({"subtask_idx": at, "subtask_outcome": "x"});
+    let (code, text) = refused(&notebook, "finish_subtask", end(0)).await;
+    assert_eq!(code, ErrorCode::NotInProgress);
+    assert!(text.contains("'todo', not in progress"), "{text}");
+    finish(&notebook, 1).await;
+    let (code, text) = refused(&notebook, "finish_subtask", end(0)).await;
+    assert_eq!(code, ErrorCode::NotInProgress);
+    assert!(text.contains("'done', not in progress"), "{text}");
+}
+
+#[tokio::test]
+async fn finishing_revives_nothing_that_is_settled() {
+    let notebook = with_plan(&["a", "b", "c"]).await;
+    notebook
+        .update_subtask_state(0, State::InProgress)
+        .await
+        .unwrap();
+    notebook
+        .update_subtask_state(1, State::Abandoned)
+        .await
+        .unwrap();
+    let end = json!({"subtask_idx": 0, "subtask_outcome": "x"});
+    let (_, text) = call(&notebook, "finish_subtask", end).await;
+    assert!(
+        text.contains("next subtask at index 2, named 'c'"),
+        "{text}"
+    );
+    assert_eq!(states(&notebook).await, "dai");
+}
+
+#[tokio::test]
+async fn subtasks_are_viewed_in_detail_and_wrong_indices_told() {
+    let notebook = with_plan(&["a", "b", "c"]).await;
+    let (success, text) = call(
+        &notebook,
+        "view_subtasks",
+        json!({"subtask_idx": [1, 5, -1]}),
+    )
+    .await;
+    let created = &current(&notebook).await.subtasks[1].created_at;
+    assert!(success);
+    assert_eq!(
+        text,
+        format!(
+            "Subtask at index 1:\n```\n- [ ] b\n\t- Created At: {created}\n\t- Description: do b\n\t- Expected Outcome: b done\n\t- State: todo\n```\n\nInvalid subtask_idx '[5, -1]'. Must be between 0 and 2."
+        )
+    );
+    let (code, text) = refused(&notebook, "view_subtasks", json!({"subtask_idx": []})).await;
+    assert_eq!(code, ErrorCode::InvalidIndex);
+    assert!(text.contains("between 0 and 2"), "{text}");
+}
+
+fn revise(at: i64, action: &str, name: &str) -> Value {
+    let subtask = json!({"name": name, "description": "new", "expected_outcome": "new outcome"});
+    json!({"subtask_idx": at, "action": action, "subtask": subtask})
+}
+
+#[tokio::test]
+async fn adding_inserts_before_the_index_and_at_the_end() {
+    let notebook = with_plan(&["a", "b"]).await;
+    for (at, name, after) in [
+        (0, "x", "x a b"),
+        (2, "y", "x a y b"),
+        (4, "z", "x a y b z"),
+        (0, "w", "w x a y b z"),
+    ] {
+        let (success, text) = call(&notebook, "revise_current_plan", revise(at, "add", name)).await;
+        assert!(success && text.contains("added successfully"), "{text}");
+        assert!(
+            text.contains(&format!("index {at}")) && text.contains(name),
+            "{text}"
+        );
+        assert_eq!(names(&notebook).await.join(" "), after);
+    }
+    let (code, text) = refused(&notebook, "revise_current_plan", revise(7, "add", "v")).await;
+    assert_eq!(code, ErrorCode::InvalidIndex);
+    assert!(
+        text.starts_with("Error: Invalid subtask_idx '7' for action 'add'"),
+        "{text}"
+    );
+    assert!(text.contains("Must be between 0 and 6"), "{text}");
+}
+
+#[tokio::test]
+async fn no_more_subtasks_are_added_than_are_allowed() {
+    let notebook = with_plan(&["a", "b"]).await.with_max_subtasks(Some(2));
+    let (code, text) = refused(&notebook, "revise_current_plan", revise(2, "add", "c")).await;
+    assert_eq!(code, ErrorCode::TooManySubtasks);
+    assert!(text.contains("at most 2"), "{text}");
+    let settings = Settings {
+        max_subtasks: Some(1),
+        ..Settings::default()
+    };
+    let store = notebook.toolbox.store().clone();
+    let bounded = PlanNotebook::new(Toolbox::new(store, settings, "test"));
+    let many = bounded
+        .create_plan("P", "", "", subtasks(&["a", "b"]))
+        .await;
+    assert_eq!(many.unwrap_err().code(), ErrorCode::TooManySubtasks);
+    let free = bounded.with_max_subtasks(None);
+    create(&free, "P", &["a", "b"]).await;
+}
+
+#[tokio::test]
+async fn what_is_added_in_progress_has_its_turn() {
+    let notebook = with_plan(&["a", "b"]).await;
+    let mut given = revise(2, "add", "c");
+    given["subtask"]["state"] = json!("in_progress");
+    let (code, _) = refused(&notebook, "revise_current_plan", given.clone()).await;
+    assert_eq!(code, ErrorCode::NotDoneYet);
+    given["subtask_idx"] = json!(0);
+    assert!(
+        call(&notebook, "revise_current_plan", given.clone())
+            .await
+            .0
+    );
+    assert_eq!(states(&notebook).await, "itt");
+    assert_eq!(current(&notebook).await.state, State::InProgress);
+    let (code, _) = refused(&notebook, "revise_current_plan", given).await;
+    assert_eq!(code, ErrorCode::AlreadyInProgress);
+}
+
+#[tokio::test]
+async fn revising_changes_the_texts_and_no_state() {
+    let notebook = with_plan(&["a", "b", "c"]).await;
+    finish(&notebook, 1).await;
+    for at in [1, 2] {
+        let (success, text) =
+            call(&notebook, "revise_current_plan", revise(at, "revise", "n")).await;
+        assert!(success && text.contains("revised successfully"), "{text}");
+        let subtask = &current(&notebook).await.subtasks[usize::try_from(at).unwrap()];
+        assert_eq!(
+            (subtask.name.as_str(), subtask.description.as_str()),
+            ("n", "new")
+        );
+        assert_eq!(subtask.expected_outcome, "new outcome");
+    }
+    assert_eq!(states(&notebook).await, "dit");
+    let (code, text) = refused(&notebook, "revise_current_plan", revise(0, "revise", "n")).await;
+    assert_eq!(code, ErrorCode::Settled);
+    assert!(text.contains("'done': set it to 'todo'"), "{text}");
+    let mut given = revise(2, "revise", "n");
+    given["subtask"]["state"] = json!("done");
+    let (code, text) = refused(&notebook, "revise_current_plan", given).await;
+    assert_eq!(code, ErrorCode::InvalidState);
+    assert!(text.contains("'finish_subtask'"), "{text}");
+    let (code, text) = refused(&notebook, "revise_current_plan", revise(3, "revise", "n")).await;
+    assert_eq!(code, ErrorCode::InvalidIndex);
+    assert!(
+        text.contains("for action 'revise'. Must be between 0 and 2"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn deleting_takes_a_subtask_out_whatever_its_state_but_not_the_only_one() {
+    let notebook = with_plan(&["a", "b", "c", "d"]).await;
+    finish(&notebook, 1).await;
+    let delete = |at: i64| json!({"subtask_idx": at, "action": "delete"});
+    let (success, text) = call(&notebook, "revise_current_plan", delete(3)).await;
+    assert!(
+        success && text.contains("named 'd', is deleted successfully"),
+        "{text}"
+    );
+    assert!(call(&notebook, "revise_current_plan", delete(1)).await.0);
+    assert!(call(&notebook, "revise_current_plan", delete(0)).await.0);
+    assert_eq!(names(&notebook).await, ["c"]);
+    assert_eq!(current(&notebook).await.state, State::Todo);
+    let (code, text) = refused(&notebook, "revise_current_plan", delete(0)).await;
+    assert_eq!(code, ErrorCode::NoSubtasks);
+    assert!(text.contains("the only one"), "{text}");
+}
+
+#[tokio::test]
+async fn errors_of_a_revision_begin_with_error_and_name_what_is_allowed() {
+    let notebook = with_plan(&["a"]).await;
+    for (given, code, part) in [
+        (
+            revise(0, "insert", "x"),
+            ErrorCode::InvalidAction,
+            "one of add, revise, delete",
+        ),
+        (
+            json!({"subtask_idx": 0, "action": "add"}),
+            ErrorCode::MissingSubtask,
+            "The subtask is missing; the action 'add' needs it",
+        ),
+        (
+            json!({"subtask_idx": 0, "action": "revise", "subtask": null}),
+            ErrorCode::MissingSubtask,
+            "action 'revise'",
+        ),
+        (
+            json!({"subtask_idx": 0, "action": "add", "subtask": "walk"}),
+            ErrorCode::InvalidArgument,
+            "not an object",
+        ),
+        (
+            json!({"action": "add"}),
+            ErrorCode::InvalidIndex,
+            "`subtask_idx` is missing",
+        ),
+        (
+            revise(0, "add", ""),
+            ErrorCode::InvalidArgument,
+            "needs a name",
+        ),
+    ] {
+        let (told, text) = refused(&notebook, "revise_current_plan", given).await;
+        assert!(text.starts_with("Error: "), "{text}");
+        assert!(text.contains(part), "{text}");
+        assert_eq!(told, code, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_tool_is_told_with_the_one_that_is_meant() {
+    let notebook = notebook().await;
+    let (code, text) = refused(&notebook, "finish_subtasks", json!({})).await;
+    assert_eq!(code, ErrorCode::UnknownTool);
+    assert!(text.contains("`finish_subtask`"), "{text}");
+}
+
+#[tokio::test]
+async fn an_answer_has_the_text_and_the_metadata() {
+    let toolbox = Toolbox::in_memory().await.unwrap();
+    let answer = toolbox.call(
+        Dialect::Notebook,
+        "finish_plan",
+        json!({"state": "done", "outcome": ""}),
+    );
+    let answer = answer.await;
+    assert!(!answer.success);
+    assert_eq!(
+        answer.value,
+        json!({
+            "result": "There is no plan to finish.",
+            "metadata": {"success": false, "error_code": "NO_PLAN"},
+        })
+    );
+    let answer = toolbox
+        .call(Dialect::Notebook, "view_historical_plans", Value::Null)
+        .await;
+    assert!(answer.success);
+    assert_eq!(answer.value["metadata"], json!({"success": true}));
+}
+
+#[tokio::test]
+async fn the_states_of_the_core_have_one_word_each_way() {
+    for state in [
+        State::Todo,
+        State::InProgress,
+        State::Done,
+        State::Abandoned,
+    ] {
+        assert_eq!(State::of_task(state.task_status()), state);
+        assert_eq!(State::of_plan(&state.plan_status()), state);
+        assert_eq!(json!(state), json!(state.as_str()));
+    }
+    assert_eq!(State::of_task(TaskStatus::Failed), State::Abandoned);
+}
+
+#[tokio::test]
+async fn two_callers_at_once_one_wins_and_the_other_reads_why() {
+    let notebook = with_plan(&["a", "b"]).await;
+    notebook
+        .update_subtask_state(0, State::InProgress)
+        .await
+        .unwrap();
+    let other = PlanNotebook::new(notebook.toolbox.clone());
+    let (one, two) = tokio::join!(
+        notebook.finish_subtask(0, "mine"),
+        other.finish_subtask(0, "theirs")
+    );
+    let (won, lost) = if one.is_ok() { (one, two) } else { (two, one) };
+    assert!(won.unwrap().text().contains("next subtask"));
+    let lost = lost.unwrap_err();
+    assert_eq!(lost.code(), ErrorCode::NotInProgress);
+    assert!(
+        lost.to_string().contains("is 'done', not in progress"),
+        "{lost}"
+    );
+    assert_eq!(states(&notebook).await, "di");
+}
+
+#[tokio::test]
+async fn a_plan_that_was_put_away_meanwhile_is_not_changed() {
+    let notebook = with_plan(&["a"]).await;
+    let plan = notebook.current().await.unwrap();
+    let bound = PlanNotebook::new(notebook.toolbox.clone().with_plan(plan));
+    create(&notebook, "Other", &["b"]).await;
+    let begin = json!({"subtask_idx": 0, "state": "in_progress"});
+    let (code, text) = refused(&bound, "update_subtask_state", begin).await;
+    assert_eq!(code, ErrorCode::Conflict);
+    assert!(
+        text.contains("'Plan' is no longer the current one"),
+        "{text}"
+    );
+    let made = bound.create_plan("Third", "", "", subtasks(&["c"])).await;
+    assert_eq!(made.unwrap_err().code(), ErrorCode::Bound);
+}
+
+#[tokio::test]
+async fn the_log_tells_which_tool_and_who() {
+    let toolbox = Toolbox::in_memory()
+        .await
+        .unwrap()
+        .with_caller("agent seven");
+    let notebook = PlanNotebook::new(toolbox);
+    create(&notebook, "P", &["a"]).await;
+    notebook
+        .update_subtask_state(0, State::InProgress)
+        .await
+        .unwrap();
+    notebook.finish_subtask(0, "x").await.unwrap();
+    let plan = notebook.current().await.unwrap();
+    let log = notebook.toolbox.store().since(&plan, 0, 10).await.unwrap();
+    let told: Vec<String> = log
+        .iter()
+        .map(|it| format!("{}: {}", it.by, it.why))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "agent seven: create_plan",
+            "agent seven: update_subtask_state",
+            "agent seven: finish_subtask"
+        ]
+    );
+}

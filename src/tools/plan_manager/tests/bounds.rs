@@ -1,0 +1,159 @@
+//! Section 7: bounded answers, however large the plan.
+
+use super::*;
+
+/// The largest answer to a call that names no limit, in bytes.
+const LARGEST: usize = 16 * 1024;
+
+/// A plan of many tasks with long texts, half of them in a chain.
+async fn large(tasks: i64) -> Manager {
+    let manager = Manager::empty().await;
+    let text = "机械键盘 ".repeat(200);
+    let task = |number: i64| {
+        let dependencies = if number % 2 == 0 {
+            vec![number - 1]
+        } else {
+            Vec::new()
+        };
+        json!({"name": format!("{number} {text}"), "dependencies": dependencies, "reasoning": text})
+    };
+    let tasks: Vec<Value> = (1..=tasks).map(task).collect();
+    manager
+        .ok("createPlan", json!({"goal": text, "tasks": tasks}))
+        .await;
+    manager
+}
+
+#[tokio::test]
+async fn no_answer_that_names_no_limit_is_large() {
+    let manager = large(10_000).await;
+    let all: Vec<i64> = (1..=9999).collect();
+    let given = json!({"name": "Last", "dependencies": all, "reasoning": "needs all"});
+    manager.ok("addTask", given).await;
+    manager.start().await;
+    for (name, given) in errors::fitting() {
+        let unsuited = ["createPlan", "resumePlan", "resetPlan", "completeTask"];
+        if unsuited.contains(&name) {
+            continue;
+        }
+        let answer = manager.call(name, given).await.value.to_string();
+        assert!(answer.len() < LARGEST, "{name}: {} bytes", answer.len());
+    }
+    let refused = manager
+        .call("removeTask", json!({"task_id": 1}))
+        .await
+        .value
+        .to_string();
+    assert!(refused.len() < LARGEST, "{} bytes", refused.len());
+}
+
+#[tokio::test]
+async fn a_long_list_is_paged_to_its_end() {
+    let manager = Manager::with_tasks(&[&[][..]; 120]).await;
+    for (name, list) in [
+        ("getPlan", "tasks"),
+        ("getTaskList", "tasks"),
+        ("getExecutableTaskList", "executable_tasks"),
+    ] {
+        let first = manager.ok(name, json!({})).await;
+        assert_eq!(first[list].as_array().unwrap().len(), 50, "{name}");
+        assert_eq!(first["left"], 70);
+        let last = manager.ok(name, json!({"limit": 100, "offset": 100})).await;
+        assert_eq!(
+            (last[list].as_array().unwrap().len(), last.get("left")),
+            (20, None)
+        );
+        assert_eq!(last[list][0]["id"], 101);
+        assert_eq!(
+            manager.code(name, json!({"limit": -1})).await,
+            "INVALID_ARGUMENT"
+        );
+        assert_eq!(
+            manager.code(name, json!({"offset": -1})).await,
+            "INVALID_ARGUMENT"
+        );
+    }
+    let drawn = manager
+        .ok("getDependencyGraph", json!({"limit": 10, "offset": 115}))
+        .await;
+    assert_eq!(drawn["left"], 115);
+    assert!(drawn["graph"].as_str().unwrap().contains("t120["));
+}
+
+#[tokio::test]
+async fn a_long_text_is_cut_in_a_list_and_whole_in_get_task_by_id() {
+    let manager = Manager::empty().await;
+    let text = "x".repeat(10_000);
+    let task = json!({"name": text, "reasoning": text});
+    manager
+        .ok("createPlan", json!({"goal": "goal", "tasks": [task]}))
+        .await;
+    let list = manager.ok("getTaskList", json!({})).await;
+    assert!(list["tasks"][0]["name"].as_str().unwrap().ends_with("x…"));
+    let task = manager.task(1).await;
+    assert_eq!(
+        (&task["name"], &task["reasoning"]),
+        (&json!(text), &json!(text))
+    );
+}
+
+#[tokio::test]
+async fn a_long_list_of_dependencies_is_counted_and_whole_in_get_task_by_id() {
+    let manager = Manager::with_tasks(&[&[][..]; 100]).await;
+    let all: Vec<i64> = (1..=100).collect();
+    manager
+        .ok(
+            "addTask",
+            json!({"name": "Last", "dependencies": all, "reasoning": ""}),
+        )
+        .await;
+    let list = manager.ok("getTaskList", json!({"offset": 100})).await;
+    assert_eq!(
+        list["tasks"][0]["dependencies"].as_array().unwrap().len(),
+        40
+    );
+    assert_eq!(list["tasks"][0]["dependencies_left"], 60);
+    let task = manager.task(101).await;
+    assert_eq!(
+        (
+            task["dependencies"].as_array().unwrap().len(),
+            task.get("dependencies_left")
+        ),
+        (100, None)
+    );
+}
+
+#[tokio::test]
+async fn the_prompt_shows_the_work_of_a_large_plan_in_4_kb() {
+    let manager = large(2_000).await;
+    for task in 1..=30 {
+        manager
+            .ok(
+                "skipTask",
+                json!({"task_id": task, "reason": "机械键盘 ".repeat(100)}),
+            )
+            .await;
+    }
+    manager.start().await;
+    let data = manager.ok("getPlanPrompt", json!({})).await;
+    let prompt = data["prompt"].as_str().unwrap();
+    assert!(prompt.len() <= 4000, "{} bytes", prompt.len());
+    assert!(prompt.contains("In progress: 31\n"), "{prompt}");
+    assert!(prompt.contains("Executable now: 33, 35, "), "{prompt}");
+    assert!(
+        prompt.contains("… 25 before these\n26. [skipped]"),
+        "{prompt}"
+    );
+    assert!(prompt.contains("31. [in_progress]"), "{prompt}");
+    assert!(prompt.trim_end().ends_with("after these"), "{prompt}");
+}
+
+#[test]
+fn names_descriptions_and_schemas_together_cost_less_than_7_kb() {
+    let tools: Vec<Value> = TOOLS
+        .iter()
+        .map(|tool| json!({"name": tool.name, "description": tool.description, "inputSchema": tool.schema()}))
+        .collect();
+    let size = json!(tools).to_string().len();
+    assert!(size <= 7 * 1024, "{size} bytes");
+}

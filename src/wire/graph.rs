@@ -1,0 +1,177 @@
+//! The dependencies of a plan as a graph for Graphviz and for Mermaid. Names cannot leave their quotes.
+
+use std::collections::BTreeSet;
+
+use super::text::one_line;
+use crate::plan::{Plan, Task, TaskId, TaskStatus};
+
+/// The longest name that is shown in a box, in characters.
+const NAME: usize = 100;
+
+/// Returns the graph of these tasks for Graphviz, with the dependencies between them.
+pub fn dot<'a>(plan: &Plan, tasks: impl IntoIterator<Item = &'a Task>) -> String {
+    let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
+    let mut lines = vec![
+        format!(
+            "digraph \"{}\" {{",
+            quoted(&one_line(&plan.head().name, NAME))
+        ),
+        "  rankdir=LR;".to_owned(),
+        "  node [shape=box, style=\"rounded,filled\", fillcolor=white];".to_owned(),
+    ];
+    let tasks: Vec<&Task> = tasks.into_iter().collect();
+    for task in &tasks {
+        lines.push(format!(
+            "  t{} [label=\"{} · {}\\n{}\", fillcolor=\"{}\"];",
+            task.number,
+            task.number,
+            quoted(&one_line(&task.name, NAME)),
+            state(plan, task),
+            fill(task.status)
+        ));
+    }
+    let edges = edges(&tasks).map(|(from, to)| format!("  t{from} -> t{to};"));
+    lines.extend(edges);
+    lines.join("\n") + "\n}\n"
+}
+
+/// Returns the graph of these tasks for Mermaid, with the dependencies between them.
+pub fn mermaid<'a>(plan: &Plan, tasks: impl IntoIterator<Item = &'a Task>) -> String {
+    let mut lines = vec!["graph LR".to_owned()];
+    let tasks: Vec<&Task> = tasks.into_iter().collect();
+    for task in &tasks {
+        lines.push(format!(
+            "  t{}[\"{} · {}<br/>{}\"]:::{}",
+            task.number,
+            task.number,
+            entities(&one_line(&task.name, NAME)),
+            state(plan, task),
+            task.status.as_str()
+        ));
+    }
+    let edges = edges(&tasks).map(|(from, to)| format!("  t{from} --> t{to}"));
+    lines.extend(edges);
+    for status in [
+        TaskStatus::Pending,
+        TaskStatus::InProgress,
+        TaskStatus::Completed,
+        TaskStatus::Failed,
+        TaskStatus::Skipped,
+    ] {
+        lines.push(format!(
+            "  classDef {} fill:{},stroke:#555,color:#000",
+            status.as_str(),
+            fill(status)
+        ));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Returns the state of a task in words; of a pending one, whether it may start.
+pub fn state(plan: &Plan, task: &Task) -> &'static str {
+    match task.status {
+        TaskStatus::Pending if plan.is_ready(task) => "ready",
+        TaskStatus::Pending => "blocked",
+        TaskStatus::InProgress => "in progress",
+        TaskStatus::Completed => "completed",
+        TaskStatus::Failed => "failed",
+        TaskStatus::Skipped => "skipped",
+    }
+}
+
+/// Returns the dependencies between the tasks, from the one that comes first to the one that waits for it.
+fn edges(tasks: &[&Task]) -> impl Iterator<Item = (TaskId, TaskId)> {
+    let shown: BTreeSet<TaskId> = tasks.iter().map(|task| task.number).collect();
+    tasks.iter().flat_map(move |task| {
+        let dependencies = task.dependencies.iter();
+        let shown = dependencies.filter(|dependency| shown.contains(dependency));
+        let edges = shown.map(|dependency| (*dependency, task.number));
+        edges.collect::<Vec<_>>()
+    })
+}
+
+fn fill(status: TaskStatus) -> &'static str {
+    match status {
+        TaskStatus::Pending => "#ffffff",
+        TaskStatus::InProgress => "#fff3bf",
+        TaskStatus::Completed => "#d3f9d8",
+        TaskStatus::Failed => "#ffe3e3",
+        TaskStatus::Skipped => "#e9ecef",
+    }
+}
+
+/// Writes what Mermaid would read as markup by its code point.
+fn entities(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '"' | '#' | ';' | '<' | '>' | '&' | '`' => format!("#{};", u32::from(c)),
+            c => c.to_string(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    fn plan() -> Plan {
+        let counter = sample::task(1, "Write the counter", TaskStatus::Completed);
+        let name = "Serve \"it\" <over> HTTP; \u{1b}]0;title\u{7}#1";
+        let mut server = sample::task(2, name, TaskStatus::InProgress);
+        server.dependencies = vec![TaskId(1)];
+        let mut describe = sample::task(3, "Describe both", TaskStatus::Pending);
+        describe.dependencies = vec![TaskId(1), TaskId(2)];
+        let publish = sample::task(4, "Publish", TaskStatus::Pending);
+        sample::plan(sample::head(), [counter, server, describe, publish])
+    }
+
+    #[test]
+    fn names_cannot_leave_their_quotes_in_dot() {
+        insta::assert_snapshot!(dot(&plan(), plan().tasks()), @r##"
+        digraph "Word counter" {
+          rankdir=LR;
+          node [shape=box, style="rounded,filled", fillcolor=white];
+          t1 [label="1 · Write the counter\ncompleted", fillcolor="#d3f9d8"];
+          t2 [label="2 · Serve \"it\" <over> HTTP; #1\nin progress", fillcolor="#fff3bf"];
+          t3 [label="3 · Describe both\nblocked", fillcolor="#ffffff"];
+          t4 [label="4 · Publish\nready", fillcolor="#ffffff"];
+          t1 -> t2;
+          t1 -> t3;
+          t2 -> t3;
+        }
+        "##);
+    }
+
+    #[test]
+    fn names_cannot_leave_their_quotes_in_mermaid() {
+        insta::assert_snapshot!(mermaid(&plan(), plan().tasks()), @r#"
+        graph LR
+          t1["1 · Write the counter<br/>completed"]:::completed
+          t2["2 · Serve #34;it#34; #60;over#62; HTTP#59; #35;1<br/>in progress"]:::in_progress
+          t3["3 · Describe both<br/>blocked"]:::pending
+          t4["4 · Publish<br/>ready"]:::pending
+          t1 --> t2
+          t1 --> t3
+          t2 --> t3
+          classDef pending fill:#ffffff,stroke:#555,color:#000
+          classDef in_progress fill:#fff3bf,stroke:#555,color:#000
+          classDef completed fill:#d3f9d8,stroke:#555,color:#000
+          classDef failed fill:#ffe3e3,stroke:#555,color:#000
+          classDef skipped fill:#e9ecef,stroke:#555,color:#000
+        "#);
+    }
+
+    #[test]
+    fn a_part_has_no_edges_to_what_is_left_out() {
+        insta::assert_snapshot!(dot(&plan(), plan().tasks().skip(1).take(2)), @r##"
+        digraph "Word counter" {
+          rankdir=LR;
+          node [shape=box, style="rounded,filled", fillcolor=white];
+          t2 [label="2 · Serve \"it\" <over> HTTP; #1\nin progress", fillcolor="#fff3bf"];
+          t3 [label="3 · Describe both\nblocked", fillcolor="#ffffff"];
+          t2 -> t3;
+        }
+        "##);
+    }
+}
