@@ -37,6 +37,7 @@ fn help_is_short_and_has_the_exit_codes() {
       pause        Start nothing new in a plan; what is under way goes on
       stop         End the daemon; `resume` goes on
       abort        End a plan for good
+      restore      Make a plan what it was after an earlier change
       worker       Take commands, run an agent for each, write the reports
       tools        List the tools through which agents read and change plans
       tool         Call a tool
@@ -105,7 +106,8 @@ fn help_is_short_and_has_the_exit_codes() {
     Usage: plan-agent resume [OPTIONS] [PLAN] [-- <PROGRAM>...]
 
     Arguments:
-      [PLAN]  The plan, by the beginning of its id [default: the only unfinished one, else the newest]
+      [PLAN]  The plan, by its key or the beginning of its id [default: the only unfinished one of a
+              daemon, else its newest]
 
     Options:
           --detach         Leave a daemon behind and return
@@ -133,7 +135,8 @@ fn help_is_short_and_has_the_exit_codes() {
     Usage: plan-agent show [OPTIONS] [PLAN]
 
     Arguments:
-      [PLAN]  The plan, by the beginning of its id [default: the only unfinished one, else the newest]
+      [PLAN]  The plan, by its key or the beginning of its id [default: the only unfinished one of a
+              daemon, else its newest]
 
     Options:
           --format <md|json|dot|mermaid>  As a plan file (md), as it is stored (json), or as a graph for
@@ -512,14 +515,14 @@ fn a_plan_can_be_looked_at_from_every_side() {
     exit 0
     ");
     insta::assert_snapshot!(env.run(&["log", "abc"]).seen(&env), @r"
-        1  [TIME]  goal: Count words
+        1  [TIME]  goal: Count words  (tests: made)
         1  [TIME]  planned 3 tasks
         1  [TIME]  started
-        2  [TIME]  task 1: handed out
+        2  [TIME]  task 1: handed out  (tests: first)
         2  [TIME]  task 1: reported SUCCESS
         2  [TIME]  task 1: next: SUCCESS, no check is set
         2  [TIME]  task 1: completed, unverified
-        3  [TIME]  task 2: handed out
+        3  [TIME]  task 2: handed out  (tests: second)
         3  [TIME]  task 2: reported FAILED
         3  [TIME]  task 2: retry: the agent reports FAILED: see the file
         3  [TIME]  asks you about task 2: it failed
@@ -718,14 +721,14 @@ fn long_lines_break_between_words_on_a_terminal_and_nowhere_else() {
     insta::assert_snapshot!(seen(&["log"]), @r"
         1  [TIME]  goal: Count the words of a file, tell the ten most
                                 frequent ones, and serve both to whoever asks for
-                                them
+                                them  (tests: made)
         1  [TIME]  planned 3 tasks
         1  [TIME]  started
-        2  [TIME]  task 1: handed out
+        2  [TIME]  task 1: handed out  (tests: first)
         2  [TIME]  task 1: reported SUCCESS
         2  [TIME]  task 1: next: SUCCESS, no check is set
         2  [TIME]  task 1: completed, unverified
-        3  [TIME]  task 2: handed out
+        3  [TIME]  task 2: handed out  (tests: second)
         3  [TIME]  task 2: reported FAILED
         3  [TIME]  task 2: retry: the agent reports FAILED: see the
                                 file

@@ -8,6 +8,7 @@ mod evidence;
 mod false_success;
 mod faults;
 mod folders;
+mod history;
 mod hooks;
 mod hostile;
 mod human;

@@ -1,6 +1,7 @@
 //! The command line: every subcommand with its flags, and the text of `--help`. Nothing is decided here.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -110,6 +111,8 @@ pub enum Command {
     Stop,
     /// End a plan for good
     Abort(Abort),
+    /// Make a plan what it was after an earlier change
+    Restore(Restore),
     /// Take commands, run an agent for each, write the reports
     Worker(Worker),
     /// What `--detach` leaves behind
@@ -291,12 +294,16 @@ impl AgentKind {
 /// Names a plan.
 #[derive(Debug, Args)]
 pub struct OnPlan {
-    /// The plan, by the beginning of its id [default: the only unfinished one, else the newest]
+    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
     pub plan: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub struct Plans {
+    /// Those too that were put into the history or deleted
+    #[arg(long)]
+    pub all: bool,
+
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -356,7 +363,7 @@ pub enum Format {
 #[derive(Debug, Args)]
 #[command(allow_missing_positional = true)]
 pub struct Why {
-    /// The plan, by the beginning of its id [default: the only unfinished one, else the newest]
+    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
     pub plan: Option<String>,
 
     /// The number of the task
@@ -370,7 +377,7 @@ pub struct Why {
     after_help = "Of a completed task it is what was accepted, of any other what is there so far.\nFor plans whose tasks have worktrees: [run] isolation = \"worktree\"."
 )]
 pub struct Diff {
-    /// The plan, by the beginning of its id [default: the only unfinished one, else the newest]
+    /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
     pub plan: Option<String>,
 
     /// The number of the task
@@ -421,8 +428,21 @@ pub struct Answer {
 
 #[derive(Debug, Args)]
 pub struct Abort {
-    /// The plan, by the beginning of its id
+    /// The plan, by its key or the beginning of its id
     pub plan: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What has happened since stays in the log, and the files that agents have written stay as they are. A plan that was being \
+carried out comes back paused; what was under way then is to be done again.")]
+pub struct Restore {
+    #[command(flatten)]
+    pub on: OnPlan,
+
+    /// As it was after change N; `log` shows the numbers
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+    pub at: i64,
 }
 
 #[derive(Debug, Args)]
@@ -478,7 +498,10 @@ pub struct Tool {
 #[command(after_help = "\
 Examples:
   claude mcp add plan -- plan-agent mcp
-  plan-agent mcp --dialect notebook --plan abcdefgh")]
+  plan-agent mcp --dialect notebook --plan abcdefgh
+  plan-agent mcp --http 127.0.0.1:8765
+
+Over HTTP a client sends the token that is in volumes/mcp.token: `Authorization: Bearer TOKEN`.")]
 pub struct Mcp {
     /// The tools that are served
     #[arg(long, value_parser = dialects, value_name = DIALECTS, default_value = "tasks")]
@@ -487,6 +510,10 @@ pub struct Mcp {
     /// The plan, by its key or the beginning of its id [default: the dialect's latest]
     #[arg(long)]
     pub plan: Option<String>,
+
+    /// Serve over HTTP at this address of this machine instead of standard input and output; port 0 takes any
+    #[arg(long, value_name = "127.0.0.1:PORT", value_parser = local_address)]
+    pub http: Option<SocketAddr>,
 }
 
 #[derive(Debug, Args)]
@@ -513,6 +540,13 @@ fn dialects(word: &str) -> Result<Dialects, String> {
     named
         .map(|one| Dialects(vec![one]))
         .ok_or_else(|| format!("must be one of {}", DIALECTS.replace('|', ", ")))
+}
+
+fn local_address(text: &str) -> Result<SocketAddr, String> {
+    let address = text.parse().ok();
+    address
+        .filter(|address: &SocketAddr| address.ip().is_loopback())
+        .ok_or_else(|| "must be an address of this machine, such as 127.0.0.1:8765".into())
 }
 
 fn goal(text: &str) -> Result<String, String> {
@@ -635,6 +669,12 @@ mod tests {
             vec!["why", "0"],
             vec!["abort"],
             vec!["show", "--at", "-1"],
+            vec!["mcp", "--http", "0.0.0.0:1"],
+            vec!["mcp", "--http", "192.168.1.1:1"],
+            vec!["mcp", "--http", "[::]:1"],
+            vec!["mcp", "--http", "localhost"],
+            vec!["restore"],
+            vec!["restore", "--at", "0"],
         ] {
             assert_eq!(parse(&words).unwrap_err().exit_code(), 2, "{words:?}");
         }

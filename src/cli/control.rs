@@ -1,4 +1,4 @@
-//! `answer`, `pause`, `stop`: what a person does to a plan and to the daemon that carries it out.
+//! `answer`, `pause`, `restore`, `stop`: what a person does to a plan and to the daemon that carries it out.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
-use super::args::{Answer, OnPlan};
+use super::args::{Answer, OnPlan, Restore};
 use super::failure::{Exit, Failure};
 use super::output::Output;
 use super::plans;
 use super::setup::Setup;
 use super::site::{BY, Site};
-use crate::plan::{PlanId, PlanStatus};
-use crate::volumes::Volumes;
+use crate::plan::{DAEMON, PlanId, PlanStatus};
+use crate::volumes::{DaemonInfo, DaemonLock, Volumes};
 use crate::wire::text::one_line;
 
 /// How long a daemon may take to end: it promises one second, a busy machine may need more.
@@ -60,6 +60,60 @@ pub async fn pause(args: &OnPlan, site: &Site, output: &mut Output) -> Result<Ex
     output.line(&format!("plan {plan} {word}"))?;
     output.line(&site.program.goes_on(plan.as_str()))?;
     Ok(Exit::Done)
+}
+
+/// Makes a plan what it was after an earlier change.
+pub async fn restore(args: &Restore, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
+    let plan = plans::on(&args.on, site).await?;
+    let at = args.at;
+    let earlier = plans::as_it_was(site, &plan, at).await?;
+    let lock = free_of_daemons(&plan, site)?;
+    let owner = site
+        .store
+        .change(
+            &plan,
+            BY,
+            &format!("restored to change {at}"),
+            move |draft| {
+                draft.restore(&earlier, at)?;
+                Ok(draft.plan().head().owner.clone())
+            },
+        )
+        .await?;
+    drop(lock);
+    output.line(&format!("plan {plan} is as it was after change {at}"))?;
+    if owner == DAEMON {
+        output.line(&site.program.goes_on(plan.as_str()))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Keeps every daemon from a plan that none carries out; one that has another plan does not come to it.
+fn free_of_daemons(plan: &PlanId, site: &Site) -> Result<Option<DaemonLock>, Failure> {
+    let busy = |daemon: DaemonInfo| {
+        let error = anyhow!("a daemon (pid {}) carries out plan `{plan}`", daemon.pid);
+        let hint = format!("`{} stop` ends it", site.program);
+        Failure::new(error, Exit::Busy).hint(hint)
+    };
+    match site.volumes.running() {
+        // Which plan it has is not said before it has begun.
+        Some(daemon)
+            if daemon
+                .plan
+                .as_deref()
+                .is_none_or(|other| other == plan.as_str()) =>
+        {
+            Err(busy(daemon))
+        }
+        Some(_) => Ok(None),
+        None => match site.volumes.lock() {
+            Ok(lock) => Ok(Some(lock)),
+            Err(error) => match site.volumes.running() {
+                Some(daemon) => Err(busy(daemon)),
+                None => Err(Failure::new(error, Exit::Busy)),
+            },
+        },
+    }
 }
 
 /// Ends the daemon and waits until it has gone. Its plan can be resumed.

@@ -25,11 +25,13 @@ pub async fn log(args: &Log, site: &Site, output: &mut Output) -> Result<Exit, F
             let Some(last) = page.last() else { break };
             seq = last.seq;
             for change in &page {
-                for event in &change.delta.events {
-                    if args.json {
-                        output.json_line(&view::event_json(change, &plan, event))?;
-                    } else {
-                        output.line(&view::event_line(change, event, &zone, output.paint()))?;
+                if args.json {
+                    for event in view::change_json(change, &plan) {
+                        output.json_line(&event)?;
+                    }
+                } else {
+                    for line in view::change_lines(change, &zone, output.paint()) {
+                        output.line(&line)?;
                     }
                 }
             }

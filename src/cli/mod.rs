@@ -109,6 +109,7 @@ async fn carry_out(
         Command::Diff(args) => diff::diff(&args, &setup().await?.site().await?, out).await,
         Command::Log(args) => log::log(&args, &setup().await?.site().await?, out).await,
         Command::Answer(args) => control::answer(&args, &setup().await?.site().await?, out).await,
+        Command::Restore(args) => control::restore(&args, &setup().await?.site().await?, out).await,
         Command::Pause(args) => control::pause(&args, &setup().await?.site().await?, out).await,
     }
 }

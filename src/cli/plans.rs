@@ -12,7 +12,7 @@ use super::output::Output;
 use super::setup::Setup;
 use super::site::Site;
 use super::view;
-use crate::plan::{Plan, PlanId};
+use crate::plan::{Plan, PlanId, Shelf};
 use crate::store::StoreError;
 use crate::wire::text::{printable, time_text};
 use crate::wire::{graph, plan_file};
@@ -21,12 +21,13 @@ use crate::wire::{graph, plan_file};
 /// cheap, since only a number is compared.
 pub const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// Lists every plan, the newest first.
+/// Lists the plans, the newest first; those that were put away only if all are wanted.
 pub async fn plans(args: &Plans, setup: &Setup, output: &mut Output) -> Result<Exit, Failure> {
-    let plans = match Site::find(setup).await? {
+    let mut plans = match Site::find(setup).await? {
         Some(site) => site.store.plans().await?,
         None => Vec::new(),
     };
+    plans.retain(|listed| args.all || listed.head.shelf == Shelf::Current);
     if args.json {
         let lines: Vec<_> = plans
             .iter()
@@ -34,6 +35,9 @@ pub async fn plans(args: &Plans, setup: &Setup, output: &mut Output) -> Result<E
                 let head = &listed.head;
                 json!({
                     "id": head.id,
+                    "key": head.key(),
+                    "owner": head.owner,
+                    "shelf": head.shelf.as_str(),
                     "name": head.name,
                     "goal": head.goal,
                     "status": head.status.as_str(),
@@ -115,7 +119,7 @@ pub async fn show(args: &Show, site: &Site, output: &mut Output) -> Result<Exit,
         .read(&id, |plan, seq| (plan.clone(), seq))
         .await?;
     let (plan, seq) = match args.at {
-        Some(at) => (as_it_was(site, &id, at, now.1).await?, at),
+        Some(at) => (as_it_was(site, &id, at).await?, at),
         None => now,
     };
     match args.format {
@@ -130,7 +134,9 @@ pub async fn show(args: &Show, site: &Site, output: &mut Output) -> Result<Exit,
     Ok(Exit::Done)
 }
 
-async fn as_it_was(site: &Site, id: &PlanId, at: i64, last: i64) -> Result<Plan, Failure> {
+/// Returns a plan as it was after one of its changes.
+pub async fn as_it_was(site: &Site, id: &PlanId, at: i64) -> Result<Plan, Failure> {
+    let last = site.store.read(id, |_, seq| seq).await?;
     site.store.at(id, at).await.map_err(|error| match error {
         StoreError::UnknownPlan(_) => Failure::usage(anyhow!("plan `{id}` has no change `{at}`"))
             .hint(format!(

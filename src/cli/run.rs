@@ -173,7 +173,7 @@ pub async fn resume(
     // Nothing is made in a folder without plans.
     let find = async {
         let site = Site::open(setup).await?;
-        let plan = site.plan(args.on.plan.as_deref()).await?;
+        let plan = site.plan_to_carry_out(args.on.plan.as_deref()).await?;
         Ok((site, plan))
     };
     let (site, plan) = unless(&mut ended, &goes_on, find).await?;
@@ -250,7 +250,7 @@ pub async fn abort(
     let find = async {
         let setup = setup.await?;
         let site = Site::open(&setup).await?;
-        let plan = site.plan(Some(&args.plan)).await?;
+        let plan = site.plan_to_carry_out(Some(&args.plan)).await?;
         Ok((setup, site, plan))
     };
     let (setup, site, plan) = unless(&mut ended, "the plan is as it was", find).await?;
@@ -287,7 +287,7 @@ pub async fn daemon(
     let begin = async {
         let setup = setup.await?;
         let (lock, site) = setup.take_over().await?;
-        let plan = site.plan(Some(&args.plan)).await?;
+        let plan = site.plan_to_carry_out(Some(&args.plan)).await?;
         Ok((setup, lock, site, plan))
     };
     let (setup, lock, site, plan) =

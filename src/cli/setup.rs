@@ -94,6 +94,7 @@ impl Setup {
         head.description = file.description;
         head.expected_outcome = file.expected_outcome;
         head.constraints = file.constraints;
+        head.source = file.source;
         head.order = file.order.unwrap_or_default();
         Ok((head, file.tasks))
     }

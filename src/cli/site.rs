@@ -9,7 +9,7 @@ use super::args::Program;
 use super::failure::Failure;
 use super::setup::Setup;
 use crate::clock::Clock;
-use crate::plan::{PlanId, Question, QuestionId, Refusal, Shelf};
+use crate::plan::{DAEMON, PlanId, Question, QuestionId, Refusal, Shelf};
 use crate::store::{Listed, Store, StoreError};
 use crate::volumes::{Volumes, VolumesError};
 use crate::wire::text::one_line;
@@ -78,7 +78,8 @@ impl Site {
         Self::at(volumes, &setup.program).await.map(Some)
     }
 
-    /// Returns the plan that is meant: by its key or the beginning of its id, else the only unfinished one, else the newest.
+    /// Returns the plan that is meant: by its key, its id or their beginning; else of those that a daemon carries out the
+    /// only unfinished one, else the newest.
     ///
     /// # Errors
     /// None or several fit; the candidates are named.
@@ -87,7 +88,29 @@ impl Site {
         if plans.is_empty() {
             return Err(no_plans(self.volumes.root(), &self.program));
         }
-        pick_plan(&plans, named)
+        pick_plan(&plans, named, &self.program)
+    }
+
+    /// Returns the plan that is meant, as [`Site::plan`], if it is one that a daemon carries out.
+    ///
+    /// # Errors
+    /// As [`Site::plan`], or the plan is in the hands of those who made it through tools.
+    pub async fn plan_to_carry_out(&self, named: Option<&str>) -> Result<PlanId, Failure> {
+        let id = self.plan(named).await?;
+        let owner = self.store.read(&id, |plan, _| plan.head().owner.clone());
+        let owner = owner.await?;
+        if owner == DAEMON {
+            return Ok(id);
+        }
+        let (program, error) = (
+            &self.program,
+            anyhow!(
+                "plan `{id}` is carried out by those who use it through the tools of `{owner}`"
+            ),
+        );
+        Err(Failure::usage(error).hint(format!(
+            "`{program} show {id} > FILE` and `{program} run --plan FILE` make a plan of your own of it"
+        )))
     }
 
     /// Returns the question that is meant, with its plan: by the beginning or the end of its id, else the only open one.
@@ -98,7 +121,9 @@ impl Site {
         let mut found = Vec::new();
         let any = named.is_some();
         for listed in self.store.plans().await? {
-            if listed.head.status.settled() && !any {
+            let head = &listed.head;
+            // Only a daemon asks.
+            if head.owner != DAEMON || (head.status.settled() && !any) {
                 continue;
             }
             let plan = listed.head.id;
@@ -132,35 +157,38 @@ fn no_plans(root: &Path, program: &Program) -> Failure {
     ))
 }
 
-fn pick_plan(plans: &[Listed], named: Option<&str>) -> Result<PlanId, Failure> {
-    let Some(named) = named else {
-        // The store lists the newest first.
-        let meant = plans
-            .iter()
-            .find(|plan| !plan.head.status.settled())
-            .or(plans.first());
-        return meant
-            .map(|plan| plan.head.id.clone())
-            .ok_or_else(|| Failure::failed(anyhow!("there are no plans")));
-    };
-    let deleted = |plan: &&Listed| plan.head.shelf == Shelf::Deleted;
-    let exact = plans.iter().find(|plan| plan.head.id.as_str() == named);
-    let known = || {
+fn pick_plan(plans: &[Listed], named: Option<&str>, program: &Program) -> Result<PlanId, Failure> {
+    let there = || {
         plans
             .iter()
-            .filter(|plan| !deleted(plan))
-            .find(|plan| plan.head.key() == named)
+            .filter(|plan| plan.head.shelf != Shelf::Deleted)
     };
-    if let Some(plan) = exact.filter(|plan| !deleted(plan)).or_else(known).or(exact) {
-        return Ok(plan.head.id.clone());
+    let Some(named) = named else {
+        let mut own = there().filter(|plan| plan.head.owner == DAEMON);
+        // The store lists the newest first.
+        let newest = own.clone().next();
+        let meant = own.find(|plan| !plan.head.status.settled()).or(newest);
+        return meant.map(|plan| plan.head.id.clone()).ok_or_else(|| {
+            Failure::usage(anyhow!(
+                "no plan here is one that a daemon carries out: which one is meant?"
+            ))
+            .hint(format!("`{program} plans` lists them"))
+        });
+    };
+    let exact = there()
+        .find(|plan| plan.head.key() == named)
+        .or_else(|| plans.iter().find(|plan| plan.head.id.as_str() == named));
+    if let Some(exact) = exact {
+        return Ok(exact.head.id.clone());
     }
-    let fits: Vec<&Listed> = plans
-        .iter()
-        .filter(|plan| plan.head.id.as_str().starts_with(named))
+    let fits: Vec<&Listed> = there()
+        .filter(|plan| {
+            plan.head.key().starts_with(named) || plan.head.id.as_str().starts_with(named)
+        })
         .collect();
     match fits.as_slice() {
         [one] => Ok(one.head.id.clone()),
-        [] => Err(unclear("no plan", named, &plans.iter().collect::<Vec<_>>())),
+        [] => Err(unclear("no plan", named, &there().collect::<Vec<_>>())),
         several => Err(unclear("more than one plan", named, several)),
     }
 }
@@ -169,7 +197,8 @@ fn unclear(found: &str, named: &str, candidates: &[&Listed]) -> Failure {
     let lines = candidates.iter().map(|plan| {
         let head = &plan.head;
         let name = one_line(&head.name, NAME);
-        format!("{}  {:<9}  {name}", head.id, head.status.as_str())
+        let key = one_line(head.key(), NAME);
+        format!("{key}  {:<9}  {name}", head.status.as_str())
     });
     Failure::usage(anyhow!("{found} has an id that begins with `{named}`"))
         .hint(list("the plans here:", lines))
@@ -257,7 +286,7 @@ mod tests {
     }
 
     fn picked(plans: &[Listed], named: Option<&str>) -> String {
-        match pick_plan(plans, named) {
+        match pick_plan(plans, named, &Program::with(None)) {
             Ok(id) => id.to_string(),
             Err(failure) => failure.text().unwrap(),
         }
@@ -273,6 +302,35 @@ mod tests {
         assert_eq!(picked(&plans, None), "middle");
         assert_eq!(picked(&plans[..1], None), "newest");
         assert_eq!(picked(&plans, Some("ol")), "oldest");
+    }
+
+    #[test]
+    fn a_plan_of_a_tool_is_meant_when_it_is_named_and_a_deleted_one_by_its_id() {
+        let mut plans = [
+            listed("release~2", PlanStatus::Running),
+            listed("release", PlanStatus::Running),
+            listed("done", PlanStatus::Completed),
+        ];
+        plans[0].head.key = Some("release".to_owned());
+        for plan in &mut plans[..2] {
+            plan.head.owner = "tasks".to_owned();
+        }
+        assert_eq!(picked(&plans, Some("release~2")), "release~2");
+        plans[1].head.shelf = Shelf::Deleted;
+        assert_eq!(picked(&plans, None), "done");
+        assert_eq!(picked(&plans, Some("release")), "release~2");
+        assert_eq!(picked(&plans, Some("rel")), "release~2");
+        plans[0].head.shelf = Shelf::Deleted;
+        assert_eq!(picked(&plans, Some("release")), "release");
+        insta::assert_snapshot!(picked(&plans[..2], None), @r"
+        error: no plan here is one that a daemon carries out: which one is meant?
+        Hint: `plan-agent plans` lists them
+        ");
+        insta::assert_snapshot!(picked(&plans, Some("rel")), @r"
+        error: no plan has an id that begins with `rel`
+        Hint: the plans here:
+          done  completed  Word counter
+        ");
     }
 
     #[test]

@@ -172,6 +172,7 @@ pub(super) fn task(number: u32, status: TaskStatus, fill: Fill) -> Task {
         key: number.to_string(),
         position: i64::from(number),
         step: None,
+        step_id: None,
         name: format!("Task {number}"),
         description: "what to do".to_owned(),
         constraints: fill.text("a constraint"),

@@ -124,6 +124,8 @@ pub enum Event {
     Resumed,
     /// Every task is as at the beginning.
     Reset,
+    /// It is again as it was after an earlier change.
+    Restored { seq: i64 },
     /// It became its owner's current plan.
     TakenUp,
     /// It was put into the history, or deleted.
@@ -169,6 +171,7 @@ impl Event {
             | Self::Paused { .. }
             | Self::Resumed
             | Self::Reset
+            | Self::Restored { .. }
             | Self::TakenUp
             | Self::PutAway { .. }
             | Self::Settled { .. } => None,

@@ -15,7 +15,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use draft::{Delta, Draft, Issue, PlanPast, Refusal, Taken, TaskPast};
+pub use draft::{Delta, Draft, Issue, PlanPast, Refusal, Taken, TaskPast, valid_key};
 pub use due::{Due, Step, World, due};
 pub use event::Event;
 pub use graph::find_cycle;

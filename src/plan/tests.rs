@@ -639,6 +639,8 @@ enum Op {
     Resume,
     Abandon,
     Reset,
+    /// Goes back to one of the states so far, and on from there or not.
+    Restore(prop::sample::Index, bool),
     Decisions,
 }
 
@@ -678,6 +680,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::Resume),
         1 => prop::bool::weighted(0.1).prop_map(|end| if end { Op::Abandon } else { Op::Resume }),
         1 => prop::bool::weighted(0.2).prop_map(|reset| if reset { Op::Reset } else { Op::Decisions }),
+        1 => any::<(prop::sample::Index, bool)>().prop_map(|(state, resume)| Op::Restore(state, resume)),
         6 => Just(Op::Decisions),
     ]
 }
@@ -846,6 +849,8 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
             draft.reset()?;
             draft.start(policy, "/work").map(drop)
         }
+        // Needs more than the plan as it is.
+        Op::Restore(..) => Ok(()),
         Op::Decisions => {
             let world = World {
                 now: draft.now(),
@@ -1023,16 +1028,24 @@ proptest! {
         if isolated {
             change(&mut plan, |draft| draft.isolate("base", "/trees")).unwrap();
         }
+        let mut states = vec![plan.clone()];
         for (n, op) in (1..).zip(&ops) {
             let before = plan.clone();
-            let done = change_at(&mut plan, Time(i64::from(n)), |draft| apply(draft, op, n));
+            let done = change_at(&mut plan, Time(i64::from(n)), |draft| match op {
+                Op::Restore(state, resume) => go_back(draft, state.get(&states), *resume),
+                op => apply(draft, op, n),
+            });
+            if let (Op::Restore(state, _), Ok(())) = (op, &done) {
+                check_restored(&before, state.get(&states), &plan)?;
+            }
+            states.push(plan.clone());
             if done.is_err() {
                 prop_assert_eq!(&plan, &before, "a refused operation changes nothing");
             }
             if plan.attempts_made() > before.attempts_made() && matches!(op, Op::Issue(_) | Op::Decisions) {
                 prop_assert_eq!(before.no_repair(Lived::default()), None, "{:?} begins", op);
             }
-            if !matches!(op, Op::Reset) {
+            if !matches!(op, Op::Reset | Op::Restore(..)) {
                 for task in before.tasks().filter(|task| task.status.satisfies()) {
                     prop_assert_eq!(plan.task(task.number).map(|task| task.status), Some(task.status));
                 }
@@ -1044,6 +1057,54 @@ proptest! {
             check_line(&before, &plan)?;
         }
     }
+}
+
+fn go_back(draft: &mut Draft<'_>, earlier: &Plan, resume: bool) -> Result<(), Refusal> {
+    draft.restore(earlier, 1)?;
+    match draft.plan().status() {
+        PlanStatus::Paused(_) if resume => draft.resume(),
+        _ => Ok(()),
+    }
+}
+
+/// What was is again, what has happened since is not forgotten, and nobody works on anything.
+fn check_restored(before: &Plan, then: &Plan, plan: &Plan) -> Result<(), TestCaseError> {
+    let said = |task: &Task| {
+        let status = match task.status {
+            TaskStatus::InProgress => TaskStatus::Pending,
+            status => status,
+        };
+        let mut task = task.clone();
+        (task.attempts, task.failures, task.current) = (0, 0, None);
+        task.not_before = None;
+        Task { status, ..task }
+    };
+    prop_assert!(plan.tasks().map(said).eq(then.tasks().map(said)));
+    prop_assert_eq!(plan.open_attempts().count(), 0);
+    prop_assert_eq!(plan.open_questions().count(), 0);
+    prop_assert_eq!(plan.open_asks().count(), 0);
+    let ever = |plan: &Plan| {
+        let attempts = plan.attempts().count();
+        (
+            attempts,
+            plan.questions().count(),
+            plan.ask_count(),
+            plan.attempts_made(),
+        )
+    };
+    prop_assert_eq!(ever(plan), ever(before));
+    let (head, now) = (plan.head(), before.head());
+    prop_assert_eq!(head.next_task, now.next_task);
+    prop_assert_eq!((head.usage, &head.granted), (now.usage, &now.granted));
+    prop_assert!(head.revision > now.revision);
+    for task in plan.tasks() {
+        let made = plan
+            .attempts_of(task.number)
+            .map(|attempt| attempt.number)
+            .max();
+        prop_assert!(made.unwrap_or(0) <= task.attempts, "numbers go on");
+    }
+    Ok(())
 }
 
 /// The line moves only when a task is completed, to where exactly that task's result was merged onto it.

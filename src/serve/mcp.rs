@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hyper::header::USER_AGENT;
+use hyper::http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
     CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
@@ -78,8 +80,9 @@ pub struct Server {
     subscribed: Option<Mutex<HashMap<&'static str, AbortHandle>>>,
 }
 
+/// What is the same for every client.
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Shared {
     toolbox: Toolbox,
     dialects: Arc<[Dialect]>,
     clock: Clock,
@@ -128,7 +131,7 @@ impl Served {
 }
 
 impl Shared {
-    fn new(served: Served) -> Self {
+    pub(super) fn new(served: Served) -> Self {
         let dialects: Arc<[Dialect]> = served.dialects.into();
         let news = News::new(
             served.toolbox.clone(),
@@ -253,11 +256,32 @@ fn describe(tool: &Tool) -> rmcp::model::Tool {
 }
 
 impl Server {
+    /// Serves one request of a client that is not known from before and cannot be reached later.
+    pub(super) fn without_session(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            turn: tokio::sync::Mutex::default(),
+            subscribed: None,
+        }
+    }
+
     /// Returns the name of the client for the history.
     fn caller(context: &RequestContext<RoleServer>) -> String {
-        let info = context.client_info();
-        let name = info.map(|info| one_line(&info.name, MAX_CALLER));
-        name.filter(|name| !name.trim().is_empty())
+        let name = match context.extensions.get::<Parts>() {
+            None => context.client_info().map(|info| info.name),
+            // Over HTTP each request stands alone: it names the client itself, or the program that sends it is known.
+            Some(parts) => context
+                .meta
+                .client_info()
+                .map(|info| info.name)
+                .or_else(|| {
+                    let agent = parts.headers.get(USER_AGENT)?.to_str().ok()?;
+                    let product = agent.split(['/', ' ']).next()?;
+                    Some(product.to_owned())
+                }),
+        };
+        name.map(|name| one_line(&name, MAX_CALLER))
+            .filter(|name| !name.trim().is_empty())
             .unwrap_or_else(|| NAMELESS.to_owned())
     }
 
@@ -291,11 +315,8 @@ impl ServerHandler for Server {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_prompts()
-            .enable_resources();
-        let capabilities = match self.subscribed {
-            Some(_) => capabilities.enable_resources_subscribe(),
-            None => capabilities,
-        };
+            .enable_resources()
+            .enable_resources_subscribe();
         ServerConfig::new(capabilities.build())
             .with_server_info(
                 Implementation::new("plan-agent", env!("CARGO_PKG_VERSION")).with_title("Plan"),
@@ -459,6 +480,8 @@ impl ServerHandler for Server {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let mut news = self.shared.news.listen().await;
+        // The client was told that it is heard before this began: what moved in between is told now.
+        news.mark_changed();
         let uris = context.accepted().resource_subscriptions.clone();
         loop {
             tokio::select! {

@@ -3,8 +3,10 @@
 //! gone with it. Plans live in the store alone, so that any number of servers may serve the same ones.
 
 mod hint;
+mod http;
 mod lines;
 mod mcp;
 mod news;
 
+pub use http::PATH;
 pub use mcp::{Served, Server};

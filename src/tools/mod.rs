@@ -3,15 +3,16 @@
 //! and every change is one [`Store::change`], so that any number of processes may use one plan at once.
 //!
 //! [`Toolbox::call`] is what the command line and the MCP server use: the name of a tool and JSON in, [`Answer`] out. The
-//! same tools as Rust methods, with the types of their documents, are [`PlanManager`], [`TaskTools`], …
+//! same tools as Rust methods, with the types of their documents, are [`PlanTool`], [`PlanManager`],
+//! [`notebook::PlanNotebook`] and [`TaskTools`].
 
-#![allow(dead_code)] // Until the first dialect is here.
+#![allow(dead_code)] // Until every dialect is here.
 
 mod args;
 pub mod notebook;
 mod page;
 pub mod plan_manager;
-mod plan_tool;
+pub mod plan_tool;
 mod shelf;
 mod status;
 pub mod tasks;
@@ -33,6 +34,7 @@ use crate::store::{Store, StoreError};
 pub use args::ArgumentError;
 pub use page::{Page, Part};
 pub use plan_manager::PlanManager;
+pub use plan_tool::PlanTool;
 pub use tasks::TaskTools;
 
 /// A way to see a plan: one document's names, words and rules.
@@ -263,6 +265,11 @@ impl Toolbox {
     pub fn with_caller(mut self, caller: &str) -> Self {
         caller.clone_into(&mut self.caller);
         self
+    }
+
+    /// Returns the plan that calls which name none are bound to.
+    fn bound(&self) -> Option<&PlanId> {
+        self.plan.as_ref()
     }
 
     /// Returns the store.

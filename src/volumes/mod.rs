@@ -14,6 +14,7 @@ mod mission;
 mod questions;
 mod scan;
 mod settle;
+mod token;
 mod watch;
 
 pub use commands::{Whereabouts, Withdrawal};

@@ -13,6 +13,7 @@ use super::text::quote;
 use crate::plan::{MAX_PRODUCED, NewTask, Order, TaskRef, find_cycle, within_workspace};
 
 pub use render::render;
+pub use structure::{Structure, StructureStep, StructureTask, from_structure};
 
 /// Bytes of a plan file that are read at most.
 pub const MAX_BYTES: usize = 1024 * 1024;
@@ -28,6 +29,8 @@ pub struct PlanFile {
     pub expected_outcome: String,
     /// What holds for every task.
     pub constraints: String,
+    /// The template that it was made from, if the file says so.
+    pub source: Option<String>,
     /// `None` where the file leaves it to whoever carries the plan out.
     pub order: Option<Order>,
     /// In the order of the file; dependencies are [`TaskRef::New`].
@@ -72,7 +75,7 @@ pub fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
         return Err(vec![Problem::new(message)]);
     }
     let mut problems = Problems::default();
-    let (mut plan, mut drafts) = match Format::of(file_name, text) {
+    let (plan, drafts) = match Format::of(file_name, text) {
         Format::Json => structure::read_json(text, &mut problems),
         Format::Yaml => structure::read_yaml(text, &mut problems),
         Format::Markdown => markdown_tasks::read(text, &mut problems),
@@ -83,6 +86,16 @@ pub fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
             "write each task under a heading `## Its name`, or as a line `- [ ] Its name`",
         ));
     }
+    finish(plan, drafts, problems, file_name)
+}
+
+/// Makes the plan of a file out of what was read of it.
+fn finish(
+    mut plan: PlanFile,
+    mut drafts: Vec<Draft>,
+    mut problems: Problems,
+    file_name: &str,
+) -> Result<PlanFile, Vec<Problem>> {
     for draft in &mut drafts {
         keep_paths(draft, &mut problems);
         plan.checks.append(&mut draft.checks);
@@ -257,8 +270,12 @@ fn resolve(drafts: Vec<Draft>, problems: &mut Problems) -> Vec<NewTask> {
         edges.push(targets);
     }
     if let Some(cycle) = find_cycle(0..edges.len(), |at| edges[at].clone()) {
-        let numbers: Vec<String> = cycle.iter().map(|at| (at + 1).to_string()).collect();
-        let message = format!("tasks wait for each other: {}", numbers.join(" → "));
+        let words = cycle.iter().map(|at| match &drafts[*at].task.key {
+            Some(key) => super::text::one_line(key, 60),
+            None => (at + 1).to_string(),
+        });
+        let way = words.collect::<Vec<_>>().join(" → ");
+        let message = format!("tasks wait for each other: {way}");
         let first = drafts[cycle[0]].after.first();
         let problem = match first {
             Some(reference) => reference.problem(message),

@@ -22,6 +22,7 @@ pub(crate) fn task(number: u32, name: &str, status: TaskStatus) -> Task {
         key: number.to_string(),
         position: i64::from(number) * 1000,
         step: None,
+        step_id: None,
         name: name.to_owned(),
         description: String::new(),
         constraints: String::new(),

@@ -164,7 +164,9 @@ fn what_a_client_does_is_there_for_everybody_under_its_name() {
     assert_eq!(env.run(&["tool", "TaskUpdate", update]).code, Some(0));
     let task = mcp.call("TaskGet", json!({"taskId": "1"}));
     assert_eq!(task["result"]["status"], "in_progress", "{task}");
-    let log = env.run(&["log", "--json"]).stdout;
+    let plans: Value = serde_json::from_str(&env.run(&["plans", "--json"]).stdout).unwrap();
+    let plan = plans[0]["id"].as_str().unwrap();
+    let log = env.run(&["log", plan, "--json"]).stdout;
     let by: Vec<Value> = log
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["by"].take())

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use super::{moment, name, numbers};
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
-    Decision, Event, Kind, PlanId, ReportStatus, Shelf, Subject, TaskId, Time, counted,
+    DAEMON, Decision, Event, Kind, PlanId, ReportStatus, Shelf, Subject, TaskId, Time, counted,
 };
 use crate::store::Change;
 use crate::wire;
@@ -14,25 +14,59 @@ use crate::wire::text::{one_line, time_text};
 /// The longest reason that stands on a line.
 const REASON: usize = 160;
 
-/// Characters of a commit's id.
 /// Characters of what is wrong with a model: with the way out, which stands at the end.
 const FAULT: usize = 600;
+
+/// Characters of a commit's id.
 const SHORT_COMMIT: usize = 10;
 
-/// Returns what happened with its number and its moment, for the log.
-pub fn line(change: &Change, event: &Event, zone: &TimeZone, paint: Paint) -> String {
-    let (text, style) = happened(event);
+/// Returns what a change did with its number and its moment, for the log: a line an event. What the daemon did not do by itself
+/// says who did it and why.
+pub fn lines(change: &Change, zone: &TimeZone, paint: Paint) -> Vec<String> {
     let when = format!("{:>5}  {}", change.seq, moment(change.at, zone));
-    format!(
-        "{}  {}",
-        paint.text(Style::Dim, &when),
-        paint.text(style, &text)
-    )
+    let when = paint.text(Style::Dim, &when);
+    let line = |text: &str| format!("{when}  {text}");
+    let mut lines: Vec<String> = change
+        .delta
+        .events
+        .iter()
+        .map(happened)
+        .map(|(text, style)| line(&paint.text(style, &text)))
+        .collect();
+    if change.by != DAEMON {
+        let said = format!("({}: {})", short(&change.by), short(&change.why));
+        let said = paint.text(Style::Dim, &said);
+        match lines.first_mut() {
+            Some(first) => *first = format!("{first}  {said}"),
+            None => lines.push(line(&said)),
+        }
+    }
+    lines
 }
 
-/// Returns what happened for programs: `{"seq","at","plan","by","event",…}` with the fields of the event.
+/// Returns what a change did for programs: an object an event, as [`json`]. A change of somebody that no event tells of is
+/// `changed`.
+pub fn objects(change: &Change, plan: &PlanId) -> Vec<serde_json::Value> {
+    let events = change.delta.events.iter();
+    let mut objects: Vec<_> = events.map(|event| json(change, plan, event)).collect();
+    if objects.is_empty() && change.by != DAEMON {
+        objects.push(serde_json::json!({
+            "event": "changed",
+            "seq": change.seq,
+            "at": time_text(change.at),
+            "plan": plan,
+            "by": change.by,
+            "why": change.why,
+        }));
+    }
+    objects
+}
+
+/// Returns what happened for programs: `{"seq","at","plan","by","why","event",…}` with the fields of the event.
 pub fn json(change: &Change, plan: &PlanId, event: &Event) -> serde_json::Value {
-    wire::event::json(event, change.seq, change.at, plan, &change.by)
+    let mut value = wire::event::json(event, change.seq, change.at, plan, &change.by);
+    value["why"] = change.why.as_str().into();
+    value
 }
 
 /// Returns what happened in one line, and how to show it.
@@ -171,6 +205,7 @@ pub fn happened(event: &Event) -> (String, Style) {
         Event::Paused { reason } => (format!("paused: {}", short(reason)), Bold),
         Event::Resumed => ("goes on".to_owned(), Plain),
         Event::Reset => ("every task is as at the beginning".to_owned(), Plain),
+        Event::Restored { seq } => (format!("restored to what it was after change {seq}"), Bold),
         Event::TakenUp => ("taken up as the current plan".to_owned(), Plain),
         Event::PutAway {
             shelf: Shelf::Deleted,

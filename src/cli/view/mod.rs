@@ -10,7 +10,7 @@ mod why;
 #[cfg(test)]
 pub mod sample;
 
-pub use event::{happened, json as event_json, line as event_line};
+pub use event::{happened, json as event_json, lines as change_lines, objects as change_json};
 pub use progress::{clock_time, progress, tasks};
 pub use status::{json as status_json, text as status_text};
 pub use why::why;
@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::output::{Paint, Style};
-use crate::plan::{Head, Plan, Task, TaskId, TaskStatus, Time};
+use crate::plan::{DAEMON, Head, Plan, Shelf, Task, TaskId, TaskStatus, Time};
 use crate::wire::graph;
 use crate::wire::text::{one_line, printable};
 
@@ -28,9 +28,25 @@ const NAME: usize = 100;
 
 /// Returns a plan in the list of plans.
 pub fn plan_line(head: &Head, zone: &TimeZone, paint: Paint) -> String {
+    let shelf = match head.shelf {
+        Shelf::Current => None,
+        Shelf::History => Some("in the history"),
+        Shelf::Deleted => Some("deleted"),
+    };
+    let owner = Some(head.owner.as_str()).filter(|owner| *owner != DAEMON);
+    let known: Vec<String> = owner.into_iter().chain(shelf).map(name).collect();
+    let known = match known.is_empty() {
+        true => String::new(),
+        false => paint.text(Style::Dim, &format!("  ({})", known.join(", "))),
+    };
+    // A key may be used again: the id is what names a deleted plan.
+    let key = match head.shelf {
+        Shelf::Deleted => head.id.as_str(),
+        _ => head.key(),
+    };
     format!(
-        "{}  {:<9}  {}  {}",
-        name(head.id.as_str()),
+        "{}  {:<9}  {}  {}{known}",
+        name(key),
         head.status.as_str(),
         paint.text(Style::Dim, &moment(head.created_at, zone)),
         name(&head.name)

@@ -9,6 +9,7 @@ mod hand;
 mod human;
 mod line;
 mod past;
+mod restore;
 mod shape;
 mod verdict;
 
@@ -24,6 +25,7 @@ use super::state::{Plan, Row, RowKey};
 
 pub use attempt::{Issue, Taken};
 pub use past::{PlanPast, TaskPast};
+pub use shape::valid_key;
 pub use verdict::acceptable;
 
 /// Why the core does not do what was asked. Nothing has changed then.
@@ -103,6 +105,8 @@ pub enum Refusal {
     Deleted,
     #[error("the plan has changed since it was shown")]
     Outdated,
+    #[error("the plan is as it was after change {0}")]
+    AsItWas(i64),
     #[error("the budget allows no more: {0} used")]
     UsedUp(String),
     #[error("the change was not to be made")]

@@ -79,6 +79,7 @@ impl Draft<'_> {
                 key,
                 position: positions.next().unwrap_or(i64::MAX),
                 step: task.step,
+                step_id: task.step_id,
                 name,
                 description: task.description,
                 constraints: task.constraints,
@@ -476,7 +477,8 @@ fn produced(paths: &[String]) -> Result<Vec<String>, Refusal> {
     Ok(kept)
 }
 
-fn valid_key(key: &str) -> bool {
+/// Tells whether callers of tools may use this as their own id of a plan or a task.
+pub fn valid_key(key: &str) -> bool {
     let length = key.chars().count();
     (1..=128).contains(&length)
         && key

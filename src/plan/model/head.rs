@@ -226,6 +226,9 @@ pub struct Head {
     /// What holds for every task.
     pub constraints: String,
     pub origin: Origin,
+    /// The template that it was made from, if any.
+    #[serde(default)]
+    pub source: Option<String>,
     /// The plan that this one details, if any.
     pub parent: Option<PlanId>,
     /// Who carries it out: `daemon`, or the dialect of the tool that made it.
@@ -295,6 +298,7 @@ impl Head {
             expected_outcome: String::new(),
             constraints: String::new(),
             origin: Origin::Person,
+            source: None,
             parent: None,
             owner: crate::plan::DAEMON.to_owned(),
             shelf: Shelf::default(),

@@ -58,8 +58,11 @@ pub struct Task {
     pub key: String,
     /// Sorts the tasks; gaps between neighbours leave room for more.
     pub position: i64,
-    /// The phase it belongs to, if any.
+    /// The name of the phase it belongs to, if any.
     pub step: Option<String>,
+    /// The caller's own id of that phase.
+    #[serde(default)]
+    pub step_id: Option<String>,
     pub name: String,
     pub description: String,
     pub constraints: String,
@@ -127,6 +130,7 @@ pub struct NewTask {
     /// The caller's own id, unique in the plan; the number as text if left out.
     pub key: Option<String>,
     pub step: Option<String>,
+    pub step_id: Option<String>,
     pub name: String,
     pub description: String,
     pub constraints: String,

@@ -3,7 +3,8 @@
 use super::answer::{ErrorCode, NotebookError};
 use super::model::{Plan, State, SubTask, parse_time};
 use crate::plan::{
-    Draft, Head, NewTask, Order, Origin, PlanId, PlanPast, Task, TaskId, TaskPast, Time,
+    DAEMON, Draft, Head, NewTask, Order, Origin, PlanId, PlanPast, Task, TaskId, TaskPast,
+    TaskStatus, Time,
 };
 use crate::wire::text::one_line;
 
@@ -129,7 +130,12 @@ fn record(
     tasks: Vec<TaskId>,
     pasts: Vec<TaskPast>,
 ) -> Result<(), NotebookError> {
+    // What is new in a plan of a daemon's has no past.
+    let begins = draft.plan().head().owner == DAEMON;
     for (task, past) in tasks.into_iter().zip(pasts) {
+        if begins && past.status == TaskStatus::Pending {
+            continue;
+        }
         draft.record_task(task, past)?;
     }
     Ok(())

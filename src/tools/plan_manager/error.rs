@@ -179,6 +179,7 @@ impl From<Refusal> for PlanManagerError {
             | Refusal::UnknownAsk
             | Refusal::Shared
             | Refusal::Outdated
+            | Refusal::AsItWas(_)
             | Refusal::Dropped => InvalidStatus,
             Refusal::Deleted | Refusal::UsedUp(_) => PlanNotActive,
         };

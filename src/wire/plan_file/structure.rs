@@ -2,58 +2,91 @@
 
 use std::collections::HashSet;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Draft, PlanFile, Word, order};
+use super::{Draft, PlanFile, Word, finish, order};
 use crate::plan::{NewTask, Order, Origin};
 use crate::wire::problem::Problems;
 use crate::wire::text::quote;
 use crate::wire::{Problem, front};
 
-#[derive(Deserialize)]
-struct Structure {
-    name: String,
+/// A plan with its steps, as `structure_data`. Files may say more in it than tools, and have fields of others beside.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields, description = "")]
+pub struct Structure {
+    pub name: String,
     #[serde(default)]
-    goal: String,
+    pub description: String,
+    /// Such as SOP_v9.
     #[serde(default)]
-    description: String,
+    pub workflow_template_source: Option<String>,
     #[serde(default)]
-    expected_outcome: String,
+    #[schemars(skip)]
+    pub goal: String,
     #[serde(default)]
-    constraints: String,
+    #[schemars(skip)]
+    pub expected_outcome: String,
     #[serde(default)]
-    order: Option<String>,
-    steps: Vec<Step>,
+    #[schemars(skip)]
+    pub constraints: String,
+    #[serde(default)]
+    #[schemars(skip)]
+    pub order: Option<String>,
+    pub steps: Vec<StructureStep>,
 }
 
-#[derive(Deserialize)]
-struct Step {
-    step_id: String,
+/// A phase of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields, description = "")]
+pub struct StructureStep {
+    pub step_id: String,
     #[serde(default)]
-    name: String,
-    tasks: Vec<Task>,
+    pub name: String,
+    pub tasks: Vec<StructureTask>,
 }
 
-#[derive(Deserialize)]
-struct Task {
-    task_id: String,
-    name: String,
+/// A task of a step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields, description = "")]
+pub struct StructureTask {
+    pub task_id: String,
+    pub name: String,
+    /// The role.
     #[serde(default)]
-    assignee: Option<String>,
+    pub assignee: Option<String>,
     #[serde(default)]
-    description: String,
+    pub description: String,
     #[serde(default)]
-    expected_outcome: String,
+    #[schemars(skip)]
+    pub expected_outcome: String,
     #[serde(default)]
-    constraints: String,
+    #[schemars(skip)]
+    pub constraints: String,
     #[serde(default)]
-    checks: Vec<String>,
+    #[schemars(skip)]
+    pub checks: Vec<String>,
     #[serde(default)]
-    produces: Vec<String>,
+    #[schemars(skip)]
+    pub produces: Vec<String>,
     #[serde(default)]
-    optional: bool,
+    pub optional: bool,
+    /// Other task_ids.
     #[serde(default)]
-    dependencies: Vec<String>,
+    pub dependencies: Vec<String>,
+}
+
+/// Reads a structure that was handed over as such.
+///
+/// # Errors
+/// All problems of it, without lines.
+pub fn from_structure(structure: Structure) -> Result<PlanFile, Vec<Problem>> {
+    let mut problems = Problems::default();
+    let (plan, drafts) = convert(structure, "", &mut problems);
+    if drafts.is_empty() {
+        return Err(vec![Problem::new("the plan has no tasks")]);
+    }
+    finish(plan, drafts, problems, "")
 }
 
 pub(super) fn read_yaml(
@@ -82,17 +115,20 @@ fn convert(structure: Structure, text: &str, problems: &mut Problems) -> (PlanFi
         description: structure.description,
         expected_outcome: structure.expected_outcome,
         constraints: structure.constraints,
+        source: structure.workflow_template_source,
         ..PlanFile::default()
     };
     let steps = structure.steps.into_iter().flat_map(|step| {
         let name = if step.name.is_empty() {
-            step.step_id
+            step.step_id.clone()
         } else {
             step.name
         };
-        step.tasks.into_iter().map(move |task| (name.clone(), task))
+        let id = step.step_id;
+        let tasks = step.tasks.into_iter();
+        tasks.map(move |task| draft(id.clone(), name.clone(), task))
     });
-    let drafts: Vec<Draft> = steps.map(|(step, task)| draft(step, task)).collect();
+    let drafts: Vec<Draft> = steps.collect();
     let drafts = with_lines(drafts, text);
     refuse_duplicates(&drafts, problems);
     match structure.order.as_deref().map(order) {
@@ -107,7 +143,7 @@ fn convert(structure: Structure, text: &str, problems: &mut Problems) -> (PlanFi
     (plan, drafts)
 }
 
-fn draft(step: String, task: Task) -> Draft {
+fn draft(step_id: String, step: String, task: StructureTask) -> Draft {
     let word = |word| Word {
         word,
         line: None,
@@ -117,6 +153,7 @@ fn draft(step: String, task: Task) -> Draft {
         task: NewTask {
             key: Some(task.task_id),
             step: Some(step),
+            step_id: Some(step_id),
             name: task.name,
             description: task.description,
             constraints: task.constraints,

@@ -136,7 +136,7 @@ fn structure_data_is_read_as_yaml_and_json() {
     let yaml = "name: Ship\ndescription: d\nworkflow_template_source: SOP\nsteps:\n- step_id: s1\n  name: Build\n  tasks:\n  \
         - {task_id: a, name: Code, assignee: dev, description: \"d: 1\"}\n- step_id: s2\n  name: ''\n  tasks:\n  \
         - task_id: 7\n    name: Test\n    assignee: qa\n    description: |\n      &x *y\n    optional: true\n    dependencies: [a]\n";
-    let json = r#"{"name":"Ship","description":"d","steps":[{"step_id":"s1","name":"Build","tasks":[{"task_id":"a","name":"Code",
+    let json = r#"{"name":"Ship","description":"d","workflow_template_source":"SOP","steps":[{"step_id":"s1","name":"Build","tasks":[{"task_id":"a","name":"Code",
         "assignee":"dev","description":"d: 1"}]},{"step_id":"s2","name":"","tasks":[{"task_id":"7","name":"Test","assignee":"qa",
         "description":"&x *y\n","optional":true,"dependencies":["a"]}]}]}"#;
     let plan = parse("ship.yaml", yaml).unwrap();
@@ -145,6 +145,8 @@ fn structure_data_is_read_as_yaml_and_json() {
     let task = &plan.tasks[1];
     assert_eq!(task.key.as_deref(), Some("7"));
     assert_eq!(task.step.as_deref(), Some("s2"));
+    assert_eq!(plan.tasks[0].step_id.as_deref(), Some("s1"));
+    assert_eq!(plan.source.as_deref(), Some("SOP"));
     assert_eq!((task.optional, task.origin), (true, Origin::Person));
     assert_eq!(task.dependencies, new(&[0]));
     assert_eq!(plan.order, None);
@@ -237,7 +239,7 @@ fn problems_of_other_files() {
     line 6, column 11: steps[0].tasks[0].name: invalid type: sequence, expected a string
     --
     line 5: there is no task `t9` / did you mean `t1`?
-    line 5: tasks wait for each other: 1 → 2 → 1 / take one of these dependencies out
+    line 5: tasks wait for each other: t1 → t2 → t1 / take one of these dependencies out
     line 9: `task_id` `t2` is used twice
     --
     line 1, column 1: the plan has no tasks / write each task under a heading `## Its name`, or as a line `- [ ] Its name`

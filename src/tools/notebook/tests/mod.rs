@@ -1,6 +1,12 @@
 //! Each test is named after the rule that it shows, on a real store in memory.
 
+mod bounds;
+mod create;
+mod hints;
+mod history;
+mod revise;
 mod rules;
+mod state;
 
 use serde_json::{Value, json};
 

@@ -1,0 +1,146 @@
+//! The server over HTTP on this machine: streamable HTTP without sessions, so that a client does not notice when the server is
+//! started again. Whoever knows the token may call; a page in a browser may not, whatever it knows.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use sha2::{Digest, Sha256};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::mcp::{MAX_MESSAGE, Served, Server, Shared};
+
+/// The one path that is served.
+pub const PATH: &str = "/mcp";
+
+/// Connections at once; more wait. Agents on one machine are few.
+const CONNECTIONS: usize = 64;
+
+/// How long a client may take to say what it wants.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The wait after a connection could not be taken, such as while no file can be opened.
+const PAUSE: Duration = Duration::from_millis(100);
+
+type Body = BoxBody<Bytes, Infallible>;
+
+/// Everything that a request needs.
+struct Gate {
+    /// Not the token itself: comparing what was hashed tells nothing about it by how long it takes.
+    token: [u8; 32],
+    service: StreamableHttpService<Server, NeverSessionManager>,
+}
+
+impl Served {
+    /// Serves whoever knows the token at a listener on this machine, until `ended` resolves.
+    pub async fn on_http<T>(
+        self,
+        listener: TcpListener,
+        token: &str,
+        ended: impl Future<Output = T>,
+    ) -> T {
+        let shared = Arc::new(Shared::new(self));
+        let config = StreamableHttpServerConfig::default()
+            .with_legacy_session_mode(false)
+            .with_json_response(true)
+            .with_max_request_body_bytes(MAX_MESSAGE)
+            .enforce_origin_validation();
+        let stop = config.cancellation_token.clone();
+        let service = StreamableHttpService::new(
+            move || Ok(Server::without_session(Arc::clone(&shared))),
+            Arc::new(NeverSessionManager::default()),
+            config,
+        );
+        let token = Sha256::digest(token.as_bytes()).into();
+        let gate = Arc::new(Gate { token, service });
+        let end = tokio::select! {
+            end = ended => end,
+            never = take_connections(listener, gate) => match never {},
+        };
+        stop.cancel();
+        end
+    }
+}
+
+async fn take_connections(listener: TcpListener, gate: Arc<Gate>) -> Infallible {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let place = Arc::clone(&places).acquire_owned().await;
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let gate = Arc::clone(&gate);
+                tokio::spawn(async move {
+                    converse(stream, gate).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection cannot be taken");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, gate: Arc<Gate>) {
+    let answer = service_fn(move |request| {
+        let gate = Arc::clone(&gate);
+        async move { Ok::<_, Infallible>(gate.answer(request).await) }
+    });
+    let conversation = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), answer);
+    if let Err(error) = conversation.await {
+        tracing::debug!(%error, "a connection broke");
+    }
+}
+
+impl Gate {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        if !self.knows(request.headers()) {
+            let mut refusal = refusal(
+                StatusCode::UNAUTHORIZED,
+                "the token is missing or wrong; send `Authorization: Bearer TOKEN` with what is in `mcp.token`\n",
+            );
+            let challenge = HeaderValue::from_static("Bearer");
+            refusal.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+            return refusal;
+        }
+        if request.uri().path() != PATH {
+            return refusal(StatusCode::NOT_FOUND, "the tools are served at `/mcp`\n");
+        }
+        self.service.handle(request).await
+    }
+
+    fn knows(&self, headers: &HeaderMap) -> bool {
+        let mut given = headers.get_all(AUTHORIZATION).into_iter();
+        let (Some(only), None) = (given.next(), given.next()) else {
+            return false;
+        };
+        let Some((scheme, token)) = only.to_str().ok().and_then(|text| text.split_once(' ')) else {
+            return false;
+        };
+        let hashed: [u8; 32] = Sha256::digest(token.trim().as_bytes()).into();
+        scheme.eq_ignore_ascii_case("bearer") && hashed == self.token
+    }
+}
+
+fn refusal(status: StatusCode, text: &'static str) -> Response<Body> {
+    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
+    *response.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
+}

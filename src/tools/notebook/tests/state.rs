@@ -1,0 +1,249 @@
+//! `state_dict` and `load_state_dict`.
+
+use super::*;
+
+/// What AgentScope 1.0.21 writes for a notebook with one plan in its history and one in hand.
+fn agentscope() -> Value {
+    json!({
+        "storage": {"plans": {"5TDNfkaXCvCQgHX5GoXRZe": {
+            "id": "5TDNfkaXCvCQgHX5GoXRZe", "name": "P2", "description": "desc",
+            "expected_outcome": "outc",
+            "subtasks": [
+                {"name": "A", "description": "d A", "expected_outcome": "o A", "outcome": "r0",
+                 "state": "done", "created_at": "2026-11-22 07:28:47.522",
+                 "finished_at": "2026-11-22 07:28:47.523"},
+                {"name": "B", "description": "d B", "expected_outcome": "o B", "outcome": null,
+                 "state": "abandoned", "created_at": "2026-11-22 07:28:47.522", "finished_at": null},
+            ],
+            "created_at": "2026-11-22 07:28:47.522", "state": "done",
+            "finished_at": "2026-11-22 07:28:47.523", "outcome": "good",
+        }}},
+        "current_plan": {
+            "id": "b4LWyD8nMgLb9Ke7rPgabN", "name": "P3", "description": "desc",
+            "expected_outcome": "outc",
+            "subtasks": [
+                {"name": "C", "description": "d C", "expected_outcome": "o C", "outcome": null,
+                 "state": "in_progress", "created_at": "2026-11-22 07:28:47.600", "finished_at": null},
+                {"name": "D", "description": "d D", "expected_outcome": "o D", "outcome": null,
+                 "state": "todo", "created_at": "2026-11-22 07:28:47.600", "finished_at": null},
+            ],
+            "created_at": "2026-11-22 07:28:47.601", "state": "in_progress",
+            "finished_at": null, "outcome": null,
+        },
+    })
+}
+
+#[tokio::test]
+async fn an_agentscope_state_is_loaded_and_written_again_as_it_was() {
+    let notebook = notebook().await;
+    notebook.load_state_dict(&agentscope()).await.unwrap();
+    assert_eq!(notebook.state_dict().await.unwrap(), agentscope());
+    notebook.finish_subtask(0, "x").await.unwrap();
+    assert_eq!(states(&notebook).await, "di");
+    notebook
+        .recover_historical_plan("5TDNfkaXCvCQgHX5GoXRZe")
+        .await
+        .unwrap();
+    assert_eq!(states(&notebook).await, "da");
+}
+
+#[tokio::test]
+async fn an_empty_notebook_has_an_empty_state() {
+    let empty = json!({"storage": {"plans": {}}, "current_plan": null});
+    let notebook = notebook().await;
+    assert_eq!(notebook.state_dict().await.unwrap(), empty);
+    notebook.load_state_dict(&empty).await.unwrap();
+    assert_eq!(notebook.state_dict().await.unwrap(), empty);
+}
+
+#[tokio::test]
+async fn our_own_state_goes_into_another_store() {
+    let notebook = with_plan(&["a", "b"]).await;
+    notebook.finish_plan(End::Abandoned, "later").await.unwrap();
+    create(&notebook, "Second", &["c", "d", "e"]).await;
+    finish(&notebook, 1).await;
+    notebook
+        .update_subtask_state(1, State::Abandoned)
+        .await
+        .unwrap();
+    let state = notebook.state_dict().await.unwrap();
+    let other = super::notebook().await;
+    other.load_state_dict(&state).await.unwrap();
+    assert_eq!(other.state_dict().await.unwrap(), state);
+    assert_eq!(states(&other).await, "dat");
+}
+
+#[tokio::test]
+async fn loading_a_state_again_changes_nothing_but_what_differs() {
+    let notebook = notebook().await;
+    notebook.load_state_dict(&agentscope()).await.unwrap();
+    let rows = trace(&notebook).await.len();
+    finish_first(&notebook).await;
+    assert_ne!(notebook.state_dict().await.unwrap(), agentscope());
+    notebook.load_state_dict(&agentscope()).await.unwrap();
+    assert_eq!(notebook.state_dict().await.unwrap(), agentscope());
+    assert_eq!(trace(&notebook).await.len(), rows);
+}
+
+async fn finish_first(notebook: &PlanNotebook) {
+    notebook.finish_subtask(0, "x").await.unwrap();
+    notebook.finish_subtask(1, "y").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_recovered_plan_is_in_a_state_twice_and_comes_back_so() {
+    let notebook = with_plan(&["a", "b"]).await;
+    let id = current(&notebook).await.id;
+    notebook.finish_plan(End::Abandoned, "later").await.unwrap();
+    notebook.recover_historical_plan(&id).await.unwrap();
+    finish(&notebook, 1).await;
+    let state = notebook.state_dict().await.unwrap();
+    assert_eq!(state["current_plan"]["id"], json!(id));
+    assert_eq!(state["storage"]["plans"][&id]["state"], json!("abandoned"));
+    let other = super::notebook().await;
+    other.load_state_dict(&state).await.unwrap();
+    assert_eq!(other.state_dict().await.unwrap(), state);
+    notebook.load_state_dict(&state).await.unwrap();
+    assert_eq!(notebook.state_dict().await.unwrap(), state);
+}
+
+#[tokio::test]
+async fn a_present_plan_that_the_state_does_not_name_goes_into_the_history() {
+    for state in [
+        agentscope(),
+        json!({"storage": {"plans": {}}, "current_plan": null}),
+    ] {
+        let notebook = with_plan(&["a"]).await;
+        let id = current(&notebook).await.id;
+        notebook.load_state_dict(&state).await.unwrap();
+        let written = notebook.state_dict().await.unwrap();
+        assert_eq!(written["current_plan"], state["current_plan"]);
+        assert_eq!(
+            written["storage"]["plans"][&id]["state"],
+            json!("abandoned")
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_state_that_agentscope_allows_and_its_rules_forbid_is_loaded_and_can_be_worked_off() {
+    let notebook = notebook().await;
+    let mut state = agentscope();
+    state["current_plan"]["subtasks"][1]["state"] = json!("in_progress");
+    notebook.load_state_dict(&state).await.unwrap();
+    assert_eq!(notebook.state_dict().await.unwrap(), state);
+    let (_, text) = call(
+        &notebook,
+        "finish_subtask",
+        json!({"subtask_idx": 0, "subtask_outcome": "x"}),
+    )
+    .await;
+    assert!(
+        text.contains("next subtask at index 1, named 'D', is now in progress"),
+        "{text}"
+    );
+    notebook.finish_subtask(1, "y").await.unwrap();
+    state["current_plan"]["subtasks"] = json!([]);
+    notebook.load_state_dict(&state).await.unwrap();
+    assert_eq!(notebook.state_dict().await.unwrap(), state);
+    assert!(hint(&notebook).await.contains("finish_plan"));
+}
+
+#[tokio::test]
+async fn a_state_of_another_shape_is_refused_with_the_place_and_nothing_changes() {
+    let notebook = with_plan(&["a"]).await;
+    let before = trace(&notebook).await;
+    let plan = "/storage/plans/5TDNfkaXCvCQgHX5GoXRZe";
+    for (place, value, part) in [
+        ("", json!([]), "`the state` is no object"),
+        ("/storage", json!({}), "`storage.plans` is missing"),
+        ("/storage/plans", json!([]), "`storage.plans` is no object"),
+        (&format!("{plan}/id"), json!("other"), "another `id`"),
+        (
+            &format!("{plan}/state"),
+            json!("later"),
+            "`storage.plans[5TDNfkaXCvCQgHX5GoXRZe]` is no plan",
+        ),
+        ("/current_plan", json!("P3"), "`current_plan` is no plan"),
+        ("/current_plan/id", json!("a/b"), "has an `id` that is not"),
+        ("/current_plan/name", json!(""), "has no name"),
+        (
+            "/current_plan/created_at",
+            json!("yesterday"),
+            "created_at 'yesterday'",
+        ),
+        (
+            "/current_plan/subtasks/1/created_at",
+            json!("2026-02-30 10:00:00.000"),
+            "subtasks[1].created_at '2026-02-30 10:00:00.000'",
+        ),
+        (
+            "/current_plan/subtasks/1/name",
+            json!(""),
+            "subtasks[1].name",
+        ),
+        (
+            "/current_plan/subtasks/0",
+            json!({"name": "x"}),
+            "missing field `description`",
+        ),
+    ] {
+        let mut state = agentscope();
+        *state.pointer_mut(place).unwrap() = value;
+        let error = notebook.load_state_dict(&state).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+        assert!(error.to_string().contains(part), "{error}");
+        assert_eq!(trace(&notebook).await, before, "{error}");
+    }
+    let mut state = agentscope();
+    state.as_object_mut().unwrap().remove("current_plan");
+    let error = notebook.load_state_dict(&state).await.unwrap_err();
+    assert!(
+        error.to_string().contains("`current_plan` is missing"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn what_a_terminal_obeys_is_left_out_of_a_loaded_state() {
+    let notebook = notebook().await;
+    let mut state = agentscope();
+    state["current_plan"]["name"] = json!("\u{1b}[31mRed");
+    state["current_plan"]["subtasks"][0]["description"] = json!("\u{1b}]0;title\u{7}text");
+    notebook.load_state_dict(&state).await.unwrap();
+    let plan = current(&notebook).await;
+    assert_eq!(
+        (plan.name.as_str(), plan.subtasks[0].description.as_str()),
+        ("Red", "text")
+    );
+}
+
+#[tokio::test]
+async fn a_state_goes_through_a_programs_own_storage() {
+    let storage = Arc::new(InMemoryPlanStorage::default());
+    let notebook = notebook().await.with_storage(storage.clone());
+    notebook.load_state_dict(&agentscope()).await.unwrap();
+    assert_eq!(storage.get_plans().await.unwrap().len(), 1);
+    assert_eq!(notebook.state_dict().await.unwrap(), agentscope());
+}
+
+#[test]
+fn moments_are_local_time_with_milliseconds() {
+    let text = "2026-01-31 09:30:00.125";
+    let moment = model::parse_time(text).unwrap();
+    assert_eq!(model::time_text(moment), text);
+    assert_eq!(
+        model::parse_time("2026-01-31 09:30:00"),
+        model::parse_time("2026-01-31 09:30:00.000")
+    );
+    for wrong in [
+        "",
+        "soon",
+        "2026-01-31",
+        "2026-13-01 00:00:00.000",
+        "2026-01-31T09:30:00Z x",
+    ] {
+        assert_eq!(model::parse_time(wrong), None, "{wrong:?}");
+    }
+    assert_eq!(model::now_text().len(), text.len());
+}

@@ -1,0 +1,297 @@
+//! The types of `plan-tool.md`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Head, Plan, PlanStatus as CorePlanStatus, Task, TaskStatus as CoreStatus};
+use crate::wire::plan_file::Structure;
+use crate::wire::text::{clip, one_line, time_text};
+
+/// Characters of a text in a list.
+const CLIPPED: usize = 300;
+
+/// Characters of the plan's name beside its tasks.
+const NAME: usize = 100;
+
+/// Dependencies that are shown of a task in a list, and of one in full.
+const IDS_IN_LIST: usize = 10;
+const IDS_IN_FULL: usize = 100;
+
+/// The state of a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
+pub enum TaskStatus {
+    // No words on the variants: the schema would no longer be a plain list.
+    #[default]
+    Ready,
+    Inprogress,
+    Completed,
+    Error,
+    Skipped,
+}
+
+impl TaskStatus {
+    /// Every status.
+    pub const ALL: [Self; 5] = [
+        Self::Ready,
+        Self::Inprogress,
+        Self::Completed,
+        Self::Error,
+        Self::Skipped,
+    ];
+
+    /// Returns the document's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Inprogress => "inprogress",
+            Self::Completed => "completed",
+            Self::Error => "error",
+            Self::Skipped => "skipped",
+        }
+    }
+
+    /// Tells whether a task may go from this status to another. To the same one it always may: nothing changes.
+    pub fn may_become(self, to: Self) -> bool {
+        match self {
+            Self::Ready | Self::Inprogress => true,
+            Self::Error => matches!(
+                to,
+                Self::Error | Self::Ready | Self::Inprogress | Self::Skipped
+            ),
+            Self::Completed | Self::Skipped => self == to,
+        }
+    }
+}
+
+impl From<CoreStatus> for TaskStatus {
+    fn from(status: CoreStatus) -> Self {
+        match status {
+            CoreStatus::Pending => Self::Ready,
+            CoreStatus::InProgress => Self::Inprogress,
+            CoreStatus::Completed => Self::Completed,
+            CoreStatus::Failed => Self::Error,
+            CoreStatus::Skipped => Self::Skipped,
+        }
+    }
+}
+
+impl From<TaskStatus> for CoreStatus {
+    fn from(status: TaskStatus) -> Self {
+        match status {
+            TaskStatus::Ready => Self::Pending,
+            TaskStatus::Inprogress => Self::InProgress,
+            TaskStatus::Completed => Self::Completed,
+            TaskStatus::Error => Self::Failed,
+            TaskStatus::Skipped => Self::Skipped,
+        }
+    }
+}
+
+/// The state of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlanStatus {
+    Running,
+    Completed,
+    Error,
+}
+
+impl From<&CorePlanStatus> for PlanStatus {
+    fn from(status: &CorePlanStatus) -> Self {
+        match status {
+            CorePlanStatus::Idle | CorePlanStatus::Running | CorePlanStatus::Paused(_) => {
+                Self::Running
+            }
+            CorePlanStatus::Completed => Self::Completed,
+            CorePlanStatus::Failed | CorePlanStatus::Abandoned => Self::Error,
+        }
+    }
+}
+
+/// A task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskInfo {
+    pub task_id: String,
+    pub name: String,
+    /// Empty if it is anybody's.
+    pub assignee: String,
+    pub description: String,
+    pub status: TaskStatus,
+    pub result_summary: Option<String>,
+    /// `None` within its step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_id: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
+    /// The first of the tasks that the structure says it depends on, which nothing enforces; and how many more there are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<String>,
+    #[serde(default, skip_serializing_if = "none")]
+    pub dependencies_left: usize,
+}
+
+impl TaskInfo {
+    /// Returns a task in full.
+    pub(super) fn full(plan: &Plan, task: &Task) -> Self {
+        Self::of(plan, task, IDS_IN_FULL, str::to_owned)
+    }
+
+    /// Returns a task with its texts cut short.
+    pub(super) fn short(plan: &Plan, task: &Task) -> Self {
+        Self::of(plan, task, IDS_IN_LIST, |text| clip(text, CLIPPED))
+    }
+
+    fn of(plan: &Plan, task: &Task, ids: usize, text: impl Fn(&str) -> String) -> Self {
+        let result = task.result.as_deref().filter(|result| !result.is_empty());
+        let dependencies = task.dependencies.iter().take(ids);
+        let key = |id| {
+            plan.task(id)
+                .map_or_else(|| id.to_string(), |task| task.key.clone())
+        };
+        Self {
+            task_id: task.key.clone(),
+            name: text(&task.name),
+            assignee: text(task.assignee.as_deref().unwrap_or_default()),
+            description: text(&task.description),
+            status: task.status.into(),
+            result_summary: result.map(&text),
+            step_id: task.step_id.as_deref().map(text),
+            optional: task.optional,
+            dependencies: dependencies.map(|id| key(*id)).collect(),
+            dependencies_left: task.dependencies.len().saturating_sub(ids),
+        }
+    }
+}
+
+/// A phase of a plan, with those of its tasks that are shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepInfo {
+    pub step_id: String,
+    pub name: String,
+    pub tasks: Vec<TaskInfo>,
+}
+
+/// A plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanInstance {
+    pub plan_id: String,
+    pub name: String,
+    pub description: String,
+    pub workflow_template_source: String,
+    pub status: PlanStatus,
+    /// RFC 3339.
+    pub creation_time: String,
+    pub completion_time: Option<String>,
+    pub steps: Vec<StepInfo>,
+}
+
+impl PlanInstance {
+    /// Returns a plan with a part of its tasks, by their steps.
+    pub(super) fn of(plan: &Plan, tasks: Vec<Shown>) -> Self {
+        let head: &Head = plan.head();
+        let mut steps: Vec<StepInfo> = Vec::new();
+        for Shown {
+            step_id,
+            step,
+            info,
+        } in tasks
+        {
+            match steps.last_mut() {
+                Some(last) if last.step_id == step_id && last.name == step => last.tasks.push(info),
+                _ => steps.push(StepInfo {
+                    step_id,
+                    name: step,
+                    tasks: vec![info],
+                }),
+            }
+        }
+        Self {
+            plan_id: head.key().to_owned(),
+            name: one_line(&head.name, NAME),
+            description: clip(&head.description, CLIPPED),
+            workflow_template_source: one_line(head.source.as_deref().unwrap_or_default(), NAME),
+            status: plan.status().into(),
+            creation_time: time_text(head.created_at),
+            completion_time: head.finished_at.map(time_text),
+            steps,
+        }
+    }
+}
+
+/// A task with the name of its step.
+#[derive(Serialize)]
+pub(super) struct Shown {
+    step_id: String,
+    step: String,
+    info: TaskInfo,
+}
+
+impl Shown {
+    pub(super) fn of(plan: &Plan, task: &Task) -> Self {
+        let mut info = TaskInfo::short(plan, task);
+        Self {
+            step_id: info.step_id.take().unwrap_or_default(),
+            step: clip(task.step.as_deref().unwrap_or_default(), CLIPPED),
+            info,
+        }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateArguments {
+    /// Made if left out.
+    pub plan_id: Option<String>,
+    pub structure_data: Structure,
+    /// Only check.
+    pub dry_run: Option<bool>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TaskArguments {
+    pub plan_id: Option<String>,
+    pub task_id: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UpdateArguments {
+    pub plan_id: Option<String>,
+    pub task_id: String,
+    pub status: TaskStatus,
+    /// What came of it; for skipped the reason.
+    pub result_summary: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PageArguments {
+    pub plan_id: Option<String>,
+    pub limit: Option<usize>,
+    pub offset: Option<usize>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RoleArguments {
+    pub plan_id: Option<String>,
+    pub role_id: String,
+    /// ready if left out.
+    pub status: Option<TaskStatus>,
+    pub limit: Option<usize>,
+    pub offset: Option<usize>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlanArguments {
+    pub plan_id: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn none(count: &usize) -> bool {
+    *count == 0
+}

@@ -1,0 +1,627 @@
+//! The Plan Tool against a store in memory.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::plan::TaskStatus as CoreStatus;
+
+async fn toolbox() -> Toolbox {
+    Toolbox::in_memory().await.unwrap()
+}
+
+async fn ask(toolbox: &Toolbox, name: &str, arguments: Value) -> Answer {
+    toolbox.call(Dialect::PlanTool, name, arguments).await
+}
+
+/// Calls a tool that is to succeed.
+async fn done(toolbox: &Toolbox, name: &str, arguments: Value) -> Value {
+    let answer = ask(toolbox, name, arguments).await;
+    assert!(answer.success, "{name}: {}", answer.value);
+    answer.value
+}
+
+/// Calls a tool that is to decline, and returns what it answers instead and why.
+async fn declined(toolbox: &Toolbox, name: &str, arguments: Value) -> (Value, String) {
+    let mut answer = ask(toolbox, name, arguments).await;
+    assert!(!answer.success, "{name}: {}", answer.value);
+    let reason = answer.value["reason"].as_str().unwrap().to_owned();
+    (answer.value["result"].take(), reason)
+}
+
+fn release() -> Value {
+    json!({
+        "name": "Release", "description": "Ship it", "workflow_template_source": "SOP_v9.0",
+        "steps": [
+            {"step_id": "s1", "name": "Build", "tasks": [
+                {"task_id": "code", "name": "Code", "assignee": "dev", "description": "Write it"},
+                {"task_id": "测试", "name": "Test", "assignee": "qa", "description": "Try it", "dependencies": ["code"]},
+            ]},
+            {"step_id": "s2", "name": "Ship", "tasks": [
+                {"task_id": "news", "name": "News", "assignee": "dev", "description": "", "optional": true},
+            ]},
+        ],
+    })
+}
+
+async fn made() -> Toolbox {
+    let toolbox = toolbox().await;
+    let arguments = json!({"plan_id": "r1", "structure_data": release()});
+    let answer = done(&toolbox, "create_plan_from_structure", arguments).await;
+    assert_eq!(answer, json!({"result": true, "plan_id": "r1"}));
+    toolbox
+}
+
+async fn update(toolbox: &Toolbox, task: &str, status: &str, summary: Option<&str>) -> bool {
+    let mut arguments = json!({"plan_id": "r1", "task_id": task, "status": status});
+    if let Some(summary) = summary {
+        arguments["result_summary"] = summary.into();
+    }
+    let answer = ask(toolbox, "update_task_status", arguments).await;
+    assert_eq!(answer.success, answer.value["result"] == true);
+    answer.success
+}
+
+async fn task(toolbox: &Toolbox, task: &str) -> (String, Value) {
+    let arguments = json!({"plan_id": "r1", "task_id": task});
+    let mut task = done(toolbox, "get_task", arguments).await["result"].take();
+    let status = task["status"].as_str().unwrap().to_owned();
+    (status, task["result_summary"].take())
+}
+
+async fn plan_status(toolbox: &Toolbox) -> Value {
+    done(toolbox, "get_plan_status", json!({"plan_id": "r1"})).await["result"].take()
+}
+
+async fn ids(toolbox: &Toolbox, name: &str, arguments: Value) -> Vec<String> {
+    let tasks = done(toolbox, name, arguments).await["result"].take();
+    let tasks = tasks.as_array().unwrap().iter();
+    tasks
+        .map(|task| task["task_id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// Returns everything of the plan, to be compared.
+async fn state(toolbox: &Toolbox) -> (i64, Vec<plan::Row>) {
+    let read = |plan: &Plan, seq| (seq, plan.rows().collect::<Vec<_>>());
+    toolbox
+        .store()
+        .read(&PlanId::new("r1"), read)
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_plan_is_made_with_every_task_ready() {
+    let toolbox = made().await;
+    assert_eq!(plan_status(&toolbox).await, "running");
+    assert_eq!(
+        done(
+            &toolbox,
+            "get_task",
+            json!({"plan_id": "r1", "task_id": "测试"})
+        )
+        .await,
+        json!({"result": {
+            "task_id": "测试", "name": "Test", "assignee": "qa", "description": "Try it", "status": "ready",
+            "result_summary": null, "step_id": "s1", "dependencies": ["code"],
+        }})
+    );
+    let ready = json!({"plan_id": "r1"});
+    assert_eq!(
+        ids(&toolbox, "get_ready_tasks", ready).await,
+        ["code", "测试", "news"],
+        "no order is imposed"
+    );
+}
+
+#[tokio::test]
+async fn the_structure_comes_back_with_its_steps_and_states() {
+    let toolbox = made().await;
+    update(&toolbox, "code", "completed", Some("done")).await;
+    let mut answer = done(&toolbox, "get_plan_structure", json!({"plan_id": "r1"})).await;
+    let time = answer["result"]["creation_time"].take();
+    assert!(time.as_str().unwrap().ends_with('Z'), "{time}");
+    assert_eq!(
+        answer,
+        json!({"result": {
+            "plan_id": "r1", "name": "Release", "description": "Ship it",
+            "workflow_template_source": "SOP_v9.0", "status": "running",
+            "creation_time": null, "completion_time": null,
+            "steps": [
+                {"step_id": "s1", "name": "Build", "tasks": [
+                    {"task_id": "code", "name": "Code", "assignee": "dev", "description": "Write it",
+                     "status": "completed", "result_summary": "done"},
+                    {"task_id": "测试", "name": "Test", "assignee": "qa", "description": "Try it",
+                     "status": "ready", "result_summary": null, "dependencies": ["code"]},
+                ]},
+                {"step_id": "s2", "name": "Ship", "tasks": [
+                    {"task_id": "news", "name": "News", "assignee": "dev", "description": "",
+                     "status": "ready", "result_summary": null, "optional": true},
+                ]},
+            ],
+        }})
+    );
+    let second = json!({"plan_id": "r1", "limit": 1, "offset": 1});
+    let page = done(&toolbox, "get_plan_structure", second).await;
+    assert_eq!(page["left"], 1);
+    assert_eq!(page["result"]["steps"][0]["tasks"][0]["task_id"], "测试");
+}
+
+#[tokio::test]
+async fn a_plan_id_that_is_taken_or_a_bad_structure_makes_nothing() {
+    let toolbox = made().await;
+    let with = |change: &dyn Fn(&mut Value)| {
+        let mut structure = release();
+        change(&mut structure);
+        json!({"plan_id": "r2", "structure_data": structure})
+    };
+    let first = |name: &'static str, value: Value| {
+        with(&move |s: &mut Value| s["steps"][0]["tasks"][0][name] = value.clone())
+    };
+    let without = |name: &'static str| {
+        with(&move |s: &mut Value| {
+            drop(
+                s["steps"][0]["tasks"][0]
+                    .as_object_mut()
+                    .unwrap()
+                    .remove(name),
+            );
+        })
+    };
+    let cases = [
+        json!({"plan_id": "r1", "structure_data": release()}),
+        json!({"plan_id": "a/b", "structure_data": release()}),
+        json!({"plan_id": "", "structure_data": release()}),
+        json!({"plan_id": "x".repeat(129), "structure_data": release()}),
+        json!({"plan_id": 7, "structure_data": release()}),
+        json!({"plan_id": "r2"}),
+        json!({"plan_id": "r2", "structure_data": "no JSON"}),
+        json!({"plan_id": "r2", "structure_data": []}),
+        json!({"plan_id": "r2", "structure": release()}),
+        with(&|s| s["steps"] = json!([])),
+        with(&|s| s["steps"] = json!([{"step_id": "s", "name": "n", "tasks": []}])),
+        with(&|s| drop(s.as_object_mut().unwrap().remove("name"))),
+        with(&|s| s["stages"] = json!([])),
+        with(&|s| s["steps"][1]["step_id"] = json!(2)),
+        first("task_id", json!("news")),
+        first("task_id", json!("测试/1")),
+        first("name", json!("")),
+        first("optional", json!("perhaps")),
+        first("depends_on", json!(["news"])),
+        first("dependencies", json!(["测试"])),
+        first("dependencies", json!(["code"])),
+        first("dependencies", json!(["new", "tests"])),
+        first("description", json!("x".repeat(300_000))),
+        without("task_id"),
+        without("name"),
+    ];
+    let before = state(&toolbox).await;
+    let mut reasons = Vec::new();
+    for arguments in cases {
+        let (result, reason) = declined(&toolbox, "create_plan_from_structure", arguments).await;
+        assert_eq!(result, false);
+        reasons.push(reason);
+    }
+    assert_eq!(toolbox.store().plans().await.unwrap().len(), 1);
+    assert_eq!(state(&toolbox).await, before);
+    insta::assert_snapshot!(reasons.join("\n"), @r#"
+    the plan id `r1` is taken
+    a key has 1 to 128 printable characters without `/` and `\`, not `a/b`
+    a key has 1 to 128 printable characters without `/` and `\`, not ``
+    a key has 1 to 128 printable characters without `/` and `\`, not `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`
+    `plan_id` is 7, not a text
+    `structure_data` is missing; it is an object
+    `structure_data` is "no JSON", not an object
+    `structure_data` is [], not an object
+    `structure` is no field; known are dry_run, plan_id, structure_data
+    the plan has no tasks
+    the plan has no tasks
+    `structure_data.name` is missing; it is a text
+    `structure_data.stages` is no field; known are description, name, steps, workflow_template_source
+    `structure_data.steps[1].step_id` is 2, not a text
+    `task_id` `news` is used twice; there is no task `code` (name the `task_id` of another task)
+    there is no task `code` (name the `task_id` of another task)
+    a task needs a name
+    `structure_data.steps[0].tasks[0].optional` is "perhaps", not true or false
+    `structure_data.steps[0].tasks[0].depends_on` is no field; known are assignee, dependencies, description, name, optional, task_id
+    tasks wait for each other: code → 测试 → code (take one of these dependencies out)
+    task `code` waits for itself
+    there is no task `new` (did you mean `news`?); there is no task `tests` (name the `task_id` of another task)
+    `structure_data.steps[0].tasks[0].description` has 300000 bytes; at most 262144 fit
+    `structure_data.steps[0].tasks[0].task_id` is missing; it is a text
+    `structure_data.steps[0].tasks[0].name` is missing; it is a text
+    "#);
+}
+
+#[tokio::test]
+async fn dry_run_checks_everything_and_makes_nothing() {
+    let toolbox = toolbox().await;
+    let mut arguments = json!({"plan_id": "r1", "structure_data": release(), "dry_run": true});
+    assert_eq!(
+        done(&toolbox, "create_plan_from_structure", arguments.clone()).await,
+        json!({"result": true, "plan_id": "r1", "reason": "dry_run: nothing was made"})
+    );
+    assert!(toolbox.store().plans().await.unwrap().is_empty());
+    arguments["structure_data"]["steps"][0]["tasks"][0]["dependencies"] = json!(["nobody"]);
+    declined(&toolbox, "create_plan_from_structure", arguments).await;
+}
+
+#[tokio::test]
+async fn without_an_id_one_is_made_and_the_latest_plan_is_meant() {
+    let toolbox = made().await;
+    let other = json!({"structure_data": {"name": "n", "steps": [
+        {"step_id": "s", "name": "", "tasks": [{"task_id": "t", "name": "T"}]},
+        {"step_id": "later", "name": "", "tasks": []},
+    ]}});
+    let answer = done(&toolbox, "create_plan_from_structure", other).await;
+    let id = answer["plan_id"].as_str().unwrap();
+    assert_eq!(id.len(), 8);
+    assert_eq!(answer["reason"], "left out, without tasks: later");
+    assert_eq!(ids(&toolbox, "get_ready_tasks", json!({})).await, ["t"]);
+    let bound = toolbox.clone().with_plan(PlanId::new("r1"));
+    assert_eq!(ids(&bound, "get_ready_tasks", json!({})).await.len(), 3);
+    assert_eq!(
+        ids(&bound, "get_ready_tasks", json!({"plan_id": id})).await,
+        ["t"]
+    );
+    let more = json!({"structure_data": release()});
+    declined(&bound, "create_plan_from_structure", more).await;
+}
+
+#[tokio::test]
+async fn transitions_are_those_of_the_table() {
+    for from in TaskStatus::ALL {
+        for to in TaskStatus::ALL {
+            let toolbox = made().await;
+            if from != TaskStatus::Ready {
+                assert!(update(&toolbox, "code", from.as_str(), Some("first")).await);
+            }
+            let before = state(&toolbox).await;
+            let allowed = match from {
+                TaskStatus::Ready | TaskStatus::Inprogress => true,
+                TaskStatus::Error => to != TaskStatus::Completed,
+                TaskStatus::Completed | TaskStatus::Skipped => from == to,
+            };
+            let updated = update(&toolbox, "code", to.as_str(), Some("second")).await;
+            assert_eq!(updated, allowed, "{from:?} to {to:?}");
+            let (status, summary) = task(&toolbox, "code").await;
+            if !allowed || from == to {
+                assert_eq!(state(&toolbox).await, before, "{from:?} to {to:?}");
+                assert_eq!(status, from.as_str());
+            } else {
+                assert_eq!((status.as_str(), summary), (to.as_str(), json!("second")));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_summary_that_is_left_out_stays() {
+    let toolbox = made().await;
+    assert_eq!(
+        task(&toolbox, "code").await,
+        ("ready".to_owned(), Value::Null)
+    );
+    for (status, summary, kept) in [
+        ("inprogress", Some("begun"), "begun"),
+        ("error", None, "begun"),
+        ("ready", None, "begun"),
+        ("error", Some("no disk"), "no disk"),
+        ("inprogress", None, "no disk"),
+        ("completed", None, "no disk"),
+        ("completed", Some("another"), "no disk"),
+    ] {
+        assert!(update(&toolbox, "code", status, summary).await);
+        assert_eq!(
+            task(&toolbox, "code").await,
+            (status.to_owned(), json!(kept))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_task_is_skipped_with_a_reason_unless_it_is_optional() {
+    let toolbox = made().await;
+    for (id, summary, skipped) in [
+        ("code", None, false),
+        ("code", Some(" "), false),
+        ("code", Some("not needed"), true),
+        ("news", None, true),
+    ] {
+        assert_eq!(update(&toolbox, id, "skipped", summary).await, skipped);
+    }
+    let arguments = json!({"plan_id": "r1", "task_id": "测试", "status": "skipped"});
+    assert_eq!(
+        declined(&toolbox, "update_task_status", arguments).await.1,
+        "task `测试` is not optional: say in result_summary why it is skipped"
+    );
+}
+
+#[tokio::test]
+async fn the_status_of_the_plan_follows_its_tasks() {
+    let toolbox = made().await;
+    let steps = [
+        ("code", "error", "running"),
+        ("测试", "completed", "running"),
+        ("news", "skipped", "error"),
+        ("code", "inprogress", "running"),
+        ("code", "error", "error"),
+        ("code", "ready", "running"),
+        ("code", "completed", "completed"),
+    ];
+    for (id, status, plan) in steps {
+        assert!(update(&toolbox, id, status, None).await);
+        assert_eq!(plan_status(&toolbox).await, plan, "{id} {status}");
+    }
+    let structure = done(&toolbox, "get_plan_structure", json!({})).await;
+    assert!(structure["result"]["completion_time"].is_string());
+}
+
+#[tokio::test]
+async fn tasks_are_found_by_their_role_and_status() {
+    let toolbox = made().await;
+    let of = |role: &str, status: Option<&str>| {
+        let mut arguments = json!({"plan_id": "r1", "role_id": role});
+        if let Some(status) = status {
+            arguments["status"] = status.into();
+        }
+        let toolbox = toolbox.clone();
+        async move { ids(&toolbox, "get_tasks_for_role", arguments).await }
+    };
+    assert_eq!(of("dev", None).await, ["code", "news"]);
+    update(&toolbox, "code", "inprogress", None).await;
+    assert_eq!(of("dev", None).await, ["news"]);
+    assert_eq!(of("dev", Some("inprogress")).await, ["code"]);
+    assert_eq!(of("qa", Some("ready")).await, ["测试"]);
+    assert_eq!(of("nobody", None).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_deleted_plan_is_unknown_and_its_id_is_free_again() {
+    let toolbox = made().await;
+    update(&toolbox, "code", "completed", None).await;
+    assert_eq!(
+        done(&toolbox, "delete_plan", json!({"plan_id": "r1"})).await,
+        json!({"result": true})
+    );
+    let unknown = "there is no plan `r1`";
+    for (name, arguments, otherwise) in [
+        (
+            "get_task",
+            json!({"plan_id": "r1", "task_id": "code"}),
+            json!(null),
+        ),
+        (
+            "update_task_status",
+            json!({"plan_id": "r1", "task_id": "code", "status": "ready"}),
+            json!(false),
+        ),
+        ("get_ready_tasks", json!({"plan_id": "r1"}), json!([])),
+        (
+            "get_tasks_for_role",
+            json!({"plan_id": "r1", "role_id": "dev"}),
+            json!([]),
+        ),
+        ("get_plan_status", json!({"plan_id": "r1"}), json!(null)),
+        ("get_plan_structure", json!({"plan_id": "r1"}), json!(null)),
+        ("delete_plan", json!({"plan_id": "r1"}), json!(false)),
+    ] {
+        let answer = declined(&toolbox, name, arguments).await;
+        assert_eq!(answer, (otherwise, unknown.to_owned()), "{name}");
+    }
+    let nothing = declined(&toolbox, "get_plan_status", json!({})).await;
+    assert_eq!(nothing, (Value::Null, "there is no plan yet".to_owned()));
+    // What happened to it is still known.
+    let log = toolbox
+        .store()
+        .since(&PlanId::new("r1"), 0, 10)
+        .await
+        .unwrap();
+    let why: Vec<&str> = log.iter().map(|change| change.why.as_str()).collect();
+    assert_eq!(
+        why,
+        [
+            "create_plan_from_structure",
+            "update_task_status code",
+            "delete_plan"
+        ]
+    );
+    let again = json!({"plan_id": "r1", "structure_data": release()});
+    done(&toolbox, "create_plan_from_structure", again).await;
+    assert_eq!(task(&toolbox, "code").await.0, "ready");
+    let structure = done(&toolbox, "get_plan_structure", json!({})).await;
+    assert_eq!(structure["result"]["plan_id"], "r1");
+}
+
+#[tokio::test]
+async fn bad_input_is_declined_and_changes_nothing() {
+    let toolbox = made().await;
+    update(&toolbox, "code", "completed", None).await;
+    let before = state(&toolbox).await;
+    let mut reasons = Vec::new();
+    for (name, arguments) in [
+        ("get_tasks", json!({})),
+        ("TaskList", json!({})),
+        ("get_task", json!({})),
+        ("get_task", json!({"task_id": "nobody"})),
+        ("get_task", json!({"task_id": 1})),
+        ("get_task", json!({"task_id": "code", "plan": "r1"})),
+        ("update_task_status", json!({"task_id": "code"})),
+        (
+            "update_task_status",
+            json!({"task_id": "code", "status": "in_progress"}),
+        ),
+        (
+            "update_task_status",
+            json!({"task_id": "code", "status": "ready"}),
+        ),
+        (
+            "update_task_status",
+            json!({"task_id": "nobody", "status": "ready"}),
+        ),
+        (
+            "update_task_status",
+            json!({"task_id": "测试", "status": "completed", "result_summary": "x".repeat(300_000)}),
+        ),
+        ("get_ready_tasks", json!({"limit": -1})),
+        ("get_ready_tasks", json!({"offset": "many"})),
+        ("get_tasks_for_role", json!({})),
+        (
+            "get_tasks_for_role",
+            json!({"role_id": "dev", "status": "todo"}),
+        ),
+        ("get_plan_status", json!({"plan_id": {"id": 1}})),
+        ("get_plan_structure", json!([1])),
+        ("delete_plan", json!({"plan_id": "x".repeat(1000)})),
+    ] {
+        let (_, reason) = declined(&toolbox, name, arguments).await;
+        reasons.push(format!("{name}: {reason}"));
+    }
+    assert_eq!(state(&toolbox).await, before);
+    insta::assert_snapshot!(reasons.join("\n"), @r#"
+    get_tasks: there is no tool `get_tasks`; is `get_task` meant?
+    TaskList: there is no tool `TaskList`
+    get_task: `task_id` is missing; it is a text
+    get_task: there is no task `nobody`
+    get_task: `task_id` is 1, not a text
+    get_task: `plan` is no field; known are plan_id, task_id
+    update_task_status: `status` is missing; it is one of ready, inprogress, completed, error, skipped
+    update_task_status: `status` is "in_progress", not one of ready, inprogress, completed, error, skipped
+    update_task_status: task `code` is completed, which is final; it cannot become ready
+    update_task_status: there is no task `nobody`
+    update_task_status: `result_summary` has 300000 bytes; at most 262144 fit
+    get_ready_tasks: `limit` is -1, not a whole number from 0
+    get_ready_tasks: `offset` is "many", not a whole number from 0
+    get_tasks_for_role: `role_id` is missing; it is a text
+    get_tasks_for_role: `status` is "todo", not one of ready, inprogress, completed, error, skipped
+    get_plan_status: `plan_id` is {"id":1}, not a text
+    get_plan_structure: the arguments are [1], not an object
+    delete_plan: there is no plan `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`
+    "#);
+}
+
+#[tokio::test]
+async fn answers_are_bounded() {
+    let toolbox = toolbox().await;
+    let long = "文".repeat(2000);
+    let steps: Vec<Value> = (0..10_000)
+        .map(|n| {
+            json!({"step_id": format!("{n}{long}"), "name": long, "tasks": [
+                {"task_id": n.to_string(), "name": format!("Task {n}"), "assignee": "dev", "description": long},
+            ]})
+        })
+        .collect();
+    // As many long texts would make the whole test slow: the first hundred show it.
+    let mut steps = steps;
+    for step in steps.iter_mut().skip(100) {
+        step["step_id"] = json!("rest");
+        step["name"] = json!("Rest");
+        step["tasks"][0]["description"] = json!("d");
+    }
+    let structure = json!({"name": long, "description": long, "workflow_template_source": long, "steps": steps});
+    let arguments = json!({"plan_id": "r1", "structure_data": structure});
+    done(&toolbox, "create_plan_from_structure", arguments).await;
+    for (name, arguments) in [
+        ("get_ready_tasks", json!({})),
+        ("get_tasks_for_role", json!({"role_id": "dev"})),
+        ("get_plan_structure", json!({})),
+        ("get_plan_structure", json!({"offset": 5000})),
+    ] {
+        let answer = done(&toolbox, name, arguments).await;
+        let size = answer.to_string().len();
+        assert!(size < 16_000, "{name}: {size}");
+        assert!(answer["left"].as_u64().unwrap() > 4900);
+    }
+    let rest = json!({"limit": 3, "offset": 9_998});
+    assert_eq!(
+        ids(&toolbox, "get_ready_tasks", rest).await,
+        ["9998", "9999"]
+    );
+    let full = done(&toolbox, "get_task", json!({"task_id": "0"})).await;
+    assert_eq!(full["result"]["description"], long);
+}
+
+#[tokio::test]
+async fn the_library_returns_what_the_document_says() {
+    let plans = PlanTool::new(toolbox().await);
+    let structure: Structure = serde_json::from_value(release()).unwrap();
+    let create = |structure: Structure| plans.create_plan_from_structure("r1", structure);
+    assert!(create(structure.clone()).await.unwrap());
+    assert!(!create(structure.clone()).await.unwrap());
+    let reason = plans.check_structure("r1", structure.clone()).await;
+    assert_eq!(reason.unwrap_err(), "the plan id `r1` is taken");
+    plans.check_structure("r2", structure).await.unwrap();
+    let task = plans.get_task("r1", "code").await.unwrap().unwrap();
+    assert_eq!(
+        (task.name.as_str(), task.status),
+        ("Code", TaskStatus::Ready)
+    );
+    assert_eq!(plans.get_task("r1", "nobody").await.unwrap(), None);
+    assert_eq!(plans.get_task("r2", "code").await.unwrap(), None);
+    let update = |task, status| plans.update_task_status("r1", task, status, None);
+    assert!(update("code", TaskStatus::Completed).await.unwrap());
+    assert!(!update("code", TaskStatus::Ready).await.unwrap());
+    assert!(!update("nobody", TaskStatus::Ready).await.unwrap());
+    assert_eq!(plans.get_ready_tasks(None).await.unwrap().len(), 2);
+    assert_eq!(plans.get_ready_tasks("r2").await.unwrap(), []);
+    let of_role = plans.get_tasks_for_role("r1", "dev", TaskStatus::Completed);
+    assert_eq!(of_role.await.unwrap()[0].task_id, "code");
+    let status = plans.get_plan_status("r1").await.unwrap();
+    assert_eq!(status, Some(PlanStatus::Running));
+    assert_eq!(plans.get_plan_status("r2").await.unwrap(), None);
+    let structure = plans
+        .get_plan_structure("r1", Page::default())
+        .await
+        .unwrap();
+    assert_eq!(structure.unwrap().0.steps.len(), 2);
+    assert!(
+        plans
+            .get_plan_structure("r2", Page::default())
+            .await
+            .unwrap()
+            .is_none()
+    );
+    assert!(plans.delete_plan("r1").await.unwrap());
+    assert!(!plans.delete_plan("r1").await.unwrap());
+}
+
+#[tokio::test]
+async fn callers_at_once_lose_nothing() {
+    let toolbox = toolbox().await;
+    let tasks: Vec<Value> = (0..64)
+        .map(|n| json!({"task_id": n.to_string(), "name": "T"}))
+        .collect();
+    let structure = json!({"name": "n", "steps": [{"step_id": "s", "name": "", "tasks": tasks}]});
+    let arguments = json!({"plan_id": "r1", "structure_data": structure});
+    done(&toolbox, "create_plan_from_structure", arguments).await;
+    let callers = (0..8).map(|caller| {
+        let toolbox = toolbox.clone();
+        tokio::spawn(async move {
+            for task in (caller..64).step_by(8) {
+                assert!(update(&toolbox, &task.to_string(), "inprogress", None).await);
+                assert!(update(&toolbox, &task.to_string(), "completed", None).await);
+            }
+        })
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        caller.await.unwrap();
+    }
+    assert_eq!(plan_status(&toolbox).await, "completed");
+    assert_eq!(state(&toolbox).await.0, 1 + 128);
+}
+
+#[test]
+fn words_and_states_map_onto_each_other() {
+    for status in TaskStatus::ALL {
+        assert_eq!(TaskStatus::from(CoreStatus::from(status)), status);
+        assert_eq!(json!(status), status.as_str());
+    }
+    let plan = |status| json!(PlanStatus::from(&status));
+    use plan::PlanStatus as Core;
+    for status in [Core::Idle, Core::Running, Core::Paused(String::new())] {
+        assert_eq!(plan(status), "running");
+    }
+    assert_eq!(plan(Core::Completed), "completed");
+    assert_eq!(plan(Core::Failed), "error");
+    assert_eq!(plan(Core::Abandoned), "error");
+}

@@ -1,0 +1,261 @@
+//! Earlier states of a plan, shown and restored, and the plans that tools have made beside those of the daemon.
+
+use plan_agent::clock::Clock;
+use plan_agent::plan::{Head, NewTask, PlanId, Shelf, TaskChanges, TaskId};
+use plan_agent::store::Store;
+use plan_agent::volumes::Volumes;
+
+use super::*;
+use crate::common::agent::report;
+
+/// Does something to the plans of a scene as a tool would.
+fn with_store<T>(scene: &Scene, act: impl AsyncFnOnce(Store) -> T) -> T {
+    let volumes = Volumes::open(&scene.env.path("volumes")).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let clock = Clock::start();
+        let file = volumes.database();
+        let store = Store::open(&file, move || clock.now()).await.unwrap();
+        act(store).await
+    })
+}
+
+/// Makes a plan of the tools of `tasks` with one task, and returns its id.
+async fn make(store: &Store, key: &str) -> PlanId {
+    let mut head = Head::new(PlanId::new(key), "Release it", plan_agent::plan::Time(0));
+    head.owner = "tasks".to_owned();
+    let made = store.create(head, "claude", "TaskCreate", |draft| {
+        draft.created();
+        let task = NewTask {
+            name: "Write the notes".to_owned(),
+            ..NewTask::default()
+        };
+        draft.add_tasks(vec![task], None)?;
+        Ok(draft.plan().id().clone())
+    });
+    made.await.unwrap()
+}
+
+async fn delete(store: &Store, id: &PlanId) {
+    let delete = store.change(id, "claude", "delete_plan", |draft| {
+        draft.put_away(Shelf::Deleted)
+    });
+    delete.await.unwrap();
+}
+
+#[test]
+fn a_plan_that_was_carried_out_is_taken_back_and_carried_out_again() {
+    let scene = Scene::by_rules("");
+    let agent = scene.agent(|_| Act::success("done"));
+    assert_eq!(scene.run(&["run", "--plan", "chain.md"]).code, Some(0));
+    assert_eq!(agent.attempts(), [(1, 1), (2, 1), (3, 1)]);
+    let events = scene.events();
+    let first = events.iter().find(|event| event["event"] == "completed");
+    let at = first.unwrap()["seq"].to_string();
+    let then = |format: &str| scene.works(&["show", "--format", format, "--at", &at]);
+    for (format, said) in [
+        ("md", "First"),
+        ("json", "\"completed\""),
+        ("dot", "digraph"),
+        ("mermaid", "completed"),
+    ] {
+        assert!(then(format).contains(said), "{format}: {}", then(format));
+    }
+
+    let said = scene.works(&["restore", "--at", &at]);
+    assert!(
+        said.contains(&format!("as it was after change {at}")),
+        "{said}"
+    );
+    assert!(said.contains("resume"), "{said}");
+    let status = scene.status();
+    assert_eq!(status["plan"]["status"], "paused");
+    assert_eq!(scene.tasks(), ["completed", "pending", "pending"]);
+    let restored = &scene.events_named("restored")[0];
+    assert_eq!(
+        (restored["seq"].as_i64(), &restored["by"]),
+        (
+            Some(events.last().unwrap()["seq"].as_i64().unwrap() + 1),
+            &json!("command line")
+        )
+    );
+    let log = scene.works(&["log"]);
+    let line = format!(
+        "restored to what it was after change {at}  (command line: restored to change {at})"
+    );
+    assert!(log.contains(&line), "{log}");
+
+    // Nothing of the log is lost, and the attempts are counted on.
+    assert_eq!(scene.run(&["resume"]).code, Some(0));
+    assert_eq!(agent.attempts(), [(1, 1), (2, 1), (3, 1), (2, 2), (3, 2)]);
+    assert_eq!(scene.tasks(), ["completed"; 3]);
+    assert_eq!(scene.events()[..events.len()], events);
+}
+
+#[test]
+fn a_plan_that_a_daemon_carries_out_is_not_restored_and_goes_on_afterwards() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let first = scene.exchange.take("the command", |_| true);
+    scene.await_events("claimed", 1);
+    let before = scene.events();
+    let ran = scene.run(&["restore", "--at", "1"]);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    assert!(ran.stderr.contains("carries out plan"), "{ran:?}");
+    assert!(ran.stderr.contains("Hint: `plan-agent stop`"), "{ran:?}");
+    assert_eq!(scene.events(), before);
+
+    // What was under way is to be done again: the agent is told to stop, and its late report counts for nothing.
+    scene.works(&["stop"]);
+    let at = before.last().unwrap()["seq"].to_string();
+    scene.works(&["restore", "--at", &at]);
+    assert_eq!(scene.tasks(), ["pending"]);
+    let _daemon = scene.leave(&["resume"]);
+    scene
+        .exchange
+        .await_name("active", &format!("{}.cancel", first.id));
+    let second = scene.exchange.take("the command again", |_| true);
+    assert_ne!(second.id, first.id);
+    scene.exchange.submit(&first.id, &report("SUCCESS", "late"));
+    scene.await_events("stale", 1);
+    scene
+        .exchange
+        .submit(&second.id, &report("SUCCESS", "done"));
+    scene.await_status("completed");
+    assert_eq!(scene.events_named("completed").len(), 1);
+}
+
+#[test]
+fn a_change_that_there_is_not_is_named() {
+    let scene = Scene::by_rules("");
+    let id = with_store(&scene, async |store| make(&store, "release").await);
+    let ran = scene.run(&["restore", id.as_str(), "--at", "7"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(
+        ran.stderr.contains("plan `release` has no change `7`"),
+        "{ran:?}"
+    );
+    let ran = scene.run(&["restore", id.as_str(), "--at", "1"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(
+        ran.stderr.contains("the plan is as it was after change 1"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn the_plans_of_tools_are_listed_named_and_never_meant_by_chance() {
+    let scene = Scene::by_rules("");
+    let agent = scene.agent(|_| Act::success("done"));
+    assert_eq!(scene.run(&["run", "--plan", "one.md"]).code, Some(0));
+    drop(agent);
+    let own = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    let second = with_store(&scene, async |store| {
+        let first = make(&store, "release").await;
+        delete(&store, &first).await;
+        let second = make(&store, "release").await;
+        let old = make(&store, "old one").await;
+        let away = store.change(&old, "claude", "finish_plan", |draft| {
+            draft.put_away(Shelf::History)
+        });
+        away.await.unwrap();
+        let changed = store.change(&second, "claude", "TaskUpdate 1", |draft| {
+            draft.update_task(
+                TaskId(1),
+                &TaskChanges {
+                    name: Some("Write them".to_owned()),
+                    ..TaskChanges::default()
+                },
+            )?;
+            draft.start_task(TaskId(1))
+        });
+        changed.await.unwrap();
+        second
+    });
+    assert_eq!(second.as_str(), "release~2");
+
+    let shown = |args: &[&str]| scene.env.normal(&scene.works(args));
+    let plans = shown(&["plans"]).replace(&own, "OWN");
+    insta::assert_snapshot!(plans, @r"
+    release  running    [TIME]  Release it  (tasks)
+    OWN  completed  [TIME]  One
+    ");
+    let plans = shown(&["plans", "--all"]).replace(&own, "OWN");
+    insta::assert_snapshot!(plans, @r"
+    old one  idle       [TIME]  Release it  (tasks, in the history)
+    release  running    [TIME]  Release it  (tasks)
+    release  idle       [TIME]  Release it  (tasks, deleted)
+    OWN  completed  [TIME]  One
+    ");
+    let all: Value = serde_json::from_str(&scene.works(&["plans", "--all", "--json"])).unwrap();
+    let known: Vec<_> = all
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|plan| {
+            [&plan["key"], &plan["owner"], &plan["shelf"]].map(|word| word.as_str().unwrap())
+        })
+        .collect();
+    assert_eq!(
+        known,
+        [
+            ["old one", "tasks", "history"],
+            ["release", "tasks", "current"],
+            ["release", "tasks", "deleted"],
+            [own.as_str(), "daemon", "current"],
+        ]
+    );
+
+    // The newest of all is not the newest of the daemon.
+    assert_eq!(scene.status()["plan"]["id"], own.as_str());
+    let log = shown(&["log", "release"]);
+    insta::assert_snapshot!(log, @r"
+        1  [TIME]  goal: Release it  (claude: TaskCreate)
+        1  [TIME]  task 1: added: Write the notes
+        2  [TIME]  task 1: changed  (claude: TaskUpdate 1)
+        2  [TIME]  task 1: started
+        2  [TIME]  started
+    ");
+    let ran = scene.run(&["resume", "release"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    insta::assert_snapshot!(ran.seen(&scene.env), @r"
+    error: plan `release~2` is carried out by those who use it through the tools of `tasks`
+    Hint: `plan-agent show release~2 > FILE` and `plan-agent run --plan FILE` make a plan of your own of it
+    exit 2
+    ");
+
+    // A person takes the change of a tool back, and nothing is paused by that: its callers go on by themselves.
+    let said = scene.works(&["restore", "release", "--at", "1"]);
+    assert!(!said.contains("resume"), "{said}");
+    let plan = scene.works(&["show", "release", "--format", "json"]);
+    assert!(
+        plan.contains("Write the notes") && !plan.contains("Write them"),
+        "{plan}"
+    );
+    assert!(!plan.contains("in_progress"), "{plan}");
+}
+
+#[test]
+fn a_deleted_plan_is_restored_if_nobody_has_its_key() {
+    let scene = Scene::by_rules("");
+    with_store(&scene, async |store| {
+        let first = make(&store, "release").await;
+        delete(&store, &first).await;
+    });
+    scene.works(&["restore", "release", "--at", "1"]);
+    with_store(&scene, async |store| {
+        let first = store.find("release").await.unwrap().unwrap();
+        assert_eq!(first.as_str(), "release");
+        delete(&store, &first).await;
+        let second = make(&store, "release").await;
+        let earlier = store.at(&first, 1).await.unwrap();
+        let restored = store.change(&first, "test", "restored", move |draft| {
+            draft.restore(&earlier, 1)
+        });
+        let error = restored.await.unwrap_err().to_string();
+        assert_eq!(error, "the plan id `release` is taken");
+        assert_eq!(store.find("release").await.unwrap(), Some(second));
+    });
+}

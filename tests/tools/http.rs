@@ -1,0 +1,305 @@
+//! `plan-agent mcp --http`, by real HTTP on loopback.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::common::env::{DEADLINE, Running, TestEnv};
+
+/// The program while it serves.
+struct Served {
+    address: String,
+    token: String,
+    _running: Running,
+}
+
+/// What a request was answered.
+#[derive(Debug)]
+struct Reply {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Reply {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// Starts the program at an address and reads where it serves.
+fn serve(env: &TestEnv, address: &str) -> Served {
+    let mut child = env
+        .command(&["mcp", "--http", address])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let running = Running { child };
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    let address = line
+        .trim()
+        .strip_prefix("serving at http://")
+        .and_then(|rest| rest.strip_suffix("/mcp"))
+        .unwrap_or_else(|| panic!("{line}"));
+    Served {
+        address: address.to_owned(),
+        token: env.read("volumes/mcp.token").trim().to_owned(),
+        _running: running,
+    }
+}
+
+impl Served {
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream
+    }
+
+    /// Writes a request; headers that are given stand in for the usual ones.
+    fn send(&self, first: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
+        let bearer = format!("Bearer {}", self.token);
+        let length = body.len().to_string();
+        let usual = [
+            ("Host", self.address.as_str()),
+            ("Authorization", bearer.as_str()),
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+            ("Content-Length", length.as_str()),
+            ("User-Agent", "baker/1.0"),
+            ("Connection", "close"),
+        ];
+        let given = |name: &str| headers.iter().any(|(other, _)| *other == name);
+        let usual = usual.iter().filter(|(name, _)| !given(name));
+        let lines = usual
+            .chain(headers.iter().filter(|(_, value)| !value.is_empty()))
+            .fold(format!("{first} HTTP/1.1\r\n"), |lines, (name, value)| {
+                format!("{lines}{name}: {value}\r\n")
+            });
+        let mut stream = self.connect();
+        // The program may answer before it has read everything, and close.
+        drop(stream.write_all(format!("{lines}\r\n{body}").as_bytes()));
+        stream
+    }
+
+    fn ask(&self, first: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+        let mut reply = Vec::new();
+        // The rest of a body that nobody reads resets the connection after the answer.
+        drop(self.send(first, headers, body).read_to_end(&mut reply));
+        let reply = String::from_utf8_lossy(&reply).into_owned();
+        let (head, body) = reply
+            .split_once("\r\n\r\n")
+            .unwrap_or_else(|| panic!("{reply:?}"));
+        Reply {
+            status: head.split(' ').nth(1).unwrap().parse().unwrap(),
+            head: head.to_owned(),
+            body: body.to_owned(),
+        }
+    }
+
+    fn post(&self, headers: &[(&str, &str)], body: &Value) -> Reply {
+        self.ask("POST /mcp", headers, &body.to_string())
+    }
+
+    /// Asks as a client does that begins with `initialize` and names the version from then on.
+    fn rpc(&self, method: &str, params: Value) -> Value {
+        let mut body = json!({"jsonrpc": "2.0", "id": 1, "method": method});
+        body["params"] = params;
+        let reply = self.post(&[("MCP-Protocol-Version", "2025-06-18")], &body);
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.json()
+    }
+
+    fn call(&self, tool: &str, arguments: Value) -> Value {
+        let mut params = json!({"name": tool});
+        params["arguments"] = arguments;
+        self.rpc("tools/call", params)["result"]["structuredContent"].take()
+    }
+}
+
+fn list() -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+}
+
+#[test]
+fn whoever_does_not_know_the_token_is_refused() {
+    let env = TestEnv::new();
+    let served = serve(&env, "127.0.0.1:0");
+    let right = format!("Bearer {}", served.token);
+    let longer = format!("{right}x");
+    let shorter = &right[..right.len() - 1];
+    let basic = format!("Basic {}", served.token);
+    for wrong in [
+        "",
+        "Bearer",
+        "Bearer x",
+        &longer,
+        shorter,
+        &basic,
+        &served.token,
+    ] {
+        let reply = served.post(&[("Authorization", wrong)], &list());
+        assert_eq!(reply.status, 401, "{wrong}: {reply:?}");
+        assert!(
+            reply.head.contains("\r\nwww-authenticate: Bearer"),
+            "{reply:?}"
+        );
+        assert!(!reply.body.contains(&served.token));
+    }
+    let twice = [
+        ("Authorization", "Bearer x"),
+        ("Authorization", right.as_str()),
+    ];
+    assert_eq!(served.post(&twice, &list()).status, 401);
+    assert_eq!(
+        served.post(&[("Authorization", &right)], &list()).status,
+        200
+    );
+}
+
+#[test]
+fn a_page_in_a_browser_is_refused_even_with_the_token() {
+    let env = TestEnv::new();
+    let served = serve(&env, "127.0.0.1:0");
+    let own = format!("http://{}", served.address);
+    for (header, value) in [
+        ("Host", "attacker.example"),
+        ("Host", "127.0.0.1.attacker.example:80"),
+        ("Origin", "https://attacker.example"),
+        ("Origin", "null"),
+        ("Origin", own.as_str()),
+        ("Origin", "nonsense"),
+    ] {
+        let reply = served.post(&[(header, value)], &list());
+        assert_eq!(reply.status, 403, "{header}: {value}: {reply:?}");
+    }
+    let port = served.address.rsplit_once(':').unwrap().1;
+    let named = format!("localhost:{port}");
+    assert_eq!(served.post(&[("Host", &named)], &list()).status, 200);
+}
+
+#[test]
+fn what_is_no_call_is_answered_as_such() {
+    let env = TestEnv::new();
+    let served = serve(&env, "127.0.0.1:0");
+    let body = list().to_string();
+    assert_eq!(served.ask("POST /", &[], &body).status, 404);
+    assert_eq!(served.ask("GET /mcp", &[], "").status, 405);
+    assert_eq!(served.ask("DELETE /mcp", &[], "").status, 405);
+    assert_eq!(
+        served
+            .post(&[("Content-Type", "text/plain")], &list())
+            .status,
+        415
+    );
+    assert_eq!(served.post(&[("Accept", "text/html")], &list()).status, 406);
+    assert_eq!(served.ask("POST /mcp", &[], "oops").status, 415);
+    let long = "x".repeat(65 * 1024 * 1024);
+    assert_eq!(served.ask("POST /mcp", &[], &long).status, 413);
+    let reply = served.rpc("nix", json!({}));
+    assert_eq!(reply["error"]["code"], -32601, "{reply}");
+    let reply = served.rpc("resources/subscribe", json!({"uri": "plan://current"}));
+    let said = reply["error"]["message"].as_str().unwrap();
+    assert!(said.contains("subscriptions/listen"), "{said}");
+}
+
+#[test]
+fn a_server_that_is_started_again_is_not_noticed() {
+    let env = TestEnv::new();
+    let served = serve(&env, "127.0.0.1:0");
+    let begun = served.rpc(
+        "initialize",
+        json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}),
+    );
+    assert_eq!(
+        begun["result"]["serverInfo"]["name"], "plan-agent",
+        "{begun}"
+    );
+    assert_eq!(begun["result"]["protocolVersion"], "2025-06-18");
+    served.call("TaskCreate", json!({"subject": "Knead"}));
+    let address = served.address.clone();
+    let token = served.token.clone();
+    drop(served);
+    let served = serve(&env, &address);
+    assert_eq!(served.token, token);
+    let list = served.call("TaskList", json!({}));
+    assert_eq!(list["result"][0]["subject"], "Knead", "{list}");
+    let log = env.run(&["log", "tasks", "--json"]).stdout;
+    assert!(log.contains("\"by\":\"baker\""), "{log}");
+}
+
+#[test]
+fn one_that_listens_is_told_what_another_process_changes() {
+    let env = TestEnv::new();
+    let served = serve(&env, "127.0.0.1:0");
+    let version = "2026-07-28";
+    let method = "subscriptions/listen";
+    let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": {
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": version,
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": "l", "version": "1"},
+        },
+        "notifications": {"resourceSubscriptions": ["plan://current", "plan://nix"]},
+    }});
+    let headers = [("MCP-Protocol-Version", version), ("Mcp-Method", method)];
+    let stream = served.send("POST /mcp", &headers, &body.to_string());
+    // Signs of life come in between for ever.
+    let end = Instant::now() + DEADLINE;
+    let mut events = BufReader::new(stream)
+        .lines()
+        .map_while(Result::ok)
+        .take_while(|_| Instant::now() < end)
+        .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data:")?).ok());
+    let accepted = events.next().unwrap();
+    assert_eq!(
+        accepted["method"], "notifications/subscriptions/acknowledged",
+        "{accepted}"
+    );
+    let mut told = || {
+        let told = events.next().unwrap();
+        assert_eq!(told["method"], "notifications/resources/updated", "{told}");
+        assert_eq!(told["params"]["uri"], "plan://current");
+    };
+    // Whatever came between the two.
+    told();
+    let made = env.run(&["tool", "TaskCreate", "{\"subject\": \"Knead\"}"]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    told();
+}
+
+#[test]
+fn a_token_that_others_can_read_is_not_trusted() {
+    let env = TestEnv::new();
+    drop(serve(&env, "127.0.0.1:0"));
+    let token = env.path("volumes/mcp.token");
+    assert_eq!(
+        fs::metadata(&token).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    fs::set_permissions(&token, Permissions::from_mode(0o644)).unwrap();
+    insta::assert_snapshot!(env.run(&["mcp", "--http", "127.0.0.1:0"]).seen(&env), @r"
+    error: cannot trust the token `[FOLDER]/volumes/mcp.token`: others can read it: its mode is 0644, not 0600
+    Hint: `chmod 600 [FOLDER]/volumes/mcp.token`, or remove it: a new one is made
+    exit 1
+    ");
+}
+
+#[test]
+fn only_this_machine_is_served() {
+    let env = TestEnv::new();
+    insta::assert_snapshot!(env.run(&["mcp", "--http", "0.0.0.0:0"]).seen(&env), @r"
+    error: invalid value '0.0.0.0:0' for '--http <127.0.0.1:PORT>': must be an address of this machine, such as 127.0.0.1:8765
+
+    For more information, try '--help'.
+    exit 2
+    ");
+    assert!(!env.path("volumes").exists());
+}
