@@ -1,0 +1,112 @@
+//! Several callers of PlanManager on one plan, each with a store of its own on the same file, as processes have.
+
+use std::path::Path;
+
+use plan_agent::tools::plan_manager::{ErrorCode, PlanManager, PlannedTask};
+use plan_agent::tools::{Page, Toolbox};
+use tokio::task::JoinSet;
+
+const CALLERS: usize = 4;
+
+async fn manager(file: &Path, caller: usize) -> PlanManager {
+    let toolbox = Toolbox::open(file, &format!("caller {caller}")).await;
+    PlanManager::new(toolbox.unwrap())
+}
+
+fn tasks(count: usize) -> Vec<PlannedTask> {
+    let task = |number| PlannedTask {
+        name: format!("Task {number}"),
+        ..PlannedTask::default()
+    };
+    (1..=count).map(task).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_task_is_lost_that_several_add() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plans.db");
+    let first = manager(&file, 0).await;
+    first.create_plan("goal", &[], false).await.unwrap();
+    let mut callers = JoinSet::new();
+    for caller in 0..CALLERS {
+        let manager = manager(&file, caller).await;
+        callers.spawn(async move {
+            let mut added = Vec::new();
+            for number in 0..25 {
+                let name = format!("{caller}.{number}");
+                let after = added.last().copied();
+                let task = manager.add_task(&name, &[], "", after).await.unwrap();
+                assert_eq!(task.new_task.name, name);
+                added.push(task.new_task.id);
+            }
+            added
+        });
+    }
+    let mut ids: Vec<i64> = callers.join_all().await.concat();
+    ids.sort_unstable();
+    assert_eq!(ids, (1..=100).collect::<Vec<i64>>());
+    let page = Page {
+        limit: Some(100),
+        offset: None,
+    };
+    let list = first.get_task_list(None, page).await.unwrap();
+    assert_eq!((list.total, list.tasks.len()), (100, 100));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_task_is_started_once_however_many_ask_for_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plans.db");
+    let first = manager(&file, 0).await;
+    first.create_plan("goal", &tasks(20), false).await.unwrap();
+    let mut callers = JoinSet::new();
+    for caller in 0..CALLERS {
+        let manager = manager(&file, caller).await;
+        callers.spawn(async move {
+            let mut own = Vec::new();
+            loop {
+                match manager.start_next_task().await {
+                    Ok(started) => {
+                        let id = started.task.id;
+                        manager.complete_task(id, "done").await.unwrap();
+                        own.push(id);
+                    }
+                    Err(error) if error.code == ErrorCode::InvalidStatus => {}
+                    Err(error) => {
+                        assert_eq!(error.details.plan_status, Some("completed"), "{error}");
+                        return own;
+                    }
+                }
+            }
+        });
+    }
+    let mut started: Vec<i64> = callers.join_all().await.concat();
+    started.sort_unstable();
+    assert_eq!(started, (1..=20).collect::<Vec<i64>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_several_new_plans_one_is_current_and_all_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plans.db");
+    let mut callers = JoinSet::new();
+    for caller in 0..CALLERS {
+        let manager = manager(&file, caller).await;
+        callers.spawn(async move {
+            for count in 1..=5 {
+                manager
+                    .create_plan("goal", &tasks(count), false)
+                    .await
+                    .unwrap();
+            }
+        });
+    }
+    callers.join_all().await;
+    let toolbox = Toolbox::open(&file, "last").await.unwrap();
+    let current = PlanManager::new(toolbox.clone()).get_plan_status().await;
+    assert_eq!(current.unwrap().total_tasks, 5);
+    let store = toolbox.store();
+    assert_eq!(store.current("plan-manager", 10).await.unwrap().len(), 1);
+    let (_, kept) = store.shelved("plan-manager", 0, 100).await.unwrap();
+    assert_eq!(kept, 5 * CALLERS - 1);
+}
