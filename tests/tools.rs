@@ -3,3 +3,4 @@
 mod cli;
 mod http;
 mod mcp;
+pub mod together;
