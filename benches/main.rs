@@ -19,18 +19,20 @@ mod latency;
 mod prompts;
 mod sample;
 mod table;
+mod tools;
 
 fn main() {
     let wanted: Vec<String> = std::env::args()
         .skip(1)
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    let parts: [(&str, fn()); 5] = [
+    let parts: [(&str, fn()); 6] = [
         ("latency", latency::run),
         ("changes", changes::run),
         ("prompts", prompts::run),
         ("footprint", footprint::run),
         ("hostile", hostile::run),
+        ("tools", tools::run),
     ];
     for (name, run) in parts {
         if wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str())) {

@@ -7,7 +7,7 @@ use std::thread;
 use crate::common::env::{DEADLINE, TestEnv};
 use crate::common::mcp::Mcp;
 use crate::crash::stage::Chance;
-use crate::tools::together::{PLAN, add, begin, look};
+use crate::tools::crowd::{PLAN, add, begin, look};
 
 /// Kills of each of the servers.
 const KILLS: usize = 12;

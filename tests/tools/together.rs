@@ -1,146 +1,112 @@
-//! Many processes change one plan at once, each in a dialect of its own: every change is kept.
+//! Several callers of PlanManager on one plan, each with a store of its own on the same file, as processes have.
 
-use std::collections::BTreeMap;
-use std::thread;
+use std::path::Path;
 
-use plan_agent::plan::PlanId;
-use plan_agent::store::Store;
-use plan_agent::tools::{Dialect, Toolbox};
-use serde_json::{Value, json};
+use plan_agent::tools::plan_manager::{ErrorCode, PlanManager, PlannedTask};
+use plan_agent::tools::{Page, Toolbox};
+use tokio::task::JoinSet;
 
-use crate::common::env::TestEnv;
-use crate::common::mcp::Mcp;
+const CALLERS: usize = 4;
 
-/// Changes of each process.
-pub const EACH: usize = 200;
-
-/// The plan of the dialect `tasks`, which is what the others are bound to.
-pub const PLAN: &str = "tasks";
-
-/// Returns the call that adds a task in a dialect.
-pub fn add(dialect: &str, name: &str) -> (&'static str, Value) {
-    match dialect {
-        "plan-manager" => (
-            "addTask",
-            json!({"name": name, "reasoning": "it is asked for", "dependencies": []}),
-        ),
-        "notebook" => (
-            "revise_current_plan",
-            json!({"action": "add", "subtask_idx": 1, "subtask": {
-                "name": name, "description": "d", "expected_outcome": "o",
-            }}),
-        ),
-        _ => ("TaskCreate", json!({"subject": name})),
-    }
+async fn manager(file: &Path, caller: usize) -> PlanManager {
+    let toolbox = Toolbox::open(file, &format!("caller {caller}")).await;
+    PlanManager::new(toolbox.unwrap())
 }
 
-/// Makes the plan with its first task.
-pub fn begin(env: &TestEnv) {
-    let made = env.run(&["tool", "TaskCreate", "{\"subject\": \"first\"}"]);
-    assert_eq!(made.code, Some(0), "{made:?}");
+fn tasks(count: usize) -> Vec<PlannedTask> {
+    let task = |number| PlannedTask {
+        name: format!("Task {number}"),
+        ..PlannedTask::default()
+    };
+    (1..=count).map(task).collect()
 }
 
-/// Returns the seq of the plan, and how often each name is there.
-pub async fn look(env: &TestEnv) -> (i64, BTreeMap<String, usize>) {
-    let store = Toolbox::open(&env.path("volumes/plan-agent.db"), "test")
-        .await
-        .unwrap()
-        .store()
-        .clone();
-    let plan = PlanId::new(PLAN);
-    let (seq, names) = store
-        .read(&plan, |plan, seq| {
-            let mut names = BTreeMap::new();
-            for task in plan.tasks() {
-                *names.entry(task.name.clone()).or_default() += 1;
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_task_is_lost_that_several_add() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plans.db");
+    let first = manager(&file, 0).await;
+    first.create_plan("goal", &[], false).await.unwrap();
+    let mut callers = JoinSet::new();
+    for caller in 0..CALLERS {
+        let manager = manager(&file, caller).await;
+        callers.spawn(async move {
+            let mut added = Vec::new();
+            for number in 0..25 {
+                let name = format!("{caller}.{number}");
+                let after = added.last().copied();
+                let task = manager.add_task(&name, &[], "", after).await.unwrap();
+                assert_eq!(task.new_task.name, name);
+                added.push(task.new_task.id);
             }
-            (seq, names)
-        })
-        .await
-        .unwrap();
-    same_as_its_log(&store, &plan, seq).await;
-    (seq, names)
-}
-
-async fn same_as_its_log(store: &Store, plan: &PlanId, seq: i64) {
-    let told = store.at(plan, seq).await.unwrap();
-    let kept = store.read(plan, |plan, _| plan.clone()).await.unwrap();
-    assert!(told.rows().eq(kept.rows()), "the log tells another story");
-}
-
-fn client(env: &TestEnv, dialect: &str, names: &[String]) {
-    let mut mcp = Mcp::start(env, &["--dialect", dialect, "--plan", PLAN]);
-    for name in names {
-        let (tool, arguments) = add(dialect, name);
-        mcp.call(tool, arguments);
+            added
+        });
     }
-    assert_eq!(mcp.end().0.code(), Some(0));
+    let mut ids: Vec<i64> = callers.join_all().await.concat();
+    ids.sort_unstable();
+    assert_eq!(ids, (1..=100).collect::<Vec<i64>>());
+    let page = Page {
+        limit: Some(100),
+        offset: None,
+    };
+    let list = first.get_task_list(None, page).await.unwrap();
+    assert_eq!((list.total, list.tasks.len()), (100, 100));
 }
 
-fn toggle(env: &TestEnv) {
-    let mut mcp = Mcp::start(env, &["--dialect", "plan-tool", "--plan", PLAN]);
-    for round in 0..EACH {
-        let status = ["inprogress", "ready"][round % 2];
-        mcp.call(
-            "update_task_status",
-            json!({"task_id": "1", "status": status}),
-        );
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_task_is_started_once_however_many_ask_for_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plans.db");
+    let first = manager(&file, 0).await;
+    first.create_plan("goal", &tasks(20), false).await.unwrap();
+    let mut callers = JoinSet::new();
+    for caller in 0..CALLERS {
+        let manager = manager(&file, caller).await;
+        callers.spawn(async move {
+            let mut own = Vec::new();
+            loop {
+                match manager.start_next_task().await {
+                    Ok(started) => {
+                        let id = started.task.id;
+                        manager.complete_task(id, "done").await.unwrap();
+                        own.push(id);
+                    }
+                    Err(error) if error.code == ErrorCode::InvalidStatus => {}
+                    Err(error) => {
+                        assert_eq!(error.details.plan_status, Some("completed"), "{error}");
+                        return own;
+                    }
+                }
+            }
+        });
     }
+    let mut started: Vec<i64> = callers.join_all().await.concat();
+    started.sort_unstable();
+    assert_eq!(started, (1..=20).collect::<Vec<i64>>());
 }
 
-fn command_line(env: &TestEnv, names: &[String]) {
-    for name in names {
-        let arguments = json!({"subject": name}).to_string();
-        let ran = env.run(&["tool", "TaskCreate", &arguments]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_several_new_plans_one_is_current_and_all_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plans.db");
+    let mut callers = JoinSet::new();
+    for caller in 0..CALLERS {
+        let manager = manager(&file, caller).await;
+        callers.spawn(async move {
+            for count in 1..=5 {
+                manager
+                    .create_plan("goal", &tasks(count), false)
+                    .await
+                    .unwrap();
+            }
+        });
     }
-}
-
-fn library(env: &TestEnv, names: &[String]) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let toolbox = Toolbox::open(&env.path("volumes/plan-agent.db"), "library")
-            .await
-            .unwrap();
-        for name in names {
-            let (tool, arguments) = add("tasks", name);
-            let answer = toolbox.call(Dialect::Tasks, tool, arguments).await;
-            assert!(answer.success, "{answer:?}");
-        }
-    });
-}
-
-#[tokio::test]
-async fn eight_processes_lose_no_change() {
-    let env = &TestEnv::new();
-    begin(env);
-    let before = look(env).await.0;
-    let names = |who: &str| -> Vec<String> { (0..EACH).map(|n| format!("{who}-{n}")).collect() };
-    let clients = [
-        ("a", "tasks"),
-        ("b", "tasks"),
-        ("c", "plan-manager"),
-        ("d", "plan-manager"),
-        ("e", "notebook"),
-    ];
-    thread::scope(|scope| {
-        for (who, dialect) in clients {
-            let names = names(who);
-            scope.spawn(move || client(env, dialect, &names));
-        }
-        scope.spawn(|| toggle(env));
-        scope.spawn(|| command_line(env, &names("f")));
-        scope.spawn(|| library(env, &names("g")));
-    });
-    let (after, kept) = look(env).await;
-    assert_eq!(after - before, 8 * i64::try_from(EACH).unwrap());
-    let mut expected: BTreeMap<String, usize> = BTreeMap::new();
-    for who in ["a", "b", "c", "d", "e", "f", "g"] {
-        expected.extend(names(who).into_iter().map(|name| (name, 1)));
-    }
-    expected.insert("first".to_owned(), 1);
-    assert_eq!(kept, expected);
+    callers.join_all().await;
+    let toolbox = Toolbox::open(&file, "last").await.unwrap();
+    let current = PlanManager::new(toolbox.clone()).get_plan_status().await;
+    assert_eq!(current.unwrap().total_tasks, 5);
+    let store = toolbox.store();
+    assert_eq!(store.current("plan-manager", 10).await.unwrap().len(), 1);
+    let (_, kept) = store.shelved("plan-manager", 0, 100).await.unwrap();
+    assert_eq!(kept, 5 * CALLERS - 1);
 }

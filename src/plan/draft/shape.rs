@@ -12,8 +12,11 @@ use crate::plan::model::{
 };
 use crate::plan::produced::{MAX_PRODUCED, within_workspace};
 
-/// Room between neighbours: twenty tasks fit one after the other into the same gap before positions are laid anew.
+/// Room between neighbours: twenty tasks fit one after the other into the same gap before others are moved apart.
 const GAP: i64 = 1 << 20;
+
+/// Tasks that are moved apart at once, at least.
+const SPREAD: usize = 32;
 
 /// Where new tasks go.
 #[derive(Clone, Copy)]
@@ -399,7 +402,7 @@ impl Draft<'_> {
         Ok(dependencies)
     }
 
-    /// Returns positions for `count` tasks at a place. Lays all positions anew when no room is left.
+    /// Returns positions for `count` tasks at a place. Moves others apart when no room is left.
     fn room(&mut self, spot: Spot, count: usize) -> Box<dyn Iterator<Item = i64>> {
         let after = match spot {
             Spot::Front => {
@@ -433,13 +436,32 @@ impl Draft<'_> {
         if step > 0 {
             return Box::new((1..).map(move |n| start + n * step));
         }
-        let all: Vec<Task> = self.plan.tasks().cloned().collect();
-        let wide = GAP.saturating_mul(i64::try_from(count).unwrap_or(1).max(1));
-        for (place, mut task) in (1..).zip(all) {
-            task.position = place * wide;
-            self.put_task(task);
-        }
+        let task = task.clone();
+        self.spread(&task, i64::try_from(count).unwrap_or(i64::MAX / GAP));
         self.room(spot, count)
+    }
+
+    /// Moves tasks behind one apart, so that there is room for `wanted` more between: as few as leave the more room the more
+    /// of them are moved, so that whoever inserts at one place again and again seldom moves many.
+    fn spread(&mut self, task: &Task, wanted: i64) {
+        let mut window = SPREAD;
+        loop {
+            let behind = self.plan.tasks_around(task).1;
+            let mut moved: Vec<Task> = behind.take(window + 1).cloned().collect();
+            let end = (moved.len() > window).then(|| moved.pop()).flatten();
+            let end = end.map(|next| next.position);
+            let count = i64::try_from(moved.len()).unwrap_or(i64::MAX / GAP);
+            let wide = end.map_or(GAP, |end| (end - task.position) / (count + wanted + 1));
+            if end.is_some() && wide < count {
+                window = window.saturating_mul(4);
+                continue;
+            }
+            for (place, mut next) in (wanted + 1..).zip(moved) {
+                next.position = task.position + place * wide;
+                self.put_task(next);
+            }
+            return;
+        }
     }
 }
 
@@ -484,4 +506,54 @@ pub fn valid_key(key: &str) -> bool {
         && key
             .chars()
             .all(|c| !c.is_control() && c != '/' && c != '\\')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Head, Plan, PlanId, Row, Time};
+
+    fn new(name: String) -> Vec<NewTask> {
+        vec![NewTask {
+            name,
+            ..NewTask::default()
+        }]
+    }
+
+    #[test]
+    fn whoever_inserts_at_one_place_again_and_again_moves_few_others() {
+        for always_behind_the_first in [true, false] {
+            let head = Head::new(PlanId::new("aaaaaaaa"), "goal", Time(1));
+            let mut plan = Plan::new(head);
+            let mut draft = Draft::new(&mut plan, Time(1));
+            for number in 0..1000 {
+                draft.add_tasks(new(number.to_string()), None).unwrap();
+            }
+            drop(draft.finish());
+            let mut behind = TaskId(1);
+            let mut expected: Vec<TaskId> = plan.tasks().map(|task| task.number).collect();
+            let (mut written, mut most) = (0, 0);
+            for number in 0..2000 {
+                let mut draft = Draft::new(&mut plan, Time(2));
+                let added = draft
+                    .add_tasks(new(number.to_string()), Some(behind))
+                    .unwrap()[0];
+                let rows = draft.finish().rows;
+                let tasks = rows
+                    .iter()
+                    .filter(|row| matches!(row, Row::Task(_)))
+                    .count();
+                written += tasks;
+                most = most.max(tasks);
+                let place = expected.iter().position(|id| *id == behind).unwrap();
+                expected.insert(place + 1, added);
+                if !always_behind_the_first {
+                    behind = added;
+                }
+            }
+            let order: Vec<TaskId> = plan.tasks().map(|task| task.number).collect();
+            assert_eq!(order, expected);
+            assert!(written < 20 * 2000, "{written} rows in all, {most} at once");
+        }
+    }
 }

@@ -19,7 +19,7 @@ pub use shape::{
 
 pub use views::{DependencyGraph, GraphFormat, ParallelTasks, PlanPrompt};
 
-use super::{Dialect, Page, ToolError, Toolbox, new_plan_id};
+use super::{Dialect, Page, ToolError, Toolbox, new_plan_id, status};
 use crate::plan::{
     self, DAEMON, Draft, Head, NewTask, Plan, PlanStatus, Refusal, Shelf, Shown, TaskChanges,
     TaskId, TaskRef, TaskStatus, Time,
@@ -192,8 +192,7 @@ impl PlanManager {
         let result = result.to_owned();
         self.change("completeTask", "", move |draft| {
             let task = under_way(draft.plan(), task_id)?;
-            draft.complete_task(task, &result)?;
-            draft.follow_tasks();
+            status::set(draft, task, TaskStatus::Completed, Some(&result))?;
             Ok(done(task, "Task completed successfully".to_owned()))
         })
         .await
@@ -248,7 +247,7 @@ impl PlanManager {
         };
         self.change("addTask", reasoning, move |draft| {
             let after = after_task_id.map(|id| number(draft.plan(), id));
-            draft.reopen()?;
+            status::reopen(draft)?;
             let added = draft.add_tasks(vec![task], after.transpose()?)?;
             let number = added.first().copied().ok_or(Refusal::NoTasks)?;
             Ok(TaskAdded {
@@ -305,10 +304,9 @@ impl PlanManager {
                     return Err(task_is(ErrorCode::TaskNotEditable, task_id, status));
                 }
                 _ if by_daemon(draft.plan()) => drop(editable(draft.plan(), task_id)?),
-                _ => draft.reopen()?,
+                _ => {}
             }
-            draft.skip_task(task, &reason)?;
-            draft.follow_tasks();
+            status::set(draft, task, TaskStatus::Skipped, Some(&reason))?;
             Ok(done(task, format!("Task skipped: {}", clip(&reason, GOAL))))
         })
         .await

@@ -147,13 +147,3 @@ async fn the_prompt_shows_the_work_of_a_large_plan_in_4_kb() {
     assert!(prompt.contains("31. [in_progress]"), "{prompt}");
     assert!(prompt.trim_end().ends_with("after these"), "{prompt}");
 }
-
-#[test]
-fn names_descriptions_and_schemas_together_cost_less_than_7_kb() {
-    let tools: Vec<Value> = TOOLS
-        .iter()
-        .map(|tool| json!({"name": tool.name, "description": tool.description, "inputSchema": tool.schema()}))
-        .collect();
-    let size = json!(tools).to_string().len();
-    assert!(size <= 7 * 1024, "{size} bytes");
-}
