@@ -186,7 +186,9 @@ async fn call(
             let mut events: Vec<_> = changes
                 .iter()
                 .flat_map(|change| change.delta.events.iter().map(move |event| (change, event)))
-                .map(|(change, event)| event::json(event, change.seq, change.at, plan, &change.by))
+                .map(|(change, event)| {
+                    event::json(event, change.seq, change.at, plan, &change.by, &change.why)
+                })
                 .collect();
             if events.is_empty() {
                 return Ok((News::Change(to), None));

@@ -70,6 +70,14 @@ pub(super) async fn call(toolbox: &Toolbox, name: &str, arguments: Value) -> Ans
     answer.unwrap_or_else(|error| Answer::failure(otherwise, error))
 }
 
+/// What became of a status.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Updated {
+    Set,
+    /// A daemon carries the plan out: it has the word as a report, to be checked and judged.
+    Reported,
+}
+
 /// Why a call returns `false`, `None` or nothing.
 #[derive(Debug, thiserror::Error)]
 enum Reason {
@@ -213,7 +221,7 @@ impl PlanTool {
         result_summary: Option<&str>,
     ) -> Result<bool, ToolError> {
         let updated = self.update(plan_id.into(), task_id, status, result_summary);
-        or(updated.await.map(|()| true), false)
+        or(updated.await.map(|_| true), false)
     }
 
     /// Returns every ready task.
@@ -333,7 +341,7 @@ impl PlanTool {
         task: &str,
         to: TaskStatus,
         result: Option<&str>,
-    ) -> Result<(), Reason> {
+    ) -> Result<Updated, Reason> {
         let plan = self.find(plan).await?;
         let (key, result) = (task.to_owned(), result.map(str::to_owned));
         let update = move |draft: &mut Draft<'_>| {
@@ -351,7 +359,13 @@ impl PlanTool {
             if to == TaskStatus::Skipped && !explained {
                 return Err(Reason::Unexplained(one_line(&key, KEY)));
             }
-            Ok(status::set(draft, id, to.into(), result.as_deref())?)
+            status::set(draft, id, to.into(), result.as_deref())?;
+            let now = draft.plan().task(id).map(|task| task.status.into());
+            Ok(if now == Some(to) {
+                Updated::Set
+            } else {
+                Updated::Reported
+            })
         };
         let why = format!("update_task_status {}", one_line(task, KEY));
         self.toolbox.change_or(&plan, &why, update).await
@@ -440,8 +454,11 @@ impl PlanTool {
         let result = arguments.result_summary.as_deref();
         let plan = arguments.plan_id.as_deref();
         let updated = self.update(plan, &arguments.task_id, arguments.status, result);
-        updated.await?;
-        Ok(Answer::result(true))
+        let mut answer = Answer::result(true);
+        if updated.await? == Updated::Reported {
+            answer.value["reason"] = "reported: it counts once it has been judged".into();
+        }
+        Ok(answer)
     }
 
     async fn answer_ready(&self, arguments: Value) -> Result<Answer, Reason> {

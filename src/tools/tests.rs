@@ -1,5 +1,7 @@
 //! What holds for every dialect.
 
+mod parity;
+
 use serde_json::json;
 
 use super::Dialect;

@@ -9,12 +9,13 @@ use crate::plan::{Counts, Event, Head, Plan, PlanId, PlanStatus, Question, Time}
 /// Events that one call of a hook tells; the rest is counted.
 pub const MOST_EVENTS: usize = 200;
 
-/// Returns an event with where it stands in the plan's history: `{"seq","at","plan","by","event",…}` with its own fields.
-pub fn json(event: &Event, seq: i64, at: Time, plan: &PlanId, by: &str) -> Value {
+/// Returns an event with where it stands in the plan's history: `{"seq","at","plan","by","why","event",…}` with its own fields.
+pub fn json(event: &Event, seq: i64, at: Time, plan: &PlanId, by: &str, why: &str) -> Value {
     let mut value = serde_json::json!(event);
     value["seq"] = seq.into();
     value["at"] = time_text(at).into();
     value["plan"] = plan.as_str().into();
+    value["why"] = why.into();
     // An answer says by itself whose it is: what a person wrote into a file is taken in by the daemon.
     if value.get("by").is_none() {
         value["by"] = by.into();
@@ -189,11 +190,11 @@ mod tests {
         let change = ChangePart {
             from: 2,
             to: 3,
-            events: vec![json(&event, 2, sample::NOW, plan.id(), "daemon")],
+            events: vec![json(&event, 2, sample::NOW, plan.id(), "daemon", "w")],
             left_out: 0,
         };
         let value = serde_json::json!(Call::change(&plan, change, sample::NOW));
-        insta::assert_snapshot!(value["change"], @r#"{"events":[{"at":"2026-11-21T10:00:00Z","by":"daemon","event":"planned","plan":"abcdefgh","seq":2,"tasks":1}],"from":2,"left_out":0,"to":3}"#);
+        insta::assert_snapshot!(value["change"], @r#"{"events":[{"at":"2026-11-21T10:00:00Z","by":"daemon","event":"planned","plan":"abcdefgh","seq":2,"tasks":1,"why":"w"}],"from":2,"left_out":0,"to":3}"#);
         assert_eq!(value["question"], Value::Null);
     }
 }

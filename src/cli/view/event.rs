@@ -64,9 +64,7 @@ pub fn objects(change: &Change, plan: &PlanId) -> Vec<serde_json::Value> {
 
 /// Returns what happened for programs: `{"seq","at","plan","by","why","event",…}` with the fields of the event.
 pub fn json(change: &Change, plan: &PlanId, event: &Event) -> serde_json::Value {
-    let mut value = wire::event::json(event, change.seq, change.at, plan, &change.by);
-    value["why"] = change.why.as_str().into();
-    value
+    wire::event::json(event, change.seq, change.at, plan, &change.by, &change.why)
 }
 
 /// Returns what happened in one line, and how to show it.

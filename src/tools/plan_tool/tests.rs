@@ -610,6 +610,49 @@ async fn callers_at_once_lose_nothing() {
     assert_eq!(state(&toolbox).await.0, 1 + 128);
 }
 
+#[tokio::test]
+async fn plans_outlive_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plans.db");
+    let before = PlanTool::new(Toolbox::open(&file, "one").await.unwrap());
+    let structure: Structure = serde_json::from_value(release()).unwrap();
+    let made = before.create_plan_from_structure("r1", structure);
+    assert!(made.await.unwrap());
+    let done = before.update_task_status("r1", "code", TaskStatus::Completed, Some("done"));
+    assert!(done.await.unwrap());
+    drop(before);
+    let after = PlanTool::new(Toolbox::open(&file, "two").await.unwrap());
+    let task = after.get_task(None, "code").await.unwrap().unwrap();
+    assert_eq!(task.status, TaskStatus::Completed);
+    assert_eq!(task.result_summary.as_deref(), Some("done"));
+}
+
+#[tokio::test]
+async fn a_plan_of_a_daemon_is_meant_only_by_its_name() {
+    let toolbox = toolbox().await;
+    let head = Head::new(PlanId::new("r1"), "a goal", Time(0));
+    let task = plan::NewTask {
+        name: "Code".to_owned(),
+        ..plan::NewTask::default()
+    };
+    let run = |draft: &mut Draft<'_>| {
+        draft.add_tasks(vec![task.clone(), task], None)?;
+        draft.start(plan::Policy::default(), "/w").map(drop)
+    };
+    toolbox.store().create(head, "t", "", run).await.unwrap();
+    let unnamed = declined(&toolbox, "get_plan_status", json!({})).await;
+    assert_eq!(unnamed.1, "there is no plan yet");
+    assert_eq!(plan_status(&toolbox).await, "running");
+    assert!(update(&toolbox, "2", "skipped", Some("not needed")).await);
+    let before = state(&toolbox).await;
+    for status in ["inprogress", "completed", "error"] {
+        assert!(!update(&toolbox, "1", status, None).await, "{status}");
+    }
+    let delete = declined(&toolbox, "delete_plan", json!({"plan_id": "r1"})).await;
+    assert_eq!(delete, (json!(false), "the plan is running".to_owned()));
+    assert_eq!(state(&toolbox).await, before);
+}
+
 #[test]
 fn words_and_states_map_onto_each_other() {
     for status in TaskStatus::ALL {

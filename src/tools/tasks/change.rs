@@ -111,16 +111,22 @@ pub(super) fn apply(draft: &mut Draft<'_>, update: &TaskUpdate) -> Result<TaskUp
         fields.push("blocks");
     }
     let mut status_change = None;
+    let mut reported = false;
     if let Some(to) = to.filter(|to| *to != from) {
         status::set(draft, id, to, result)?;
-        fields.push("status");
-        let (from, to) = (TaskWord::from(from), TaskWord::from(to));
-        status_change = Some(StatusChange { from, to });
+        let now = draft.plan().task(id).map_or(from, |task| task.status);
+        reported = now != to;
+        if now != from {
+            fields.push("status");
+            let (from, to) = (TaskWord::from(from), TaskWord::from(now));
+            status_change = Some(StatusChange { from, to });
+        }
     }
     Ok(TaskUpdated {
         task_id: id.to_string(),
         updated_fields: fields,
         status_change,
+        reported,
     })
 }
 

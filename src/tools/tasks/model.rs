@@ -280,6 +280,9 @@ pub struct TaskUpdated {
     pub updated_fields: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_change: Option<StatusChange>,
+    /// The status is a report to the daemon that carries the plan out: it counts once it has been checked and judged.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reported: bool,
 }
 
 /// From which state to which.
