@@ -16,6 +16,7 @@ mod files;
 mod footprint;
 mod hostile;
 mod latency;
+mod mcp;
 mod prompts;
 mod sample;
 mod table;
@@ -26,12 +27,13 @@ fn main() {
         .skip(1)
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    let parts: [(&str, fn()); 6] = [
+    let parts: [(&str, fn()); 7] = [
         ("latency", latency::run),
         ("changes", changes::run),
         ("prompts", prompts::run),
         ("footprint", footprint::run),
         ("hostile", hostile::run),
+        ("mcp", mcp::run),
         ("tools", tools::run),
     ];
     for (name, run) in parts {

@@ -8,6 +8,7 @@ mod isolation;
 mod ledger;
 mod scene;
 mod stage;
+mod tools;
 mod trace;
 mod worker;
 

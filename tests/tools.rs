@@ -2,6 +2,7 @@
 
 mod agentscope;
 mod cli;
+pub mod crowd;
 mod http;
 mod mcp;
 mod together;

@@ -27,6 +27,7 @@ use super::news::News;
 use crate::clock::Clock;
 use crate::plan::Plan;
 use crate::store::StoreError;
+use crate::tools::notebook::PlanNotebook;
 use crate::tools::{Answer, Dialect, Tool, Toolbox};
 use crate::volumes::Volumes;
 use crate::wire::mission;
@@ -204,6 +205,12 @@ impl Shared {
     }
 
     async fn hint(&self) -> Result<String, ErrorData> {
+        if let [Dialect::Notebook] = *self.dialects {
+            let notebook = PlanNotebook::new(self.toolbox.clone());
+            let hint = notebook.get_current_hint().await;
+            let hint = hint.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+            return Ok(hint.map(|hint| hint.content).unwrap_or_default());
+        }
         self.look(hint::next).await
     }
 

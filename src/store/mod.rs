@@ -29,6 +29,9 @@ pub enum StoreError {
     /// Names the key.
     #[error("the plan id `{0}` is taken")]
     PlanTaken(PlanId),
+    /// Names the plan that is current now.
+    #[error("another caller was faster: {}", now_current(.0.as_ref()))]
+    Overtaken(Option<PlanId>),
     #[error(transparent)]
     Refused(#[from] Refusal),
     #[error("plan `{plan}` is damaged in the store: {reason}")]
@@ -37,6 +40,13 @@ pub enum StoreError {
     Database(String),
     #[error("the plan store is closed")]
     Closed,
+}
+
+fn now_current(plan: Option<&PlanId>) -> String {
+    match plan {
+        Some(plan) => format!("the current plan is `{plan}` now"),
+        None => "there is no current plan any more".to_owned(),
+    }
 }
 
 /// One committed change of a plan.
@@ -63,6 +73,14 @@ pub struct Listed {
 pub struct Store {
     jobs: mpsc::Sender<Job>,
     moved: watch::Receiver<u64>,
+    only_while: Option<OnlyWhile>,
+}
+
+/// What has to be so still when a change is made.
+#[derive(Clone, Debug)]
+struct OnlyWhile {
+    owner: String,
+    current: Option<PlanId>,
 }
 
 impl Store {
@@ -135,7 +153,22 @@ impl Store {
         open.await
             .map_err(|_| StoreError::Closed)?
             .map_err(failed)?;
-        Ok(Self { jobs, moved })
+        Ok(Self {
+            jobs,
+            moved,
+            only_while: None,
+        })
+    }
+
+    /// Returns a handle whose changes are made only while the current plan of an owner is this one, or there is none:
+    /// [`StoreError::Overtaken`] else. It is looked at within the transaction.
+    #[must_use]
+    pub fn only_while(&self, owner: &str, current: Option<PlanId>) -> Self {
+        let owner = owner.to_owned();
+        Self {
+            only_while: Some(OnlyWhile { owner, current }),
+            ..self.clone()
+        }
     }
 
     /// Changes a plan: all of the closure's operations or, if it refuses, none. Durable when it returns.
@@ -190,6 +223,7 @@ impl Store {
         let job = Job::Change(owner::ChangeJob {
             plan: plan.clone(),
             head: head.map(Box::new),
+            only_while: self.only_while.clone(),
             by: by.to_owned(),
             why: why.to_owned(),
             run: Box::new(run),

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::database::{DatabaseError, Place};
 use super::sql::{LogRecord, Lookup, OpenError, RowRecord, StoredDelta, Tables, decode_delta};
-use super::{Change, Listed, StoreError};
+use super::{Change, Listed, OnlyWhile, StoreError};
 use crate::plan::{CommandId, Draft, Head, Plan, PlanId, Refusal, Row, RowKey, Time};
 use lookup::look_up;
 
@@ -46,6 +46,7 @@ pub(super) struct ChangeJob {
     pub plan: PlanId,
     /// The plan is made first.
     pub head: Option<Box<Head>>,
+    pub only_while: Option<OnlyWhile>,
     pub by: String,
     pub why: String,
     pub run: Run,
@@ -312,11 +313,15 @@ impl Owner {
         let ChangeJob {
             plan: mut id,
             head,
+            only_while,
             by,
             why,
             run,
             done,
         } = job;
+        if let Err(error) = only_while.map_or(Ok(()), |wanted| self.is_so(&wanted)) {
+            return (done, Err(error));
+        }
         let now = (self.now)();
         let new = head.is_some();
         let ready = match head {

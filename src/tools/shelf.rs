@@ -27,7 +27,8 @@ impl Toolbox {
     }
 
     /// Makes a plan that takes the place of the dialect's current one, which goes into the history. Returns with what the
-    /// closure returned the plan that was replaced, if there was one.
+    /// closure returned the plan that was replaced, if there was one. Of two callers at once one is told that the other was
+    /// faster.
     pub(super) async fn replace<T, E>(
         &self,
         dialect: Dialect,
@@ -45,7 +46,8 @@ impl Toolbox {
         let own = self.in_use(dialect).await?;
         let newest = self.newest(&own).await?;
         let reason = interrupted(&head);
-        let made = self.create_or(dialect, head, why, move |draft| {
+        let still = self.only_while(dialect, &own);
+        let made = still.create_or(dialect, head, why, move |draft| {
             let at = newer_than(draft, newest);
             Ok::<_, E>((change(draft)?, at))
         });
@@ -72,9 +74,10 @@ impl Toolbox {
             return Err(ToolError::Bound(bound.clone()).into());
         }
         let mut own = self.in_use(dialect).await?;
+        let still = self.only_while(dialect, &own);
         own.retain(|id| *id != plan.id);
         let newest = self.newest(&own).await?;
-        let taken = self.change_or(&plan.id, why, move |draft| {
+        let taken = still.change_or(&plan.id, why, move |draft| {
             let refused = |refusal: Refusal| E::from(StoreError::from(refusal).into());
             draft.take_up().map_err(refused)?;
             let at = newer_than(draft, newest);
@@ -86,6 +89,15 @@ impl Toolbox {
             self.put_away(dialect, older, since, why, &reason).await?;
         }
         Ok((value, own.into_iter().next()))
+    }
+
+    /// Returns the tools for a change that counts only while the first of the plans, or none, is the dialect's current one.
+    fn only_while(&self, dialect: Dialect, plans: &[PlanId]) -> Self {
+        let current = plans.first().cloned();
+        Self {
+            store: self.store.only_while(dialect.as_str(), current),
+            ..self.clone()
+        }
     }
 
     /// Returns the dialect's plans that are in use, the one taken up last first.
@@ -203,6 +215,28 @@ mod tests {
             .unwrap();
         assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), old);
         assert_eq!(shelf_of(&toolbox, &new).await, Shelf::History);
+    }
+
+    #[tokio::test]
+    async fn of_two_at_once_one_is_told_that_the_other_was_faster() {
+        let toolbox = Toolbox::in_memory().await.unwrap();
+        let (first, _) = new_plan(&toolbox).await;
+        let seen = toolbox.in_use(DIALECT).await.unwrap();
+        let slow = toolbox.only_while(DIALECT, &seen);
+        let (second, replaced) = new_plan(&toolbox).await;
+        assert_eq!(replaced, Some(first));
+        let head = Head::new(new_plan_id(), "goal", Time(0));
+        let made = slow.create(DIALECT, head, "made", |_| Ok(())).await;
+        let Err(ToolError::Store(StoreError::Overtaken(current))) = made else {
+            panic!("{made:?}");
+        };
+        assert_eq!(current, Some(second.clone()));
+        assert_eq!(toolbox.store().plans().await.unwrap().len(), 2);
+        let kept = slow.change(&second, "changed", |draft| draft.take_up());
+        assert!(matches!(
+            kept.await,
+            Err(ToolError::Store(StoreError::Overtaken(_)))
+        ));
     }
 
     #[tokio::test]

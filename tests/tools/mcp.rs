@@ -134,6 +134,61 @@ fn a_request_to_end_is_obeyed() {
 }
 
 #[test]
+fn every_dialect_is_listed_in_few_words() {
+    let mut sum = 0;
+    for dialect in DIALECTS.iter().chain(&["all"]) {
+        let env = TestEnv::new();
+        let mut mcp = Mcp::start(&env, &["--dialect", dialect]);
+        let listed = mcp.ask("tools/list", json!({}));
+        let tools = listed["tools"].as_array().unwrap();
+        let told: usize = tools
+            .iter()
+            .map(|tool| {
+                let words = json!([tool["name"], tool["description"], tool["inputSchema"]]);
+                words.to_string().len()
+            })
+            .sum();
+        if *dialect == "all" {
+            assert_eq!(tools.len(), sum);
+        } else {
+            assert!(
+                !tools.is_empty() && told <= 7 * 1024,
+                "{dialect}: {told} bytes"
+            );
+            sum += tools.len();
+        }
+        let looks = |tool: &&Value| tool["annotations"]["readOnlyHint"] == true;
+        let changes = |tool: &&Value| tool["annotations"]["destructiveHint"] == false;
+        let (looks, changes) = (
+            tools.iter().filter(looks).count(),
+            tools.iter().filter(changes).count(),
+        );
+        assert!(looks > 0 && changes > 0, "{listed}");
+        assert_eq!(looks + changes, tools.len());
+    }
+}
+
+#[test]
+fn the_notebook_speaks_to_the_model() {
+    let env = TestEnv::new();
+    let mut mcp = Mcp::start(&env, &["--dialect", "notebook"]);
+    let call = json!({"name": "create_plan", "arguments": {
+        "name": "Bread", "description": "d", "expected_outcome": "o",
+        "subtasks": [{"name": "Knead", "description": "d", "expected_outcome": "o"}],
+    }});
+    let made = mcp.ask("tools/call", call);
+    let said = made["content"][0]["text"].as_str().unwrap();
+    assert!(said.contains("created successfully"), "{made}");
+    assert_eq!(made["structuredContent"]["result"], *said);
+    let prompt = mcp.ask("prompts/get", json!({"name": "next"}));
+    let hint = prompt["messages"][0]["content"]["text"].as_str().unwrap();
+    assert!(
+        hint.starts_with("<system-hint>") && hint.len() <= 4096,
+        "{hint}"
+    );
+}
+
+#[test]
 fn an_unknown_tool_is_named_with_the_nearest_one() {
     for dialect in DIALECTS.iter().chain(&["all"]) {
         let env = TestEnv::new();

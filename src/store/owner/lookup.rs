@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{Cached, Owner};
 use crate::plan::{CommandId, Head, Plan, PlanId, Row, Time};
 use crate::store::sql::{HeadRecord, Lookup, Tables};
-use crate::store::{Listed, StoreError};
+use crate::store::{Listed, OnlyWhile, StoreError};
 
 impl Owner {
     /// Makes room for a plan under its key, and returns its id: the one that its head has, or another if that one is used.
@@ -39,6 +39,15 @@ impl Owner {
         );
         locked.insert(id.clone());
         Ok(id)
+    }
+
+    /// Refuses if the current plan of an owner is another one.
+    pub(super) fn is_so(&mut self, wanted: &OnlyWhile) -> Result<(), StoreError> {
+        let current = self.current(&wanted.owner, 1)?.pop();
+        if current == wanted.current {
+            return Ok(());
+        }
+        Err(StoreError::Overtaken(current))
     }
 
     pub(super) fn plan_of(&mut self, command: &CommandId) -> Result<Option<PlanId>, StoreError> {

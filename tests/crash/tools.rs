@@ -1,0 +1,97 @@
+//! Servers of the tools that are killed while clients change one plan through them: what was acknowledged is there, and
+//! nothing is there twice.
+
+use std::collections::BTreeSet;
+use std::thread;
+
+use crate::common::env::{DEADLINE, TestEnv};
+use crate::common::mcp::Mcp;
+use crate::crash::stage::Chance;
+use crate::tools::crowd::{PLAN, add, begin, look};
+
+/// Kills of each of the servers.
+const KILLS: usize = 12;
+
+/// Changes that are under way when a server is killed, at the most.
+const ASKED: u64 = 12;
+
+/// What a client asked for, and what of it was acknowledged.
+#[derive(Default)]
+struct Told {
+    asked: BTreeSet<String>,
+    acknowledged: BTreeSet<String>,
+}
+
+/// Has a server killed again and again, after some of the answers.
+fn disturb(env: &TestEnv, dialect: &str, chances: &[(u64, u64)]) -> Told {
+    let mut told = Told::default();
+    for (life, (answers, pause)) in chances.iter().enumerate() {
+        let mut mcp = Mcp::start(env, &["--dialect", dialect, "--plan", PLAN]);
+        let mut under_way = Vec::new();
+        for number in 0..ASKED {
+            let name = format!("{dialect}-{life}-{number}");
+            let (tool, arguments) = add(dialect, &name);
+            told.asked.insert(name.clone());
+            let call = serde_json::json!({"name": tool, "arguments": arguments});
+            under_way.push((mcp.request("tools/call", call).expect("it reads"), name));
+        }
+        for _ in 0..*answers {
+            let answer = mcp.message(DEADLINE).expect("it answers");
+            acknowledge(&answer, &under_way, &mut told);
+        }
+        thread::sleep(std::time::Duration::from_micros(*pause));
+        mcp.running.child.kill().unwrap();
+        // What it had written by then counts.
+        while let Some(answer) = mcp.message(DEADLINE) {
+            acknowledge(&answer, &under_way, &mut told);
+        }
+    }
+    told
+}
+
+fn acknowledge(answer: &serde_json::Value, under_way: &[(u64, String)], told: &mut Told) {
+    assert_ne!(answer["result"]["isError"], true, "{answer}");
+    let (_, name) = under_way
+        .iter()
+        .find(|(id, _)| answer["id"] == *id)
+        .expect("it was asked");
+    told.acknowledged.insert(name.clone());
+}
+
+#[tokio::test]
+async fn what_a_killed_server_acknowledged_is_there_once() {
+    let env = &TestEnv::new();
+    begin(env);
+    let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
+    let servers = ["tasks", "plan-manager", "notebook"].map(|dialect| {
+        let chances: Vec<_> = (0..KILLS)
+            .map(|_| (chance.below(ASKED), chance.below(3_000)))
+            .collect();
+        (dialect, chances)
+    });
+    let told: Vec<Told> = thread::scope(|scope| {
+        let running = servers
+            .each_ref()
+            .map(|(dialect, chances)| scope.spawn(move || disturb(env, dialect, chances)));
+        running.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    let (_, kept) = look(env).await;
+    for told in &told {
+        assert!(
+            told.acknowledged.len() < told.asked.len(),
+            "no kill was in time"
+        );
+        let lost: Vec<_> = told
+            .acknowledged
+            .iter()
+            .filter(|name| !kept.contains_key(*name))
+            .collect();
+        assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
+    }
+    let known =
+        |name: &String| name == "first" || told.iter().any(|told| told.asked.contains(name));
+    assert!(
+        kept.iter().all(|(name, times)| *times == 1 && known(name)),
+        "{kept:?}"
+    );
+}

@@ -1,0 +1,146 @@
+//! Many processes change one plan at once, each in a dialect of its own: every change is kept.
+
+use std::collections::BTreeMap;
+use std::thread;
+
+use plan_agent::plan::PlanId;
+use plan_agent::store::Store;
+use plan_agent::tools::{Dialect, Toolbox};
+use serde_json::{Value, json};
+
+use crate::common::env::TestEnv;
+use crate::common::mcp::Mcp;
+
+/// Changes of each process.
+pub const EACH: usize = 200;
+
+/// The plan of the dialect `tasks`, which is what the others are bound to.
+pub const PLAN: &str = "tasks";
+
+/// Returns the call that adds a task in a dialect.
+pub fn add(dialect: &str, name: &str) -> (&'static str, Value) {
+    match dialect {
+        "plan-manager" => (
+            "addTask",
+            json!({"name": name, "reasoning": "it is asked for", "dependencies": []}),
+        ),
+        "notebook" => (
+            "revise_current_plan",
+            json!({"action": "add", "subtask_idx": 1, "subtask": {
+                "name": name, "description": "d", "expected_outcome": "o",
+            }}),
+        ),
+        _ => ("TaskCreate", json!({"subject": name})),
+    }
+}
+
+/// Makes the plan with its first task.
+pub fn begin(env: &TestEnv) {
+    let made = env.run(&["tool", "TaskCreate", "{\"subject\": \"first\"}"]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+}
+
+/// Returns the seq of the plan, and how often each name is there.
+pub async fn look(env: &TestEnv) -> (i64, BTreeMap<String, usize>) {
+    let store = Toolbox::open(&env.path("volumes/plan-agent.db"), "test")
+        .await
+        .unwrap()
+        .store()
+        .clone();
+    let plan = PlanId::new(PLAN);
+    let (seq, names) = store
+        .read(&plan, |plan, seq| {
+            let mut names = BTreeMap::new();
+            for task in plan.tasks() {
+                *names.entry(task.name.clone()).or_default() += 1;
+            }
+            (seq, names)
+        })
+        .await
+        .unwrap();
+    same_as_its_log(&store, &plan, seq).await;
+    (seq, names)
+}
+
+async fn same_as_its_log(store: &Store, plan: &PlanId, seq: i64) {
+    let told = store.at(plan, seq).await.unwrap();
+    let kept = store.read(plan, |plan, _| plan.clone()).await.unwrap();
+    assert!(told.rows().eq(kept.rows()), "the log tells another story");
+}
+
+fn client(env: &TestEnv, dialect: &str, names: &[String]) {
+    let mut mcp = Mcp::start(env, &["--dialect", dialect, "--plan", PLAN]);
+    for name in names {
+        let (tool, arguments) = add(dialect, name);
+        mcp.call(tool, arguments);
+    }
+    assert_eq!(mcp.end().0.code(), Some(0));
+}
+
+fn toggle(env: &TestEnv) {
+    let mut mcp = Mcp::start(env, &["--dialect", "plan-tool", "--plan", PLAN]);
+    for round in 0..EACH {
+        let status = ["inprogress", "ready"][round % 2];
+        mcp.call(
+            "update_task_status",
+            json!({"task_id": "1", "status": status}),
+        );
+    }
+}
+
+fn command_line(env: &TestEnv, names: &[String]) {
+    for name in names {
+        let arguments = json!({"subject": name}).to_string();
+        let ran = env.run(&["tool", "TaskCreate", &arguments]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+}
+
+fn library(env: &TestEnv, names: &[String]) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let toolbox = Toolbox::open(&env.path("volumes/plan-agent.db"), "library")
+            .await
+            .unwrap();
+        for name in names {
+            let (tool, arguments) = add("tasks", name);
+            let answer = toolbox.call(Dialect::Tasks, tool, arguments).await;
+            assert!(answer.success, "{answer:?}");
+        }
+    });
+}
+
+#[tokio::test]
+async fn eight_processes_lose_no_change() {
+    let env = &TestEnv::new();
+    begin(env);
+    let before = look(env).await.0;
+    let names = |who: &str| -> Vec<String> { (0..EACH).map(|n| format!("{who}-{n}")).collect() };
+    let clients = [
+        ("a", "tasks"),
+        ("b", "tasks"),
+        ("c", "plan-manager"),
+        ("d", "plan-manager"),
+        ("e", "notebook"),
+    ];
+    thread::scope(|scope| {
+        for (who, dialect) in clients {
+            let names = names(who);
+            scope.spawn(move || client(env, dialect, &names));
+        }
+        scope.spawn(|| toggle(env));
+        scope.spawn(|| command_line(env, &names("f")));
+        scope.spawn(|| library(env, &names("g")));
+    });
+    let (after, kept) = look(env).await;
+    assert_eq!(after - before, 8 * i64::try_from(EACH).unwrap());
+    let mut expected: BTreeMap<String, usize> = BTreeMap::new();
+    for who in ["a", "b", "c", "d", "e", "f", "g"] {
+        expected.extend(names(who).into_iter().map(|name| (name, 1)));
+    }
+    expected.insert("first".to_owned(), 1);
+    assert_eq!(kept, expected);
+}
