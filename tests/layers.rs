@@ -270,7 +270,7 @@ fn read(path: &Path) -> String {
 }
 
 /// Returns the sources below a folder, in order.
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())

@@ -12,6 +12,7 @@ mod common;
 mod crash;
 mod layers;
 mod llm;
+mod rules;
 mod run;
 mod store;
 mod tools;
