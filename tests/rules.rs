@@ -10,7 +10,9 @@ use crate::layers::files;
 fn every_rule_names_a_test_that_is_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
-    let (_, rules) = text.split_once("\n## 8. Rules").expect("the section of rules");
+    let (_, rules) = text
+        .split_once("\n## 8. Rules")
+        .expect("the section of rules");
     let sources: String = ["src", "tests"]
         .iter()
         .flat_map(|folder| files(&root.join(folder)))

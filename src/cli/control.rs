@@ -41,7 +41,7 @@ pub async fn answer(args: &Answer, site: &Site, output: &mut Output) -> Result<E
 
 /// Lets nothing new start in a plan.
 pub async fn pause(args: &OnPlan, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
-    let plan = plans::on(args, site).await?;
+    let plan = site.plan_to_carry_out(args.plan.as_deref()).await?;
     let was_paused = site
         .store
         .change(&plan, BY, "paused", |draft| {

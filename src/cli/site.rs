@@ -175,6 +175,12 @@ fn pick_plan(plans: &[Listed], named: Option<&str>, program: &Program) -> Result
             .hint(format!("`{program} plans` lists them"))
         });
     };
+    if named.is_empty() {
+        return Err(
+            Failure::usage(anyhow!("the plan that is named has no name"))
+                .hint("is a variable of your script not set?"),
+        );
+    }
     let exact = there()
         .find(|plan| plan.head.key() == named)
         .or_else(|| plans.iter().find(|plan| plan.head.id.as_str() == named));

@@ -7,8 +7,8 @@ use std::time::Duration;
 use rusqlite::types::ValueRef;
 use rusqlite::{ErrorCode, OpenFlags};
 
-/// How long a transaction waits for that of another process.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Looks of a transaction at the one of another process before it gives up: at least half a minute.
+const MOST_LOOKS: i32 = 30_000;
 
 /// Where a database is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -211,7 +211,7 @@ impl Database {
     }
 }
 
-fn set_up_sqlite(connection: &rusqlite::Connection) -> Result<()> {
+fn set_up_sqlite(connection: &mut rusqlite::Connection) -> Result<()> {
     // The switch to WAL takes a lock that the time-out does not wait for: another process may do the same now.
     let mut tries = 0;
     while let Err(error) = connection.pragma_update(None, "journal_mode", "WAL") {
@@ -225,9 +225,17 @@ fn set_up_sqlite(connection: &rusqlite::Connection) -> Result<()> {
     connection.pragma_update(None, "synchronous", "FULL")?;
     // Normally done between the changes, see `Database::tidy`; this is for processes that change little and end.
     connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.busy_handler(Some(wait))?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(())
+}
+
+/// Waits a little for the transaction of another process. The database's own wait grows to 100 ms, so that of a dozen busy
+/// processes one may be passed by until it gives up; here all look about as often, and not in step.
+fn wait(looks: i32) -> bool {
+    let step = std::process::id().wrapping_add(looks.unsigned_abs()) % 1000;
+    std::thread::sleep(Duration::from_micros(1000 + u64::from(step)));
+    looks < MOST_LOOKS
 }
 
 impl rusqlite::ToSql for Value<'_> {

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::thread;
 
-use plan_agent::plan::PlanId;
+use plan_agent::plan::{Plan, PlanId, TaskStatus};
 use plan_agent::store::Store;
 use plan_agent::tools::{Dialect, Toolbox};
 use serde_json::{Value, json};
 
-use crate::common::env::TestEnv;
+use crate::common::env::{DEADLINE, TestEnv, wait_until};
 use crate::common::mcp::Mcp;
 
 /// Changes of each process.
@@ -65,11 +65,13 @@ pub async fn look(env: &TestEnv) -> (i64, BTreeMap<String, usize>) {
 async fn same_as_its_log(store: &Store, plan: &PlanId, seq: i64) {
     let told = store.at(plan, seq).await.unwrap();
     let kept = store.read(plan, |plan, _| plan.clone()).await.unwrap();
-    assert!(told.rows().eq(kept.rows()), "the log tells another story");
+    let rows =
+        |plan: &Plan| -> BTreeMap<_, _> { plan.rows().map(|row| (row.key(), row)).collect() };
+    assert!(rows(&told) == rows(&kept), "the log tells another story");
 }
 
-fn client(env: &TestEnv, dialect: &str, names: &[String]) {
-    let mut mcp = Mcp::start(env, &["--dialect", dialect, "--plan", PLAN]);
+fn client(env: &TestEnv, plan: &str, dialect: &str, names: &[String]) {
+    let mut mcp = Mcp::start(env, &["--dialect", dialect, "--plan", plan]);
     for name in names {
         let (tool, arguments) = add(dialect, name);
         mcp.call(tool, arguments);
@@ -88,10 +90,10 @@ fn toggle(env: &TestEnv) {
     }
 }
 
-fn command_line(env: &TestEnv, names: &[String]) {
+fn command_line(env: &TestEnv, plan: &str, names: &[String]) {
     for name in names {
         let arguments = json!({"subject": name}).to_string();
-        let ran = env.run(&["tool", "TaskCreate", &arguments]);
+        let ran = env.run(&["tool", "TaskCreate", &arguments, "--plan", plan]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
     }
 }
@@ -129,10 +131,10 @@ async fn eight_processes_lose_no_change() {
     thread::scope(|scope| {
         for (who, dialect) in clients {
             let names = names(who);
-            scope.spawn(move || client(env, dialect, &names));
+            scope.spawn(move || client(env, PLAN, dialect, &names));
         }
         scope.spawn(|| toggle(env));
-        scope.spawn(|| command_line(env, &names("f")));
+        scope.spawn(|| command_line(env, PLAN, &names("f")));
         scope.spawn(|| library(env, &names("g")));
     });
     let (after, kept) = look(env).await;
@@ -143,4 +145,89 @@ async fn eight_processes_lose_no_change() {
     }
     expected.insert("first".to_owned(), 1);
     assert_eq!(kept, expected);
+}
+
+/// Numbers the rounds in the notes of a task, whatever its state.
+fn note(env: &TestEnv, plan: &str) {
+    let mut mcp = Mcp::start(env, &["--plan", plan]);
+    for round in 1..=EACH {
+        let noted = json!({"taskId": "1", "metadata": {"round": round}});
+        mcp.call("TaskUpdate", noted);
+    }
+    assert_eq!(mcp.end().0.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_daemon_and_seven_callers_lose_no_change() {
+    let env = &TestEnv::new();
+    let own = (1..=EACH).map(|n| format!("## own-{n}\n\n```sh\ntrue\n```\n"));
+    let file = format!("---\nname: own\n---\n\n{}", own.collect::<String>());
+    env.write("plan.md", &file);
+    env.write("config.toml", "[budget]\nattempts = 100000\n");
+    let _daemon = env.start(&["run", "--plan", "plan.md", "--agent", "shell"]);
+    wait_until("the daemon works", DEADLINE, || {
+        env.run(&["status"]).code == Some(0)
+    });
+    let file = env.path("volumes/plan-agent.db");
+    let store = Toolbox::open(&file, "test").await.unwrap().store().clone();
+    let plan = store.plans().await.unwrap().remove(0).head.id;
+    let id = plan.as_str();
+    let names = |who: &str| -> Vec<String> { (0..EACH).map(|n| format!("{who}-{n}")).collect() };
+    let clients = [
+        ("a", "tasks"),
+        ("b", "tasks"),
+        ("c", "tasks"),
+        ("d", "plan-manager"),
+        ("e", "plan-manager"),
+    ];
+    thread::scope(|scope| {
+        for (who, dialect) in clients {
+            let names = names(who);
+            scope.spawn(move || client(env, id, dialect, &names));
+        }
+        scope.spawn(|| note(env, id));
+        scope.spawn(|| command_line(env, id, &names("f")));
+    });
+    let mut seen = Seen::default();
+    while seen.own_done < EACH {
+        seen = store.read(&plan, |plan, _| see(plan)).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(env.run(&["stop"]).code, Some(0));
+    let mut expected: BTreeMap<String, usize> = BTreeMap::new();
+    for who in ["a", "b", "c", "d", "e", "f"] {
+        expected.extend(names(who).into_iter().map(|name| (name, 1)));
+    }
+    assert_eq!(seen.added, expected);
+    assert_eq!(seen.round, json!(EACH));
+    assert_eq!(seen.most_attempts, 1);
+    let seq = store.read(&plan, |_, seq| seq).await.unwrap();
+    same_as_its_log(&store, &plan, seq).await;
+}
+
+/// What is to be seen of the plan that a daemon carries out.
+#[derive(Default)]
+struct Seen {
+    /// The tasks of the plan file that are completed, and the most attempts that one of them took.
+    own_done: usize,
+    most_attempts: u32,
+    /// How often each of the other names is there.
+    added: BTreeMap<String, usize>,
+    round: Value,
+}
+
+fn see(plan: &Plan) -> Seen {
+    let mut seen = Seen::default();
+    for task in plan.tasks() {
+        if task.name.starts_with("own-") {
+            seen.own_done += usize::from(task.status == TaskStatus::Completed);
+            seen.most_attempts = seen.most_attempts.max(task.attempts);
+        } else {
+            *seen.added.entry(task.name.clone()).or_default() += 1;
+        }
+        if let Some(round) = task.metadata.get("round") {
+            seen.round = round.clone();
+        }
+    }
+    seen
 }
