@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::thread;
+use std::time::Duration;
 
-use plan_agent::plan::{Plan, PlanId, TaskStatus};
+use plan_agent::plan::{DAEMON, Plan, PlanId, TaskStatus};
 use plan_agent::store::Store;
 use plan_agent::tools::{Dialect, Toolbox};
 use serde_json::{Value, json};
@@ -13,6 +14,12 @@ use crate::common::mcp::Mcp;
 
 /// Changes of each process.
 pub const EACH: usize = 200;
+
+/// Between two looks at what a daemon has done.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Tasks of a daemon, which makes more than three changes for each.
+const OWN: usize = 60;
 
 /// The plan of the dialect `tasks`, which is what the others are bound to.
 pub const PLAN: &str = "tasks";
@@ -160,7 +167,7 @@ fn note(env: &TestEnv, plan: &str) {
 #[tokio::test]
 async fn a_daemon_and_seven_callers_lose_no_change() {
     let env = &TestEnv::new();
-    let own = (1..=EACH).map(|n| format!("## own-{n}\n\n```sh\ntrue\n```\n"));
+    let own = (1..=OWN).map(|n| format!("## own-{n}\n\n```sh\ntrue\n```\n"));
     let file = format!("---\nname: own\n---\n\n{}", own.collect::<String>());
     env.write("plan.md", &file);
     env.write("config.toml", "[budget]\nattempts = 100000\n");
@@ -189,9 +196,9 @@ async fn a_daemon_and_seven_callers_lose_no_change() {
         scope.spawn(|| command_line(env, id, &names("f")));
     });
     let mut seen = Seen::default();
-    while seen.own_done < EACH {
+    while seen.own_done < OWN {
+        tokio::time::sleep(POLL).await;
         seen = store.read(&plan, |plan, _| see(plan)).await.unwrap();
-        tokio::task::yield_now().await;
     }
     assert_eq!(env.run(&["stop"]).code, Some(0));
     let mut expected: BTreeMap<String, usize> = BTreeMap::new();
@@ -201,6 +208,9 @@ async fn a_daemon_and_seven_callers_lose_no_change() {
     assert_eq!(seen.added, expected);
     assert_eq!(seen.round, json!(EACH));
     assert_eq!(seen.most_attempts, 1);
+    let log = store.since(&plan, 0, usize::MAX).await.unwrap();
+    let by_daemon = log.iter().filter(|change| change.by == DAEMON).count();
+    assert!(by_daemon >= EACH, "{by_daemon} changes by the daemon");
     let seq = store.read(&plan, |_, seq| seq).await.unwrap();
     same_as_its_log(&store, &plan, seq).await;
 }
