@@ -1,7 +1,7 @@
 //! Setting the status of a task, whoever asks for it in whichever words: one place that knows which operations of the core
 //! lead from a status to another. What a dialect does not allow it refuses before it comes here.
 
-use crate::plan::{Draft, PlanStatus, Refusal, TaskId, TaskStatus};
+use crate::plan::{Draft, Refusal, TaskId, TaskStatus};
 
 /// Brings a task to a status, with what came of it: a result, a reason, an error; what was recorded before stays if there is
 /// none. The plan follows: it ends when every task is settled and goes on when one no longer is. The status it has changes
@@ -27,7 +27,7 @@ pub(super) fn set(
     if draft.carried_out() && from == TaskStatus::InProgress {
         return report(draft, id, to, result.unwrap_or_default());
     }
-    reopen(draft)?;
+    draft.reopen()?;
     let stopped = from == TaskStatus::InProgress && to == TaskStatus::Pending;
     let left_out = from == TaskStatus::Failed && to == TaskStatus::Skipped;
     if stopped || from.settled() && !left_out {
@@ -42,7 +42,7 @@ pub(super) fn set(
         TaskStatus::Pending | TaskStatus::InProgress => {}
         TaskStatus::Completed => draft.complete_task(id, text)?,
         TaskStatus::Failed => drop(draft.fail_task(id, text, false)?),
-        TaskStatus::Skipped => draft.skip_task(id, text)?,
+        TaskStatus::Skipped => skip(draft, id, text)?,
     }
     let wanted = result.or(recorded.as_deref()).unwrap_or_default();
     let now = draft
@@ -54,6 +54,20 @@ pub(super) fn set(
     }
     draft.follow_tasks();
     Ok(())
+}
+
+/// Leaves a task out. Of a plan that a daemon carries out only one that waits: what is under way is the agent's, and what
+/// follows a failure a person decides.
+///
+/// # Errors
+/// The task is completed or skipped, or such a one of a daemon; the plan has ended.
+pub(super) fn skip(draft: &mut Draft<'_>, id: TaskId, text: &str) -> Result<(), Refusal> {
+    match draft.plan().task(id).map(|task| task.status) {
+        Some(status) if draft.carried_out() && status != TaskStatus::Pending => {
+            Err(Refusal::NotEditable { task: id, status })
+        }
+        _ => draft.skip_task(id, text),
+    }
 }
 
 /// Reports on a task that a daemon has handed out. Whether one that is not done is left out is not the agent's to decide.
@@ -71,10 +85,34 @@ pub(super) fn report(
     }
 }
 
-/// Lets a plan that its tasks have ended go on; one that was abandoned stays so.
-pub(super) fn reopen(draft: &mut Draft<'_>) -> Result<(), Refusal> {
-    match draft.plan().status() {
-        PlanStatus::Abandoned => Err(Refusal::PlanIs(PlanStatus::Abandoned)),
-        _ => draft.reopen(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Head, Issue, Kind, NewTask, Plan, PlanId, Policy, Time};
+
+    #[test]
+    fn what_an_agent_of_a_daemon_works_on_is_not_left_out() {
+        let mut plan = Plan::new(Head::new(PlanId::new("aaaaaaaa"), "goal", Time(0)));
+        let mut draft = Draft::new(&mut plan, Time(1));
+        let task = |name: &str| NewTask {
+            name: name.to_owned(),
+            ..NewTask::default()
+        };
+        let tasks = vec![task("a"), task("b")];
+        draft.make_tasks(tasks).unwrap();
+        draft.start(Policy::default(), "/work").unwrap();
+        let issue = Issue {
+            id: crate::plan::CommandId::new("task-1"),
+            kind: Kind::New,
+            session: None,
+            text: String::new(),
+        };
+        draft.issue(TaskId(1), issue).unwrap();
+        let (task, status) = (TaskId(1), TaskStatus::InProgress);
+        assert_eq!(
+            skip(&mut draft, task, ""),
+            Err(Refusal::NotEditable { task, status })
+        );
+        set(&mut draft, TaskId(2), TaskStatus::Skipped, Some("x")).unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! The task list that coding agents know: `TaskCreate`, `TaskGet`, `TaskList`, `TaskUpdate`. A task's id is its number as text.
 //!
-//! `deleted` is the core's *skipped*: the task is no longer listed and nothing waits for it any more, but it can be taken
-//! back and its history stays. So it works on a plan of a daemon too, where nothing is ever taken out under an agent's hands.
+//! `deleted` is the core's *skipped*: the task is no longer listed and nothing waits for it any more, but its history stays
+//! and it can be taken back. So it works on a plan of a daemon too, for tasks that wait; there it is not taken back.
 
 mod change;
 mod model;

@@ -162,11 +162,20 @@ impl Draft<'_> {
         Ok(total)
     }
 
-    /// Lets a plan that is completed or failed go on; any other is left as it is.
+    /// Lets a plan that is completed or failed go on; one that has not ended is left as it is.
+    ///
+    /// # Errors
+    /// The plan was abandoned, or a daemon carried it out.
+    pub fn reopen(&mut self) -> Result<(), Refusal> {
+        self.not_abandoned()?;
+        self.go_on()
+    }
+
+    /// Lets a plan that has ended go on, also one that was abandoned when it was put away.
     ///
     /// # Errors
     /// A daemon carried the plan out.
-    pub fn reopen(&mut self) -> Result<(), Refusal> {
+    pub fn go_on(&mut self) -> Result<(), Refusal> {
         let head = self.plan.head();
         if !head.status.settled() {
             return Ok(());

@@ -269,6 +269,13 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
+    fn not_abandoned(&self) -> Result<(), Refusal> {
+        if self.plan.status() == &PlanStatus::Abandoned {
+            return Err(Refusal::PlanIs(PlanStatus::Abandoned));
+        }
+        Ok(())
+    }
+
     fn close_question(&mut self, mut question: Question, reason: &str) {
         question.closed = Some(reason.to_owned());
         self.tell(Event::QuestionClosed {

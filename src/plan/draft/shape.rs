@@ -177,7 +177,7 @@ impl Draft<'_> {
     /// Changes a task that is pending and has no attempt under way.
     ///
     /// # Errors
-    /// A task that is running or settled, an unknown dependency, a cycle, no name.
+    /// A task that is running or settled, an unknown dependency, a cycle, no name; the plan was abandoned.
     pub fn update_task(&mut self, id: TaskId, changes: &TaskChanges) -> Result<(), Refusal> {
         self.update_with(id, changes, &[])
     }
@@ -217,6 +217,7 @@ impl Draft<'_> {
         new: &[TaskId],
     ) -> Result<(), Refusal> {
         let id = task.number;
+        self.not_abandoned()?;
         let mut reworded = false;
         if let Some(name) = changes.name.as_deref().map(str::trim) {
             if name.is_empty() {
@@ -273,8 +274,9 @@ impl Draft<'_> {
     /// Takes a pending task out that no other task needs.
     ///
     /// # Errors
-    /// A task that is running or settled, or that others depend on.
+    /// A task that is running or settled, or that others depend on; the plan was abandoned.
     pub fn remove_task(&mut self, id: TaskId) -> Result<(), Refusal> {
+        self.not_abandoned()?;
         let mut task = self.editable(id)?;
         let dependants: Vec<TaskId> = self.plan.dependants(id).map(|task| task.number).collect();
         if !dependants.is_empty() {

@@ -146,3 +146,31 @@ fn a_restored_plan_stays_where_it_is_among_those_of_its_owner() {
         assert_eq!(plan.head().shelf, restored);
     }
 }
+
+#[test]
+fn a_plan_that_was_abandoned_is_not_changed_until_it_goes_on() {
+    let mut plan = of_person(&["a"], "notebook");
+    change(&mut plan, |draft| draft.finish_plan(false, "enough")).unwrap();
+    let before = plan.clone();
+    let refused = Err(Refusal::PlanIs(PlanStatus::Abandoned));
+    let changes = TaskChanges {
+        name: Some("b".to_owned()),
+        ..TaskChanges::default()
+    };
+    type Operation<'a> = &'a dyn Fn(&mut Draft<'_>) -> Result<(), Refusal>;
+    let operations: [Operation<'_>; 4] = [
+        &|draft| draft.reopen(),
+        &|draft| draft.update_task(TaskId(1), &changes),
+        &|draft| draft.amend_task(TaskId(1), &changes),
+        &|draft| draft.remove_task(TaskId(1)),
+    ];
+    for operation in operations {
+        assert_eq!(change(&mut plan, operation), refused);
+        assert_eq!(plan, before);
+    }
+    change(&mut plan, |draft| {
+        draft.go_on()?;
+        draft.update_task(TaskId(1), &changes)
+    })
+    .unwrap();
+}

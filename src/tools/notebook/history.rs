@@ -306,7 +306,7 @@ fn finish(
 
 /// Lets a plan that was put away go on.
 fn go_on(draft: &mut Draft<'_>) -> Result<(), NotebookError> {
-    draft.reopen()?;
+    draft.go_on()?;
     let with_plan = |task: &&Task| {
         task.status == TaskStatus::Skipped && task.result.as_deref() == Some(WITH_PLAN)
     };

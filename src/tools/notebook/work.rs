@@ -294,7 +294,7 @@ pub(super) fn in_hand(draft: &mut Draft<'_>) -> Result<(), NotebookError> {
         ));
     }
     if head.owner != DAEMON {
-        draft.reopen()?;
+        draft.go_on()?;
     }
     Ok(())
 }
@@ -376,7 +376,7 @@ fn set_state(draft: &mut Draft<'_>, task: &Task, state: State, text: &str) -> Re
             if task.status == TaskStatus::Completed {
                 draft.reset_task(task.number)?;
             }
-            draft.skip_task(task.number, text)
+            status::skip(draft, task.number, text)
         }
     }
 }

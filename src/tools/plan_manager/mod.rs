@@ -253,7 +253,7 @@ impl PlanManager {
         };
         self.change("addTask", reasoning, move |draft| {
             let after = after_task_id.map(|id| number(draft.plan(), id));
-            status::reopen(draft)?;
+            draft.reopen()?;
             let added = draft.add_tasks(vec![task], after.transpose()?)?;
             let number = added.first().copied().ok_or(Refusal::NoTasks)?;
             Ok(TaskAdded {

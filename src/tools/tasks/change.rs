@@ -17,7 +17,7 @@ pub(super) fn add_all(
     if tasks.is_empty() {
         return Err(Refusal::NoTasks);
     }
-    status::reopen(draft)?;
+    draft.reopen()?;
     let new = tasks.iter().enumerate().map(|(place, task)| {
         let named = format!("{} ({})", place + 1, one_line(&task.subject, 60));
         new_task(draft, &named, task, tasks.len())
