@@ -1,7 +1,10 @@
 //! What an agent is told when it asks what to do next. Bounded, whatever stands in the plan.
 
 use crate::plan::{Plan, Task, TaskId, counted};
-use crate::wire::text::{clip, one_line};
+use crate::wire::text::{clip, clip_bytes, one_line};
+
+/// Bytes of a hint.
+const MAX: usize = 4096;
 
 const MAX_NAME: usize = 120;
 const MAX_TEXT: usize = 600;
@@ -37,7 +40,7 @@ pub(super) fn next(plan: Option<&Plan>) -> String {
     } else {
         text.push_str(&stuck(plan));
     }
-    text
+    clip_bytes(&text, MAX)
 }
 
 fn list(text: &mut String, tasks: &[&Task], of: usize) {

@@ -3,18 +3,29 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetExtensions, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio::time::timeout;
 
 use super::mcp::MAX_MESSAGE;
+use crate::wire::text::one_line;
 
 /// Requests that are worked on at once; more wait in the stream.
 const AT_ONCE: usize = 64;
+
+/// Bytes that wait to be written, above which nothing more is read: who does not read its answers gets no more of them.
+const MAX_WAITING: usize = 1024 * 1024;
+
+/// How long the last answers are waited for once the end has come; who has not read them by then does not want them.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The codes of JSON-RPC.
 const PARSE_ERROR: i32 = -32700;
@@ -34,6 +45,10 @@ pub(super) struct Lines<R> {
     /// The client has asked for something; what comes before that is nothing to answer or to act on.
     begun: bool,
     out: Option<mpsc::UnboundedSender<Outgoing>>,
+    /// Bytes that are handed out and not written.
+    waiting: Arc<watch::Sender<usize>>,
+    /// Told when the input has ended.
+    over: watch::Sender<bool>,
     places: Arc<Semaphore>,
 }
 
@@ -45,18 +60,27 @@ enum Line {
 }
 
 impl<R: AsyncRead + Unpin + Send> Lines<R> {
-    pub(super) fn new(read: R, write: impl AsyncWrite + Unpin + Send + 'static) -> Self {
+    /// Returns the transport, and what becomes true at the end of the input.
+    pub(super) fn new(
+        read: R,
+        write: impl AsyncWrite + Unpin + Send + 'static,
+    ) -> (Self, watch::Receiver<bool>) {
         let (out, queue) = mpsc::unbounded_channel();
-        tokio::spawn(write_all(write, queue));
-        Self {
+        let waiting = Arc::new(watch::Sender::new(0));
+        tokio::spawn(write_all(write, queue, Arc::clone(&waiting)));
+        let (over, ended) = watch::channel(false);
+        let lines = Self {
             read: BufReader::new(read),
             line: Vec::new(),
             skipping: false,
             ended: false,
             begun: false,
             out: Some(out),
+            waiting,
+            over,
             places: Arc::new(Semaphore::new(AT_ONCE)),
-        }
+        };
+        (lines, ended)
     }
 
     /// Reads up to the next line end. What was read of a line stays when this is dropped half-way.
@@ -98,6 +122,7 @@ impl<R: AsyncRead + Unpin + Send> Lines<R> {
         bytes.push(b'\n');
         let (done, written) = oneshot::channel();
         if let Some(out) = &self.out {
+            self.waiting.send_modify(|waiting| *waiting += bytes.len());
             // If the writer has gone, `written` tells.
             drop(out.send((bytes, done)));
         }
@@ -123,6 +148,27 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for Lines<R> {
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        let received = self.next_message().await;
+        if received.is_none() {
+            self.over.send_replace(true);
+        }
+        received
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        // The writer ends once it has written what is queued.
+        if let Some(out) = self.out.take() {
+            let (done, written) = oneshot::channel();
+            drop(out.send((Vec::new(), done)));
+            drop(timeout(LAST_WORDS, written).await);
+        }
+        Ok(())
+    }
+}
+
+impl<R: AsyncRead + Unpin + Send> Lines<R> {
+    /// Returns the next message that somebody has to act on; `None` at the end.
+    async fn next_message(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             if self.ended
                 || self
@@ -134,6 +180,8 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for Lines<R> {
             }
             // The place first: nothing is taken out of the stream that could be lost when this is dropped.
             let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
+            let mut waiting = self.waiting.subscribe();
+            drop(waiting.wait_for(|bytes| *bytes <= MAX_WAITING).await);
             match self.next_line().await {
                 Ok(Line::Whole) => {}
                 Ok(Line::TooLong) => {
@@ -162,21 +210,12 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for Lines<R> {
             }
         }
     }
-
-    async fn close(&mut self) -> Result<(), io::Error> {
-        // The writer ends once it has written what is queued.
-        if let Some(out) = self.out.take() {
-            let (done, written) = oneshot::channel();
-            drop(out.send((Vec::new(), done)));
-            drop(written.await);
-        }
-        Ok(())
-    }
 }
 
 async fn write_all(
     mut write: impl AsyncWrite + Unpin,
     mut queue: mpsc::UnboundedReceiver<Outgoing>,
+    waiting: Arc<watch::Sender<usize>>,
 ) {
     while let Some((bytes, done)) = queue.recv().await {
         let written = match write.write_all(&bytes).await {
@@ -184,6 +223,15 @@ async fn write_all(
             failed => failed,
         };
         let failed = written.is_err();
+        if failed {
+            // Nothing is written any more: whoever waits for room learns that the queue is closed.
+            queue.close();
+        }
+        let left = |waiting: &mut usize| match failed {
+            true => *waiting = 0,
+            false => *waiting = waiting.saturating_sub(bytes.len()),
+        };
+        waiting.send_modify(left);
         drop(done.send(written));
         if failed {
             return;
@@ -222,6 +270,19 @@ impl Complaint {
     }
 }
 
+/// What can be known of a line that is no message, however deep or large what else is in it.
+#[derive(Deserialize)]
+struct Known {
+    #[serde(default, deserialize_with = "present")]
+    id: Option<Value>,
+    #[serde(default)]
+    method: Value,
+}
+
+fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(value).map(Some)
+}
+
 /// Reads a line as a message; `None` for what wants no answer.
 fn message(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Complaint> {
     let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
@@ -230,29 +291,50 @@ fn message(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Complaint> {
         return Ok(None);
     }
     let error = match serde_json::from_slice(line) {
-        Ok(message) => return Ok(Some(message)),
+        Ok(message) => return begins(message).map(Some),
         Err(error) => error,
     };
-    let value: Value = serde_json::from_slice(line).map_err(|error| {
-        Complaint::new(Value::Null, PARSE_ERROR, format!("Parse error: {error}"))
-    })?;
-    let id = value.get("id").filter(|id| id.is_string() || id.is_i64());
-    let method = value.get("method").and_then(Value::as_str);
-    match (id, method) {
-        (Some(id), Some(method)) => Err(Complaint::new(
-            id.clone(),
-            INVALID_PARAMS,
-            format!(
-                "Invalid params: they do not fit `{}`: {error}",
-                crate::wire::text::one_line(method, 80)
-            ),
-        )),
+    if let Err(error) = serde_json::from_slice::<IgnoredAny>(line) {
+        let message = format!("Parse error: {error}");
+        return Err(Complaint::new(Value::Null, PARSE_ERROR, message));
+    }
+    let known: Option<Known> = match line.first() {
+        Some(b'{') => serde_json::from_slice(line).ok(),
+        _ => None,
+    };
+    let Some(Known { id, method }) = known else {
+        return Err(Complaint::new(Value::Null, INVALID_REQUEST, NO_MESSAGE));
+    };
+    match (id, method.as_str()) {
+        (Some(id), Some(_)) if id.is_number() && !id.is_i64() => {
+            let message = "Invalid Request: a number as `id` is whole and fits 64 bits";
+            Err(Complaint::new(id, INVALID_REQUEST, message))
+        }
+        (Some(id), Some(method)) if id.is_string() || id.is_i64() => {
+            let method = one_line(method, 80);
+            let error = one_line(&error.to_string(), 200);
+            let message = format!("Invalid params: they do not fit `{method}`: {error}");
+            Err(Complaint::new(id, INVALID_PARAMS, message))
+        }
         // A notification is never answered.
-        (None, Some(_)) if value.get("id").is_none() => Ok(None),
-        _ => Err(Complaint::new(
-            Value::Null,
-            INVALID_REQUEST,
-            "Invalid Request: each line is one JSON-RPC message with `method`, and `id` unless it is a notification",
-        )),
+        (None, Some(_)) => Ok(None),
+        _ => Err(Complaint::new(Value::Null, INVALID_REQUEST, NO_MESSAGE)),
+    }
+}
+
+const NO_MESSAGE: &str = "Invalid Request: each line is one JSON-RPC message with `method`, and `id` unless it is a notification";
+
+/// Refuses a beginning that the library takes for a request it does not know.
+fn begins(message: ClientJsonRpcMessage) -> Result<ClientJsonRpcMessage, Complaint> {
+    match &message {
+        ClientJsonRpcMessage::Request(request) => match &request.request {
+            ClientRequest::CustomRequest(custom) if custom.method == "initialize" => {
+                let id = serde_json::to_value(&request.id).unwrap_or_default();
+                let wanted = "Invalid params: `initialize` needs `protocolVersion`, `capabilities` and `clientInfo` with `name` and `version`";
+                Err(Complaint::new(id, INVALID_PARAMS, wanted))
+            }
+            _ => Ok(message),
+        },
+        _ => Ok(message),
     }
 }

@@ -19,6 +19,7 @@ use rmcp::service::{RequestContext, ServerInitializeError, SubscriptionContext, 
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 
 use super::hint;
@@ -27,17 +28,19 @@ use super::news::News;
 use crate::clock::Clock;
 use crate::plan::Plan;
 use crate::store::StoreError;
-use crate::tools::notebook::PlanNotebook;
-use crate::tools::{Answer, Dialect, Tool, Toolbox};
+use crate::tools::{Answer, Dialect, Tool, Toolbox, notebook};
 use crate::volumes::Volumes;
 use crate::wire::mission;
-use crate::wire::text::{clip, one_line};
+use crate::wire::text::{clip_bytes, one_line};
 
 /// Bytes of a message that is read at most: enough for a plan of the most tasks that a tool takes.
 pub(super) const MAX_MESSAGE: usize = 64 * 1024 * 1024;
 
 /// Bytes of a resource at most.
 const MAX_RESOURCE: usize = 16 * 1024 - 64;
+
+/// Streams of news that are open at once, of all clients.
+const MAX_LISTENERS: usize = 256;
 
 /// Bytes of a client's name that the history keeps.
 const MAX_CALLER: usize = 60;
@@ -77,8 +80,17 @@ pub struct Server {
     shared: Arc<Shared>,
     /// The calls of a client are carried out one after the other, in their order.
     turn: tokio::sync::Mutex<()>,
-    /// The resources of which the client wants to hear; `None` if it cannot be reached.
-    subscribed: Option<Mutex<HashMap<&'static str, AbortHandle>>>,
+    /// `None` if the client cannot be reached later.
+    session: Option<Session>,
+}
+
+/// What is kept of a client while its streams are open.
+#[derive(Debug)]
+struct Session {
+    /// The resources of which it wants to hear.
+    subscribed: Mutex<HashMap<&'static str, AbortHandle>>,
+    /// Becomes true at the end of the input.
+    over: watch::Receiver<bool>,
 }
 
 /// What is the same for every client.
@@ -89,6 +101,7 @@ pub(super) struct Shared {
     clock: Clock,
     program: String,
     news: Arc<News>,
+    listeners: Arc<Semaphore>,
 }
 
 impl Served {
@@ -103,16 +116,20 @@ impl Served {
         write: impl AsyncWrite + Unpin + Send + 'static,
         ended: impl Future<Output = T>,
     ) -> Result<Option<T>, ServerInitializeError> {
+        let (lines, over) = Lines::new(read, write);
         let server = Server {
             shared: Arc::new(Shared::new(self)),
             turn: tokio::sync::Mutex::default(),
-            subscribed: Some(Mutex::default()),
+            session: Some(Session {
+                subscribed: Mutex::default(),
+                over,
+            }),
         };
         let mut ended = pin!(ended);
         let begun = tokio::select! {
             biased;
             end = &mut ended => return Ok(Some(end)),
-            begun = serve_server(server, Lines::new(read, write)) => begun,
+            begun = serve_server(server, lines) => begun,
         };
         let running = match begun {
             Ok(running) => running,
@@ -145,6 +162,7 @@ impl Shared {
             clock: Clock::start(),
             program: served.program,
             news: Arc::new(news),
+            listeners: Arc::new(Semaphore::new(MAX_LISTENERS)),
         }
     }
 
@@ -172,17 +190,20 @@ impl Shared {
         };
         let toolbox = self.toolbox.clone().with_caller(caller);
         let Answer { success, value } = toolbox.call(dialect, name, arguments).await;
-        let text = match &value["result"] {
-            // The notebook speaks to the model.
-            Value::String(prose) if dialect == Dialect::Notebook => prose.clone(),
-            _ => value.to_string(),
+        // What is said goes out once: clients hand both forms to the model.
+        let (text, beside) = match &value["result"] {
+            // The notebook speaks to the model; what a program wants to know stands beside it.
+            Value::String(prose) if dialect == Dialect::Notebook => {
+                (prose.clone(), value.get("metadata"))
+            }
+            _ => (value.to_string(), None),
         };
         let content = vec![ContentBlock::text(text)];
         let mut result = match success {
             true => CallToolResult::success(content),
             false => CallToolResult::error(content),
         };
-        result.structured_content = Some(value);
+        result.structured_content = beside.cloned();
         result
     }
 
@@ -191,13 +212,17 @@ impl Shared {
         match uri {
             PLAN => {
                 let (now, program) = (self.clock.now(), self.program.clone());
+                let dialects = Arc::clone(&self.dialects);
                 let text = self
                     .look(move |plan| match plan {
+                        Some(plan) if is_notebook(Some(plan), &dialects) => {
+                            notebook::page_of(plan, MAX_RESOURCE)
+                        }
                         Some(plan) => mission::render(plan, now, &program),
                         None => "There is no plan yet.\n".to_owned(),
                     })
                     .await?;
-                Ok(Some(clip(&text, MAX_RESOURCE)))
+                Ok(Some(clip_bytes(&text, MAX_RESOURCE)))
             }
             HINT => self.hint().await.map(Some),
             _ => Ok(None),
@@ -205,13 +230,12 @@ impl Shared {
     }
 
     async fn hint(&self) -> Result<String, ErrorData> {
-        if let [Dialect::Notebook] = *self.dialects {
-            let notebook = PlanNotebook::new(self.toolbox.clone());
-            let hint = notebook.get_current_hint().await;
-            let hint = hint.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
-            return Ok(hint.map(|hint| hint.content).unwrap_or_default());
-        }
-        self.look(hint::next).await
+        let dialects = Arc::clone(&self.dialects);
+        self.look(move |plan| match is_notebook(plan, &dialects) {
+            true => notebook::hint_of(plan),
+            false => hint::next(plan),
+        })
+        .await
     }
 
     /// Looks at the plan that is meant.
@@ -227,6 +251,18 @@ impl Shared {
             }
             None => Ok(look(None)),
         }
+    }
+}
+
+/// Tells whether a plan is shown as the notebook does: by whom it was made if the client has those tools, else by what it has.
+fn is_notebook(plan: Option<&Plan>, served: &[Dialect]) -> bool {
+    let maker = plan.and_then(|plan| {
+        let owner = plan.head().owner.as_str();
+        served.iter().find(|dialect| dialect.as_str() == owner)
+    });
+    match maker {
+        Some(maker) => *maker == Dialect::Notebook,
+        None => served == [Dialect::Notebook],
     }
 }
 
@@ -268,7 +304,7 @@ impl Server {
         Self {
             shared,
             turn: tokio::sync::Mutex::default(),
-            subscribed: None,
+            session: None,
         }
     }
 
@@ -304,8 +340,13 @@ impl Server {
     }
 
     fn subscriptions(&self) -> Option<MutexGuard<'_, HashMap<&'static str, AbortHandle>>> {
-        let subscribed = self.subscribed.as_ref()?;
-        Some(subscribed.lock().unwrap_or_else(PoisonError::into_inner))
+        let session = self.session.as_ref()?;
+        Some(
+            session
+                .subscribed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 }
 
@@ -328,10 +369,17 @@ impl ServerHandler for Server {
             .with_server_info(
                 Implementation::new("plan-agent", env!("CARGO_PKG_VERSION")).with_title("Plan"),
             )
-            .with_instructions(
-                "One plan that you, other agents and people work on together; it outlives this session. Keep its states \
-                 true: set a task in progress when you begin it, and completed when it is done.",
-            )
+            .with_instructions(match *self.shared.dialects {
+                [Dialect::Notebook] => {
+                    "One plan that you, other agents and people work on together; it outlives this session. Keep its \
+                     states true: set a subtask in_progress when you begin it, and finish it with its outcome when it is \
+                     done."
+                }
+                _ => {
+                    "One plan that you, other agents and people work on together; it outlives this session. Keep its \
+                     states true: set a task in progress when you begin it, and completed when it is done."
+                }
+            })
     }
 
     async fn list_tools(
@@ -486,6 +534,19 @@ impl ServerHandler for Server {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let Ok(_place) = self.shared.listeners.try_acquire() else {
+            let message = format!("{MAX_LISTENERS} streams of news are open; end one first");
+            return Err(ErrorData::invalid_request(message, None));
+        };
+        let mut over = self.session.as_ref().map(|session| session.over.clone());
+        let ended = async move {
+            match &mut over {
+                // If the other side is gone, it is over as well.
+                Some(over) => drop(over.wait_for(|over| *over).await),
+                None => std::future::pending().await,
+            }
+        };
+        let mut ended = pin!(ended);
         let mut news = self.shared.news.listen().await;
         // The client was told that it is heard before this began: what moved in between is told now.
         news.mark_changed();
@@ -493,6 +554,7 @@ impl ServerHandler for Server {
         loop {
             tokio::select! {
                 () = context.cancelled() => return Ok(()),
+                () = &mut ended => return Ok(()),
                 moved = news.changed() => if moved.is_err() { return Ok(()) },
             }
             for uri in uris.iter().flatten() {

@@ -9,9 +9,9 @@ pub const DEFAULT_LIMIT: usize = 50;
 /// Items of a list at most.
 pub(super) const MAX_LIMIT: usize = 1000;
 
-/// Bytes of a list when the caller does not say how many items; of one that does.
-pub(super) const DEFAULT_BYTES: usize = 14_000;
-pub(super) const MAX_BYTES: usize = 512 * 1024;
+/// Bytes of a list as it goes out when the caller does not say how many items; of one that does.
+const DEFAULT_BYTES: usize = 14_000;
+const MAX_BYTES: usize = 512 * 1024;
 
 /// The part of a list that a caller wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,16 +42,23 @@ impl Page {
         items: impl Iterator<Item = I>,
         show: impl FnMut(I) -> T,
     ) -> Part<T> {
+        self.shown_beside(0, total, items, show)
+    }
+
+    /// Does the same where other things of this [`weight`] are said in the same answer.
+    pub(super) fn shown_beside<I, T: Serialize>(
+        self,
+        beside: usize,
+        total: usize,
+        items: impl Iterator<Item = I>,
+        show: impl FnMut(I) -> T,
+    ) -> Part<T> {
         let offset = self.offset.unwrap_or(0);
         let limit = self.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
-        let mut room = if self.limit.is_some() {
-            MAX_BYTES
-        } else {
-            DEFAULT_BYTES
-        };
+        let mut room = self.room().saturating_sub(beside);
         let mut items_shown = Vec::new();
         for item in items.skip(offset).take(limit).map(show) {
-            let size = serde_json::to_vec(&item).map_or(0, |text| text.len()) + 1;
+            let size = weight(&item) + 1;
             if size > room && !items_shown.is_empty() {
                 break;
             }
@@ -63,6 +70,23 @@ impl Page {
             items: items_shown,
         }
     }
+
+    /// Returns the [`weight`] that a list may have.
+    pub(super) fn room(self) -> usize {
+        match self.limit {
+            Some(_) => MAX_BYTES,
+            None => DEFAULT_BYTES,
+        }
+    }
+}
+
+/// Returns the bytes that a value takes as it goes out: as JSON within a text of another JSON, where quotation marks and
+/// backslashes are escaped once more.
+pub(super) fn weight(value: &impl Serialize) -> usize {
+    serde_json::to_vec(value).map_or(0, |json| {
+        let escaped = json.iter().filter(|byte| matches!(byte, b'"' | b'\\'));
+        json.len() + escaped.count()
+    })
 }
 
 #[cfg(test)]

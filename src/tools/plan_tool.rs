@@ -7,6 +7,7 @@ mod tests;
 
 use serde_json::{Value, json};
 
+use super::page::weight;
 use super::{Answer, Dialect, Page, Part, Tool, ToolError, Toolbox, args, new_plan_id, status};
 use crate::plan::{
     self, Draft, Head, Order, Origin, Plan, PlanId, Refusal, Shelf, Task, Time, valid_key,
@@ -378,7 +379,9 @@ impl PlanTool {
     ) -> Result<(PlanInstance, usize), Reason> {
         let read = move |plan: &Plan| {
             let total = plan.counts().total();
-            let part = page.shown(total, plan.tasks(), |task| Shown::of(plan, task));
+            let beside = weight(&PlanInstance::of(plan, Vec::new()));
+            let show = |task| Shown::of(plan, task);
+            let part = page.shown_beside(beside, total, plan.tasks(), show);
             (PlanInstance::of(plan, part.items), part.left)
         };
         self.read(plan, read).await

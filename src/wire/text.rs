@@ -42,6 +42,15 @@ pub fn clip(text: &str, max: usize) -> String {
     kept.chain(std::iter::once('…').take(max)).collect()
 }
 
+/// Returns at most `max` bytes of the text; the last character is `…` if something was cut.
+pub fn clip_bytes(text: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(max.saturating_sub('…'.len_utf8()));
+    format!("{}…", &text[..end])
+}
+
 /// Returns the text made printable, on one line, with at most `max` characters.
 pub fn one_line(text: &str, max: usize) -> String {
     let shown = printable_start(text, max);

@@ -11,6 +11,15 @@ use serde_json::{Value, json};
 
 use super::env::{DEADLINE, Running, TestEnv};
 
+/// Returns what a tool said: the JSON of its text, or the prose of the notebook as a result with its metadata.
+pub fn said(result: &mut Value) -> Value {
+    let text = result["content"][0]["text"].as_str().unwrap_or_default();
+    match serde_json::from_str(text) {
+        Ok(value) => value,
+        Err(_) => json!({"result": text, "metadata": result["structuredContent"].take()}),
+    }
+}
+
 /// The program as a client sees it; killed when dropped.
 pub struct Mcp {
     pub running: Running,
@@ -136,7 +145,7 @@ impl Mcp {
         params["arguments"] = arguments;
         let mut result = self.ask("tools/call", params);
         let failed = result["isError"].as_bool().unwrap_or(false);
-        (!failed, result["structuredContent"].take())
+        (!failed, said(&mut result))
     }
 
     /// Calls a tool that does it.

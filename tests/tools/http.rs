@@ -10,6 +10,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::common::env::{DEADLINE, Running, TestEnv};
+use crate::common::mcp::said;
 
 /// The program while it serves.
 struct Served {
@@ -120,7 +121,7 @@ impl Served {
     fn call(&self, tool: &str, arguments: Value) -> Value {
         let mut params = json!({"name": tool});
         params["arguments"] = arguments;
-        self.rpc("tools/call", params)["result"]["structuredContent"].take()
+        said(&mut self.rpc("tools/call", params)["result"])
     }
 }
 

@@ -179,12 +179,46 @@ fn the_notebook_speaks_to_the_model() {
     let made = mcp.ask("tools/call", call);
     let said = made["content"][0]["text"].as_str().unwrap();
     assert!(said.contains("created successfully"), "{made}");
-    assert_eq!(made["structuredContent"]["result"], *said);
+    assert_eq!(made["structuredContent"], json!({"success": true}));
     let prompt = mcp.ask("prompts/get", json!({"name": "next"}));
     let hint = prompt["messages"][0]["content"]["text"].as_str().unwrap();
     assert!(
         hint.starts_with("<system-hint>") && hint.len() <= 4096,
         "{hint}"
+    );
+    let resource = |mcp: &mut Mcp, uri: &str| {
+        let read = mcp.ask("resources/read", json!({"uri": uri}));
+        read["contents"][0]["text"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(resource(&mut mcp, "plan://hint"), hint);
+    let plan = resource(&mut mcp, "plan://current");
+    for part in [
+        "# Bread\n**Description**: d\n**Expected Outcome**: o",
+        "- [ ] 0. Knead",
+        "Expected Outcome: o",
+    ] {
+        assert!(plan.contains(part), "{plan}");
+    }
+    // A plan of the notebook is shown so to a client that has all tools too.
+    let mut all = Mcp::start(&env, &["--dialect", "all"]);
+    assert_eq!(resource(&mut all, "plan://hint"), hint);
+    assert_eq!(resource(&mut all, "plan://current"), plan);
+}
+
+#[test]
+fn a_hint_is_short_in_every_script() {
+    let env = TestEnv::new();
+    let mut mcp = Mcp::start(&env, &[]);
+    for _ in 0..4 {
+        let task = json!({"subject": "中".repeat(4000), "description": "文".repeat(60_000)});
+        mcp.call("TaskCreate", task);
+    }
+    let read = mcp.ask("resources/read", json!({"uri": "plan://hint"}));
+    let hint = read["contents"][0]["text"].as_str().unwrap();
+    assert!(
+        hint.contains("中中") && hint.len() <= 4096,
+        "{}",
+        hint.len()
     );
 }
 

@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::markdown::{fenced, heading, line};
 use super::model::{Plan, State, SubTask, time_text};
 use crate::plan::{Plan as CorePlan, Shown};
+use crate::wire::text::clip_bytes as clip;
 
 /// Bytes of a hint.
 pub(super) const MAX: usize = 4096;
@@ -191,6 +192,48 @@ pub(super) fn of_outline(plan: Option<&Outline>) -> String {
     )
 }
 
+/// Returns the hint for a plan of the core, or for the lack of one.
+pub(crate) fn of_core(plan: Option<&CorePlan>) -> String {
+    clip(&of_outline(plan.map(Outline::of_core).as_ref()), MAX)
+}
+
+/// Returns a plan as Markdown with what is to be done and to come of it, in at most `max` bytes: the subtasks from the one in
+/// hand on, with their indexes, and some before it.
+pub(crate) fn page(plan: &CorePlan, max: usize) -> String {
+    let head = plan.head();
+    let mut text = short_heading(
+        &head.name,
+        &head.description,
+        &head.expected_outcome,
+        State::of_plan(&head.status),
+        &time_text(head.created_at),
+    );
+    let in_hand = plan.in_progress().next();
+    let in_hand = in_hand.or_else(|| plan.tasks_in(Shown::Pending).next());
+    let total = plan.counts().total();
+    let (from, _) = window(in_hand.map(|task| plan.index_of(task)), total);
+    if from > 0 {
+        text.extend([format!("\n… ({from} before these)")]);
+    }
+    let mut shown = from;
+    for task in (from..total).map_while(|at| plan.nth(at)) {
+        let mut subtask = short(&SubTask::of(task));
+        subtask.name = format!("{shown}. {}", subtask.name);
+        subtask.outcome = subtask.outcome.map(|outcome| clip(&outcome, 300));
+        let markdown = subtask.to_markdown(true);
+        // What is said below the list needs some room as well.
+        if text.len() + markdown.len() + 60 > max {
+            break;
+        }
+        text.extend(["\n", &markdown]);
+        shown += 1;
+    }
+    if shown < total {
+        text.extend([format!("\n… ({} after these)", total - shown)]);
+    }
+    clip(&text, max)
+}
+
 /// Returns the places that are listed around one.
 fn window(around: Option<usize>, total: usize) -> (usize, usize) {
     let around = around.unwrap_or_else(|| total.saturating_sub(1));
@@ -227,13 +270,4 @@ fn short(subtask: &SubTask) -> SubTask {
         expected_outcome: clip(&subtask.expected_outcome, 300),
         ..subtask.clone()
     }
-}
-
-/// Returns at most `max` bytes of the text; the last character is `…` if something was cut.
-pub(super) fn clip(text: &str, max: usize) -> String {
-    if text.len() <= max {
-        return text.to_owned();
-    }
-    let end = text.floor_char_boundary(max.saturating_sub('…'.len_utf8()));
-    format!("{}…", &text[..end])
 }

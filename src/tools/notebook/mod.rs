@@ -28,6 +28,7 @@ use history::StoreStorage;
 
 pub use answer::{ErrorCode, Metadata, NotebookError, TextBlock, ToolResponse};
 pub use hint::{DefaultPlanToHint, Msg};
+pub(crate) use hint::{of_core as hint_of, page as page_of};
 pub use model::{End, Plan, State, SubTask};
 pub use storage::{InMemoryPlanStorage, PlanStorage, StorageError, Stored};
 pub use work::Action;

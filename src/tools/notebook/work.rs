@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use super::PlanNotebook;
 use super::answer::{ErrorCode, NotebookError, ToolResponse};
 use super::bring::{called, check_count, check_new, head_of, prepare, shown};
-use super::hint::clip;
 use super::markdown::fenced;
 use super::model::{Plan, State, SubTask};
 use crate::plan::{
@@ -16,6 +15,7 @@ use crate::plan::{
 use crate::tools::Dialect;
 use crate::tools::shelf::interrupted;
 use crate::tools::status;
+use crate::wire::text::clip_bytes as clip;
 
 /// Bytes of the subtasks that are shown at once, and of one text of them.
 const VIEW: usize = 14_000;

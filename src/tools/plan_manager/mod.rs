@@ -19,6 +19,7 @@ pub use shape::{
 
 pub use views::{DependencyGraph, GraphFormat, ParallelTasks, PlanPrompt};
 
+use super::page::weight;
 use super::{Dialect, Page, ToolError, Toolbox, new_plan_id, status};
 use crate::plan::{
     self, DAEMON, Draft, Head, NewTask, Plan, PlanStatus, Refusal, Shelf, Shown, TaskChanges,
@@ -593,14 +594,16 @@ fn references(dependencies: &[i64]) -> Result<Vec<TaskRef>> {
 fn document(plan: &Plan, page: Page) -> PlanDocument {
     let head = plan.head();
     let tasks = plan.tasks();
-    let part = page.shown(tasks.len(), tasks, |task| Task::of(plan, task, Room::LIST));
     let created_at = time_text(head.created_at);
+    let meta = Meta {
+        goal: clip(&head.goal, GOAL),
+        updated_at: created_at.clone(),
+        created_at,
+    };
+    let show = |task| Task::of(plan, task, Room::LIST);
+    let part = page.shown_beside(weight(&meta), tasks.len(), tasks, show);
     PlanDocument {
-        meta: Meta {
-            goal: clip(&head.goal, GOAL),
-            updated_at: created_at.clone(),
-            created_at,
-        },
+        meta,
         state: State::of(plan),
         tasks: part.items,
         left: part.left,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::shape::{State, Status, id, ids, is_zero};
 use crate::plan::{Plan, Shown, Task, TaskId, TaskStatus};
-use crate::tools::page::{DEFAULT_BYTES, DEFAULT_LIMIT, MAX_BYTES, MAX_LIMIT, Page};
+use crate::tools::page::{DEFAULT_LIMIT, MAX_LIMIT, Page, weight};
 use crate::wire::text::one_line;
 use crate::wire::{graph, mission};
 
@@ -76,14 +76,13 @@ pub(super) fn dependency_graph(plan: &Plan, format: GraphFormat, page: Page) -> 
             plan.tasks().skip(offset.unwrap_or(0)).take(limit).collect()
         }
     };
-    let room = page.limit.map_or(DEFAULT_BYTES, |_| MAX_BYTES);
     loop {
         let shown = tasks.iter().copied();
         let graph = match format {
             GraphFormat::Mermaid => graph::mermaid(plan, shown),
             GraphFormat::Dot => graph::dot(plan, shown),
         };
-        if graph.len() <= room || tasks.len() <= 1 {
+        if weight(&graph) <= page.room() || tasks.len() <= 1 {
             let left = plan.counts().total() - tasks.len();
             return DependencyGraph {
                 format,

@@ -1,0 +1,205 @@
+//! What goes out stays small, and what comes in is answered, whatever stands in it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::Stdio;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::common::env::{DEADLINE, TestEnv};
+use crate::common::mcp::Mcp;
+
+/// Bytes of an answer as it goes out.
+const MOST: usize = 16 * 1024;
+
+/// Calls a tool and returns the bytes of the answer.
+fn size(mcp: &mut Mcp, tool: &str, arguments: &Value) -> usize {
+    let params = json!({"name": tool, "arguments": arguments});
+    let result = mcp.ask("tools/call", params);
+    assert!(result["isError"] != true, "{tool}: {result}");
+    let whole = json!({"jsonrpc": "2.0", "id": 1_000_000, "result": result});
+    whole.to_string().len()
+}
+
+#[test]
+fn a_list_of_ten_thousand_tasks_goes_out_in_small_parts() {
+    let env = TestEnv::new();
+    let mut mcp = Mcp::start(&env, &["--dialect", "all"]);
+    let quotes = "\"".repeat(450);
+    let name = |number: usize| format!("{number}{}", &quotes[..300]);
+    let tasks = |make: &dyn Fn(usize) -> Value| (1..=10_000).map(make).collect::<Vec<_>>();
+    let manager = tasks(&|n| json!({"name": name(n), "reasoning": quotes}));
+    let listed = tasks(&|n| json!({"subject": name(n), "owner": quotes}));
+    let subtasks =
+        tasks(&|n| json!({"name": name(n), "description": quotes, "expected_outcome": quotes}));
+    let step =
+        tasks(&|n| json!({"task_id": n.to_string(), "name": name(n), "description": quotes}));
+    let structure = json!({"name": quotes, "description": quotes, "steps": [
+        {"step_id": "1", "name": quotes, "tasks": step},
+    ]});
+    for (tool, arguments) in [
+        ("createPlan", json!({"goal": quotes, "tasks": manager})),
+        ("getPlan", json!({})),
+        ("getTaskList", json!({})),
+        ("getExecutableTaskList", json!({})),
+        ("getDependencyGraph", json!({})),
+        ("getDependencyGraph", json!({"format": "dot"})),
+        ("getPlanPrompt", json!({})),
+        ("getPlanStatus", json!({})),
+        ("getParallelTasks", json!({})),
+        ("TaskCreate", json!({"tasks": listed})),
+        ("TaskList", json!({})),
+        (
+            "create_plan_from_structure",
+            json!({"structure_data": structure}),
+        ),
+        ("get_plan_structure", json!({})),
+        ("get_ready_tasks", json!({})),
+        (
+            "create_plan",
+            json!({"name": quotes, "description": quotes, "expected_outcome": quotes, "subtasks": subtasks}),
+        ),
+        (
+            "view_subtasks",
+            json!({"subtask_idx": (0..500).collect::<Vec<_>>()}),
+        ),
+        (
+            "finish_plan",
+            json!({"state": "abandoned", "outcome": quotes}),
+        ),
+        ("view_historical_plans", json!({})),
+    ] {
+        let size = size(&mut mcp, tool, &arguments);
+        assert!(size <= MOST, "{tool}: {size} bytes");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_answered_under_its_own_id() {
+    let env = TestEnv::new();
+    let mut mcp = Mcp::begin(&env, &[]);
+    assert!(mcp.write(r#"{"jsonrpc": "2.0", "id": 1, "method": "initialize"}"#));
+    let answer = mcp.message(DEADLINE).unwrap();
+    assert_eq!(
+        (&answer["id"], &answer["error"]["code"]),
+        (&json!(1), &json!(-32602))
+    );
+    insta::assert_snapshot!(answer["error"]["message"].as_str().unwrap(), @"Invalid params: `initialize` needs `protocolVersion`, `capabilities` and `clientInfo` with `name` and `version`");
+    mcp.initialize("test", "2025-06-18");
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let call = |id: &str| {
+        format!(
+            r#"{{"jsonrpc": "2.0", "id": {id}, "method": "tools/call", "params": {{"name": "TaskCreate", "arguments": {{"subject": {deep}}}}}}}"#
+        )
+    };
+    for id in ["7", "\"seven\"", "9223372036854775808", "1.5"] {
+        assert!(mcp.write(&call(id)));
+        let answer = mcp.message(DEADLINE).unwrap();
+        assert_eq!(answer["id"].to_string(), id, "{answer}");
+        assert!(
+            answer["error"]["message"]
+                .as_str()
+                .is_some_and(|said| !said.is_empty())
+        );
+    }
+    assert_eq!(mcp.ask("ping", json!({})), json!({}));
+}
+
+/// Asks for news as clients of the present protocol do, which have no sessions.
+fn listen(mcp: &mut Mcp, id: &str) {
+    let client = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "n", "version": "1"},
+    });
+    let params =
+        json!({"_meta": client, "notifications": {"resourceSubscriptions": ["plan://hint"]}});
+    let mut line = json!({"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen"});
+    line["params"] = params;
+    assert!(mcp.write(&line.to_string()));
+}
+
+#[test]
+fn the_end_of_the_input_ends_a_stream_of_news() {
+    let env = TestEnv::new();
+    let mut mcp = Mcp::begin(&env, &[]);
+    listen(&mut mcp, "L");
+    let begun = mcp.message(DEADLINE).unwrap();
+    assert!(begun["method"].is_string(), "{begun}");
+    assert_eq!(mcp.end().0.code(), Some(0));
+}
+
+#[test]
+fn not_every_number_of_streams_is_opened() {
+    let env = TestEnv::new();
+    let mut mcp = Mcp::begin(&env, &[]);
+    for number in 0..=256 {
+        listen(&mut mcp, &number.to_string());
+    }
+    let refused = loop {
+        let message = mcp.message(DEADLINE).unwrap();
+        if message.get("error").is_some() {
+            break message;
+        }
+    };
+    let said = refused["error"]["message"].as_str().unwrap();
+    assert_eq!(said, "256 streams of news are open; end one first");
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_read_from_either() {
+    const ASKED: usize = 2000;
+    let env = TestEnv::new();
+    let mut child = env
+        .command(&["mcp", "--dialect", "all"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let begin = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"},
+    }});
+    writeln!(input, "{begin}").unwrap();
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    let asker = thread::spawn(move || {
+        let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        writeln!(input, "{begun}").unwrap();
+        for id in 1..=ASKED {
+            let ask = json!({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": {"_meta": {"pad": "x".repeat(500)}}});
+            writeln!(input, "{ask}").unwrap();
+        }
+    });
+    // Until the server stops to read: then its memory stands still. All answers together would be 40 MB and more.
+    let memory = || {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with("VmHWM"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+        kilobytes.unwrap_or_default()
+    };
+    let mut seen = Vec::new();
+    while seen.len() < 20 {
+        let now = memory();
+        if seen.last().is_some_and(|last| *last != now) {
+            seen.clear();
+        }
+        seen.push(now);
+        thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert!(!asker.is_finished(), "everything was read");
+    assert!(memory() < 60_000, "{} kB", memory());
+    // Once it reads, everything is answered.
+    let mut answers = 0;
+    while answers < ASKED {
+        line.clear();
+        assert_ne!(output.read_line(&mut line).unwrap(), 0);
+        answers += usize::from(line.contains("\"id\":"));
+    }
+    asker.join().unwrap();
+    let mut rest = Vec::new();
+    output.read_to_end(&mut rest).unwrap();
+    assert_eq!((rest, child.wait().unwrap().code()), (Vec::new(), Some(0)));
+}
