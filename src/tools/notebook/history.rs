@@ -324,7 +324,7 @@ impl PlanNotebook {
         if present.is_some_and(|present| present.key == plan.id) {
             return Err(current_already(&plan));
         }
-        let taken = self.take(plan.clone(), here, copy).await;
+        let taken = Box::pin(self.take(plan.clone(), here, copy)).await;
         let (id, left) = match taken {
             Ok(taken) => taken,
             Err(error) => return Err(self.overtaken(error).await),

@@ -293,7 +293,7 @@ impl PlanNotebook {
 
     /// Calls a tool by its name; every failure is a text.
     pub async fn call(&self, name: &str, arguments: Value) -> ToolResponse {
-        match self.dispatch(name, arguments).await {
+        match Box::pin(self.dispatch(name, arguments)).await {
             Ok(response) => response,
             Err(error) => {
                 let code = error.code();
@@ -353,7 +353,7 @@ impl PlanNotebook {
             }
             "recover_historical_plan" => {
                 let given: Recover = read(arguments)?;
-                self.recover_historical_plan(&given.plan_id).await
+                Box::pin(self.recover_historical_plan(&given.plan_id)).await
             }
             other => Err(self.toolbox.unknown(Dialect::Notebook, other).into()),
         }

@@ -82,7 +82,7 @@ impl PlanNotebook {
                 if present.is_some_and(|present| present.key != plan.id) {
                     self.load_none().await?;
                 }
-                self.load_current(plan).await
+                Box::pin(self.load_current(plan)).await
             }
             None => self.load_none().await,
         }
