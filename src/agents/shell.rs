@@ -30,13 +30,17 @@ impl Shell {
     /// When there is nothing that may be run.
     pub fn steps(self, job: &Job<'_>) -> Result<Vec<Step>, Refusal> {
         let found;
-        let first = if begins_task(job.command) {
+        let whole = self.allow_shell && job.command.kind == CommandType::New;
+        let first = if begins_task(job.command) || whole {
             job.command
         } else {
             found = first_command(job.volumes, job.command)?;
             &found
         };
-        if first.origin != Origin::Person && !self.allow_shell {
+        let of_person = |command: &Command| command.origin == Origin::Person;
+        // The words may have been changed since the task began.
+        let of_person = of_person(first) && of_person(job.command);
+        if !of_person && !self.allow_shell {
             return Err(Refusal {
                 reason: "a model wrote this task, and the shell runs only what a person wrote"
                     .into(),
@@ -302,6 +306,13 @@ mod tests {
         assert_eq!(given.scripts(&of_model, true).unwrap(), ["true\n"]);
         let silent = command(&BEGIN.replace("origin: person\n", ""), &body("true"));
         assert!(given.scripts(&silent, false).is_err());
+
+        let first = command(BEGIN, &body("true"));
+        let changed = AGAIN.replace("continue", "new").replace("person", "model");
+        let changed = command(&changed, &body("true changed"));
+        let given = Given::with(&[&first, &changed]);
+        assert!(given.scripts(&changed, false).is_err());
+        assert_eq!(given.scripts(&changed, true).unwrap(), ["true changed\n"]);
     }
 
     #[test]

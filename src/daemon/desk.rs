@@ -271,7 +271,7 @@ fn story(plan: &Plan, task: &Task, repairs: Option<&Attempt>) -> Story {
         .rev()
         .find(|attempt| attempt.report.is_some());
     let failed_checks = last.map(failed_checks).unwrap_or_default();
-    let own = session.as_ref().is_some_and(|_| task.attempts > 0);
+    let own = session.as_ref().is_some_and(|_| task.started_at.is_some());
     let told = match (own, last) {
         (true, _) => CommandKind::Continue {
             feedback: note,

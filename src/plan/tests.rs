@@ -1,6 +1,7 @@
 //! The core under random operations, and its rules one by one.
 
 mod budget;
+mod hand;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

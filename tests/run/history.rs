@@ -238,6 +238,38 @@ fn the_plans_of_tools_are_listed_named_and_never_meant_by_chance() {
 }
 
 #[test]
+fn a_restored_plan_of_a_tool_stays_its_current_one_or_put_away() {
+    let scene = Scene::by_rules("");
+    let tool = |name: &str, arguments: &str| scene.works(&["tool", name, arguments]);
+    let create = |goal: &str| {
+        let task = json!({"name": "Task", "dependencies": [], "reasoning": "r"});
+        tool(
+            "createPlan",
+            &json!({"goal": goal, "tasks": [task]}).to_string(),
+        );
+        let plans: Value = serde_json::from_str(&scene.works(&["plans", "--json"])).unwrap();
+        plans[0]["id"].as_str().unwrap().to_owned()
+    };
+    let old = create("Old");
+    tool("skipTask", r#"{"task_id": 1, "reason": "x"}"#);
+    let new = create("New");
+    assert_ne!(old, new);
+    let current = || {
+        tool("skipTask", r#"{"task_id": 1, "reason": "x"}"#);
+        let shown = scene.works(&["plans", "--json"]);
+        let plans: Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(plans.as_array().unwrap().len(), 1, "{plans}");
+        (plans[0]["id"] == new.as_str(), plans[0]["status"].clone())
+    };
+    assert_eq!(current(), (true, json!("completed")));
+    scene.works(&["restore", &new, "--at", "1"]);
+    assert_eq!(current(), (true, json!("completed")));
+    scene.works(&["restore", &old, "--at", "1"]);
+    scene.works(&["restore", &new, "--at", "1"]);
+    assert_eq!(current(), (true, json!("completed")));
+}
+
+#[test]
 fn a_deleted_plan_is_restored_if_nobody_has_its_key() {
     let scene = Scene::by_rules("");
     with_store(&scene, async |store| {

@@ -98,6 +98,31 @@ fn the_word_of_the_notebook_is_the_report_of_the_agent_at_work() {
 }
 
 #[test]
+fn the_shell_does_not_run_what_a_tool_wrote_into_a_persons_task() {
+    let scene = Scene::by_rules("run.max_attempts = 1");
+    scene.env.write(
+        "plan.md",
+        "---\ngoal: Two files\n---\n\n\
+         ## Wait\n\n```sh\nuntil [ -e go ]; do sleep 0.05; done\n```\n\n\
+         ## Make\n\n- after: 1\n\n```sh\ntouch wanted\n```\n",
+    );
+    let _daemon = scene.leave(&["run", "--plan", "plan.md", "--agent", "shell"]);
+    scene.await_events("claimed", 1);
+    let words = "```sh\ntouch unwanted\n```";
+    scene.tool_works("TaskUpdate", &json!({"taskId": "2", "description": words}));
+    scene.env.write("volumes/workspace/go", "");
+    scene.await_events("reported", 2);
+    let reported = scene.events_named("reported");
+    assert_eq!(reported[1]["status"], "FAILED", "{reported:?}");
+    let why = scene.works(&["why", "2"]);
+    assert!(why.contains("a model wrote this task"), "{why}");
+    for file in ["wanted", "unwanted"] {
+        let path = scene.env.path(format!("volumes/workspace/{file}"));
+        assert!(!path.exists(), "{file}");
+    }
+}
+
+#[test]
 fn a_check_still_decides_on_what_a_tool_says() {
     let scene = Scene::by_rules(
         "[run]\nchecks = [\"there\"]\n[checks]\nthere = { run = [\"test\", \"-e\", \"there\"] }",

@@ -16,16 +16,13 @@ impl Draft<'_> {
     /// Takes a task in hand; an idle plan runs from then on.
     ///
     /// # Errors
-    /// The task is not ready in the plan's order, the plan has ended, or a daemon carries it out.
+    /// The task is not ready in the plan's order, the plan is paused or has ended, or it is a daemon's.
     pub fn start_task(&mut self, id: TaskId) -> Result<(), Refusal> {
         self.by_hand()?;
-        let mut task = self.task(id)?;
-        if task.status != TaskStatus::Pending {
-            return Err(Refusal::NotEditable {
-                task: id,
-                status: task.status,
-            });
+        if matches!(self.plan.status(), PlanStatus::Paused(_)) {
+            return Err(Refusal::PlanIs(self.plan.status().clone()));
         }
+        let mut task = self.editable(id)?;
         if !self.plan.is_ready(&task) {
             return Err(Refusal::NotReady {
                 task: id,
@@ -101,11 +98,11 @@ impl Draft<'_> {
     /// Makes a task pending as if it had never been started, whatever came of it.
     ///
     /// # Errors
-    /// No such task, the plan has ended, or a daemon carries it out.
+    /// No such task, the plan has ended, or it is a daemon's.
     pub fn reset_task(&mut self, id: TaskId) -> Result<(), Refusal> {
         self.by_hand()?;
         let mut task = self.task(id)?;
-        begin_anew(&mut task);
+        self.begin_anew(&mut task);
         self.tell(Event::Reopened { task: id });
         self.put_task(task);
         Ok(())
@@ -114,7 +111,7 @@ impl Draft<'_> {
     /// Makes a plan idle again of which no task has been begun or settled, and tells whether it was not.
     ///
     /// # Errors
-    /// The plan has ended, or a daemon carries it out.
+    /// The plan has ended, or it is a daemon's.
     pub fn rest(&mut self) -> Result<bool, Refusal> {
         self.by_hand()?;
         let counts = self.plan.counts();
@@ -129,7 +126,7 @@ impl Draft<'_> {
     /// Records what came of a task, whatever its state is.
     ///
     /// # Errors
-    /// No such task, the plan has ended, or a daemon carries it out.
+    /// No such task, the plan has ended, or it is a daemon's.
     pub fn set_result(&mut self, id: TaskId, result: Option<&str>) -> Result<(), Refusal> {
         self.by_hand()?;
         let mut task = self.task(id)?;
@@ -141,17 +138,16 @@ impl Draft<'_> {
     /// Makes every task pending again and the plan idle. Returns how many tasks there are.
     ///
     /// # Errors
-    /// A daemon carries the plan out.
+    /// The plan is a daemon's and has not ended.
     pub fn reset(&mut self) -> Result<usize, Refusal> {
-        let head = self.plan.head();
-        if head.owner == DAEMON && !head.status.settled() && head.status != PlanStatus::Idle {
-            return Err(Refusal::PlanIs(head.status.clone()));
+        if !self.plan.status().settled() {
+            self.by_hand()?;
         }
         let tasks: Vec<Task> = self.plan.tasks().cloned().collect();
         let total = tasks.len();
         for mut task in tasks {
             self.stop_attempt(&task);
-            begin_anew(&mut task);
+            self.begin_anew(&mut task);
             self.put_task(task);
         }
         self.close_questions("the plan was reset", |_| true);
@@ -205,7 +201,7 @@ impl Draft<'_> {
     /// Ends a plan by its caller's word: completed or abandoned, whatever its tasks are.
     ///
     /// # Errors
-    /// The plan has ended, or a daemon carries it out.
+    /// The plan has ended, or it is a daemon's.
     pub fn finish_plan(&mut self, completed: bool, outcome: &str) -> Result<(), Refusal> {
         self.by_hand()?;
         let status = if completed {
@@ -312,13 +308,36 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Refuses what a daemon does itself, and any change of a plan that has ended.
+    /// Refuses what a daemon does itself, a daemon's plan that no person has started yet, and any change of a plan that has
+    /// ended.
     pub(super) fn by_hand(&self) -> Result<(), Refusal> {
         self.not_settled()?;
         if self.carried_out() {
             return Err(Refusal::PlanIs(self.plan.status().clone()));
         }
+        if self.plan.head().owner == DAEMON {
+            return Err(Refusal::NotStarted);
+        }
         Ok(())
+    }
+
+    fn begin_anew(&self, task: &mut Task) {
+        task.status = TaskStatus::Pending;
+        task.result = None;
+        task.evidence = None;
+        task.current = None;
+        task.attempts = self.last_attempt(task.number);
+        task.failures = 0;
+        task.note = None;
+        task.not_before = None;
+        task.started_at = None;
+        task.finished_at = None;
+    }
+
+    /// Returns the number of a task's last attempt, or 0: it is not used again, whatever the task goes back to.
+    pub(super) fn last_attempt(&self, id: TaskId) -> u32 {
+        let made = self.plan.attempts_of(id);
+        made.map(|attempt| attempt.number).max().unwrap_or(0)
     }
 
     fn under_way(&self, id: TaskId) -> Result<Task, Refusal> {
@@ -331,17 +350,4 @@ impl Draft<'_> {
         }
         Ok(task)
     }
-}
-
-fn begin_anew(task: &mut Task) {
-    task.status = TaskStatus::Pending;
-    task.result = None;
-    task.evidence = None;
-    task.current = None;
-    task.attempts = 0;
-    task.failures = 0;
-    task.note = None;
-    task.not_before = None;
-    task.started_at = None;
-    task.finished_at = None;
 }

@@ -69,6 +69,8 @@ pub enum Refusal {
     Asking(TaskId),
     #[error("the plan is {}", .0.as_str())]
     PlanIs(PlanStatus),
+    #[error("a person has yet to start the plan; until then only its tasks can be edited")]
+    NotStarted,
     #[error("the rest of the plan is being changed")]
     Replanning,
     #[error("there is no command `{0}`")]

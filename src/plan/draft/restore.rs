@@ -64,9 +64,7 @@ impl Draft<'_> {
     fn as_then(&self, then: &Task) -> Task {
         let mut task = then.clone();
         // Attempts are numbered on, also those that this state of the plan does not know.
-        let made = self.plan.attempts_of(task.number);
-        let last = made.map(|attempt| attempt.number).max().unwrap_or(0);
-        task.attempts = task.attempts.max(last);
+        task.attempts = task.attempts.max(self.last_attempt(task.number));
         let carried_out = self.plan.head().owner == DAEMON;
         if task.status == TaskStatus::InProgress && carried_out {
             task.status = TaskStatus::Pending;
@@ -87,9 +85,16 @@ impl Draft<'_> {
             }
             status => status.clone(),
         };
+        // What was deleted is found again; else it is put away or in use as it is now, whoever took its place since.
+        let shelf = match now.shelf {
+            Shelf::Deleted => then.shelf,
+            shelf => shelf,
+        };
         Head {
             key: now.key.clone(),
             owner: now.owner.clone(),
+            shelf,
+            taken_up: now.taken_up,
             kept: now.kept || now.shelf == Shelf::History,
             workspace: now.workspace.clone(),
             line: now.line.clone(),

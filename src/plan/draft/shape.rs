@@ -8,7 +8,7 @@ use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::graph::find_cycle;
 use crate::plan::model::{
-    Edit, MAX_METADATA, NewTask, Task, TaskChanges, TaskId, TaskRef, TaskStatus,
+    Edit, MAX_METADATA, NewTask, Origin, Task, TaskChanges, TaskId, TaskRef, TaskStatus,
 };
 use crate::plan::produced::{MAX_PRODUCED, within_workspace};
 
@@ -161,7 +161,7 @@ impl Draft<'_> {
     /// A task that was started, or as [`Draft::make_tasks`].
     pub fn replace_tasks(&mut self, tasks: Vec<NewTask>) -> Result<Vec<TaskId>, Refusal> {
         let old: Vec<Task> = self.plan.tasks().cloned().collect();
-        if let Some(task) = old.iter().find(|task| task.attempts > 0) {
+        if let Some(task) = old.iter().find(|task| task.started_at.is_some()) {
             return Err(Refusal::NotEditable {
                 task: task.number,
                 status: task.status,
@@ -217,11 +217,13 @@ impl Draft<'_> {
         new: &[TaskId],
     ) -> Result<(), Refusal> {
         let id = task.number;
-        if let Some(name) = &changes.name {
-            if name.trim().is_empty() {
+        let mut reworded = false;
+        if let Some(name) = changes.name.as_deref().map(str::trim) {
+            if name.is_empty() {
                 return Err(Refusal::NoName);
             }
-            name.trim().clone_into(&mut task.name);
+            reworded = name != task.name;
+            name.clone_into(&mut task.name);
         }
         let texts = [
             (&mut task.description, &changes.description),
@@ -231,8 +233,13 @@ impl Draft<'_> {
         ];
         for (text, change) in texts {
             if let Some(change) = change {
+                reworded = reworded || change != text;
                 text.clone_from(change);
             }
+        }
+        if reworded {
+            // Only tools and models change words here: what they make of a person's task is no longer the person's.
+            task.origin = Origin::Model;
         }
         if let Some(assignee) = &changes.assignee {
             task.assignee.clone_from(assignee);

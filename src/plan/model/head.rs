@@ -10,7 +10,7 @@ use super::{Budget, Granted, Line, PlanId, TaskId, Time, Usage};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// A person wrote it: a plan file, the command line, an edit.
+    /// A person wrote it, and nobody else has changed its words since: a plan file, the command line.
     Person,
     /// A language model or an agent wrote it.
     #[default]

@@ -147,7 +147,8 @@ pub struct NewTask {
     pub done: bool,
 }
 
-/// What changes in a task; `None` leaves a field as it is.
+/// What a tool or a model changes in a task; `None` leaves a field as it is. A task whose words differ afterwards is no
+/// longer a person's (see [`Origin`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskChanges {
     pub name: Option<String>,

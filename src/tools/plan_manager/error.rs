@@ -181,7 +181,7 @@ impl From<Refusal> for PlanManagerError {
             | Refusal::Outdated
             | Refusal::AsItWas(_)
             | Refusal::Dropped => InvalidStatus,
-            Refusal::Deleted | Refusal::UsedUp(_) => PlanNotActive,
+            Refusal::NotStarted | Refusal::Deleted | Refusal::UsedUp(_) => PlanNotActive,
         };
         Self::new(code, &message, details)
     }

@@ -430,6 +430,9 @@ impl PlanManager {
     pub async fn pause_plan(&self) -> Result<Done> {
         self.change("pausePlan", "", |draft| {
             not_by_daemon(draft.plan())?;
+            if draft.plan().head().owner == DAEMON {
+                return Err(Refusal::NotStarted.into());
+            }
             if let PlanStatus::Paused(_) = draft.plan().status() {
                 let mut error = PlanManagerError::plan_is(draft.plan().status());
                 error.code = ErrorCode::InvalidStatus;
