@@ -58,7 +58,8 @@ impl Toolbox {
         Ok((value, own.into_iter().next()))
     }
 
-    /// Makes a plan that was put away the current one, as [`Toolbox::replace`] does with a new one.
+    /// Makes a plan that was put away the current one, as [`Toolbox::replace`] does with a new one. The closure sees the plan
+    /// on the shelf where it still is.
     pub(super) async fn take_up<T, E>(
         &self,
         dialect: Dialect,
@@ -78,10 +79,10 @@ impl Toolbox {
         own.retain(|id| *id != plan.id);
         let newest = self.newest(&own).await?;
         let taken = still.change_or(&plan.id, why, move |draft| {
+            let value = change(draft)?;
             let refused = |refusal: Refusal| E::from(StoreError::from(refusal).into());
             draft.take_up().map_err(refused)?;
-            let at = newer_than(draft, newest);
-            Ok::<_, E>((change(draft)?, at))
+            Ok::<_, E>((value, newer_than(draft, newest)))
         });
         let (value, since) = taken.await?;
         let reason = interrupted(plan);

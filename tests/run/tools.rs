@@ -75,6 +75,29 @@ fn the_word_of_a_tool_is_the_report_of_the_agent_at_work() {
 }
 
 #[test]
+fn the_word_of_the_notebook_is_the_report_of_the_agent_at_work() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    scene.exchange.take("the first task", |_| true);
+    scene.await_events("claimed", 1);
+    let finished = json!({"subtask_idx": 0, "subtask_outcome": "it is there"});
+    let ran = scene.tool("finish_subtask", &finished);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("reported as 'done'"), "{ran:?}");
+    scene
+        .exchange
+        .take("the second task", |command| command.task() == 2);
+    assert_eq!(scene.tasks(), ["completed", "in_progress", "pending"]);
+    assert_eq!(scene.events_named("reported").len(), 1);
+    let given_up = json!({"subtask_idx": 1, "state": "abandoned"});
+    scene.tool_works("update_subtask_state", &given_up);
+    scene
+        .exchange
+        .take("the second task again", |command| command.attempt() == 2);
+    assert_eq!(scene.tasks(), ["completed", "in_progress", "pending"]);
+}
+
+#[test]
 fn the_shell_does_not_run_what_a_tool_wrote_into_a_persons_task() {
     let scene = Scene::by_rules("run.max_attempts = 1");
     scene.env.write(

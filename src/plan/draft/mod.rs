@@ -184,6 +184,11 @@ impl<'a> Draft<'a> {
         self.now
     }
 
+    /// Tells whether a row has been written so far.
+    pub fn has_changed(&self) -> bool {
+        !self.undo.is_empty()
+    }
+
     /// Ends the change and returns what it did; nothing if no row was written.
     pub fn finish(self) -> Delta {
         let keys: BTreeSet<&RowKey> = self.undo.iter().map(|(key, _)| key).collect();

@@ -180,6 +180,7 @@ impl NotebookError {
                 },
                 ToolError::Store(StoreError::Refused(_)) => ErrorCode::Refused,
                 ToolError::Store(StoreError::PlanTaken(_)) => ErrorCode::KeyError,
+                ToolError::Store(StoreError::Overtaken(_)) => ErrorCode::Conflict,
                 ToolError::Store(_) => ErrorCode::StoreError,
             },
         }
@@ -210,6 +211,11 @@ fn said(error: &ToolError) -> String {
         ToolError::Store(StoreError::Refused(Refusal::PlanIs(status))) => {
             let status = status.as_str();
             format!("That is not possible while a daemon carries the plan out: it is {status}.")
+        }
+        ToolError::UnknownTool { name, similar } => {
+            let similar = similar.as_ref();
+            let meant = similar.map(|name| format!(" Is '{name}' meant?"));
+            format!("There is no tool '{name}'.{}", meant.unwrap_or_default())
         }
         error => format!("That is not possible: {error}."),
     }

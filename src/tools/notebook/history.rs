@@ -6,15 +6,15 @@ use super::PlanNotebook;
 use super::answer::{ErrorCode, NotebookError, ToolResponse};
 use super::bring::{called, describe, head_of, past_of, prepare, shown};
 use super::model::{End, Plan, State, time_text};
-use super::storage::{PlanStorage, StorageError, Stored, taken, unknown};
+use super::shelved::{Kept, StoreStorage, kept};
 use super::work::{in_hand, rest};
 use crate::plan::{
-    DAEMON, Draft, Event, Head, PlanId, PlanStatus, Shelf, Task, TaskId, TaskStatus, Time,
+    DAEMON, Draft, Head, PlanId, PlanStatus, Shelf, Task, TaskId, TaskStatus, Time, counted,
 };
 use crate::store::StoreError;
 use crate::tools::page::{DEFAULT_LIMIT, MAX_LIMIT};
 use crate::tools::shelf::interrupted;
-use crate::tools::{Dialect, Page, ToolError, Toolbox};
+use crate::tools::{Dialect, Page, ToolError};
 use crate::wire::text::one_line;
 
 /// Why a subtask is abandoned that is open when its plan is; taking the plan up again opens it again.
@@ -33,14 +33,11 @@ pub(super) struct Present {
     pub(super) name: String,
 }
 
-impl Present {
-    pub(super) fn replaced(&self) -> String {
-        format!(
-            " The plan '{}' is replaced; the history keeps it under ID '{}'.",
-            shown(&self.name),
-            self.key
-        )
-    }
+/// A plan whose place another is about to take.
+pub(super) struct Leaving {
+    present: Option<Present>,
+    /// What the program's own storage had of it, and what it has now.
+    kept: Option<(Option<Plan>, Plan)>,
 }
 
 impl PlanNotebook {
@@ -65,10 +62,18 @@ impl PlanNotebook {
             in_hand(draft)?;
             finish(draft, state, &outcome)
         };
-        let (name, key) = self.end("finish_plan", &plan, end).await?;
+        let head = self.end("finish_plan", &plan, end).await?;
+        let history = if self.storage.is_some() || head.owner == Dialect::Notebook.as_str() {
+            "the history"
+        } else {
+            // It is another dialect's, which shows it there.
+            &format!("the history of '{}'", head.owner)
+        };
         let text = format!(
-            "The current plan '{name}' is finished successfully as '{}'; the history keeps it under ID '{key}'.",
-            state.state().as_str()
+            "The current plan '{}' is finished successfully as '{}'; {history} keeps it under ID '{}'.",
+            shown(&head.name),
+            state.state().as_str(),
+            head.key()
         );
         Ok(self.changed(&plan, text).await)
     }
@@ -118,7 +123,7 @@ impl PlanNotebook {
 
     /// Returns the current plan if there is one.
     pub(super) async fn present(&self) -> Result<Option<Present>, NotebookError> {
-        let id = match self.current().await {
+        let id = match self.seen().await {
             Ok(id) => id,
             Err(NotebookError::Tool(ToolError::NoPlan)) => return Ok(None),
             Err(error) => return Err(error),
@@ -131,15 +136,14 @@ impl PlanNotebook {
         Ok(Some(read.await?))
     }
 
-    /// Has the storage keep the current plan, if there is one, as it will be once another has taken its place.
-    pub(super) async fn leave_present(
-        &self,
-        reason: &str,
-    ) -> Result<Option<Present>, NotebookError> {
+    /// Has the storage keep the current plan, if there is one, as it will be once another has taken its place. So a plan that
+    /// an ended caller left beside the one that replaced it is in the storage already.
+    pub(super) async fn leave_present(&self, reason: &str) -> Result<Leaving, NotebookError> {
         if let Some(bound) = &self.toolbox.plan {
             return Err(ToolError::Bound(bound.clone()).into());
         }
         let present = self.present().await?;
+        let mut kept = None;
         if let (Some(present), Some(storage)) = (&present, &self.storage) {
             let reason = reason.to_owned();
             let leave = move |draft: &mut Draft<'_>| {
@@ -149,9 +153,111 @@ impl PlanNotebook {
                 Ok(())
             };
             let (_, left) = self.tried(&present.id, leave).await?;
-            storage.add_plan(left, true).await?;
+            let before = storage.get_plan(&left.id).await?;
+            storage.add_plan(left.clone(), true).await?;
+            kept = Some((before, left));
         }
-        Ok(present)
+        Ok(Leaving { present, kept })
+    }
+
+    /// Sees to it that the storage has the plan that another was to take the place of as that ended: as it was put away, with
+    /// what others did to it until then; or, if it goes on, as the storage had it before. Returns what is to be said of it.
+    pub(super) async fn left<T>(
+        &self,
+        leaving: Leaving,
+        taken: Result<(T, Option<PlanId>), NotebookError>,
+    ) -> Result<(T, String), NotebookError> {
+        match taken {
+            Err(error) => match self.put_back(leaving).await {
+                Ok(()) => Err(error),
+                Err(failure) => {
+                    let text = format!(
+                        "{error} What the history has of the current plan is not true now: {failure}"
+                    );
+                    Err(NotebookError::new(error.code(), text))
+                }
+            },
+            Ok((value, None)) => Ok((value, String::new())),
+            Ok((value, Some(replaced))) => {
+                let told = self.keep_replaced(leaving, &replaced).await;
+                let text = told.unwrap_or_else(|failure| {
+                    format!(" The plan before it is replaced, but not in the history: {failure}")
+                });
+                Ok((value, text))
+            }
+        }
+    }
+
+    async fn keep_replaced(
+        &self,
+        leaving: Leaving,
+        replaced: &PlanId,
+    ) -> Result<String, NotebookError> {
+        let plan = self.read_plan(replaced).await?;
+        let (name, key) = (plan.name.clone(), plan.id.clone());
+        if let Some(storage) = &self.storage {
+            let kept = leaving.kept.map(|(_, left)| left);
+            let mut ended = vec![plan];
+            // Another one may have taken its place just before.
+            if let Some(present) = leaving.present.filter(|present| present.id != *replaced) {
+                ended.push(self.read_plan(&present.id).await?);
+            }
+            for plan in ended {
+                // The moment at which it ended is another one in any case.
+                let as_kept = kept.as_ref().is_some_and(|kept| {
+                    let finished_at = kept.finished_at.clone();
+                    Plan {
+                        finished_at,
+                        ..plan.clone()
+                    } == *kept
+                });
+                if !as_kept {
+                    storage.add_plan(plan, true).await?;
+                }
+            }
+        }
+        let name = shown(&name);
+        Ok(format!(
+            " The plan '{name}' is replaced; the history keeps it under ID '{key}'."
+        ))
+    }
+
+    async fn put_back(&self, leaving: Leaving) -> Result<(), NotebookError> {
+        let (Some(present), Some((before, left)), Some(storage)) =
+            (leaving.present, leaving.kept, &self.storage)
+        else {
+            return Ok(());
+        };
+        let read = self.toolbox.store().read(&present.id, |plan, _| {
+            (plan.head().shelf == Shelf::Current, Plan::of(plan))
+        });
+        let (goes_on, plan) = read.await?;
+        match before {
+            _ if !goes_on => storage.add_plan(plan, true).await?,
+            Some(before) => storage.add_plan(before, true).await?,
+            None => storage.delete_plan(&left.id).await?,
+        }
+        Ok(())
+    }
+
+    /// Says of a caller that was not fast enough who was.
+    pub(super) async fn overtaken(&self, error: NotebookError) -> NotebookError {
+        let NotebookError::Tool(ToolError::Store(StoreError::Overtaken(_))) = &error else {
+            return error;
+        };
+        let now = match self.present().await {
+            Ok(Some(now)) => {
+                format!(
+                    "the current plan is '{}' with ID '{}' now",
+                    shown(&now.name),
+                    now.key
+                )
+            }
+            Ok(None) => "there is no current plan any more".to_owned(),
+            Err(error) => return error,
+        };
+        let text = format!("Another caller was faster: {now}. Nothing has been replaced.");
+        NotebookError::new(ErrorCode::Conflict, text)
     }
 
     /// Lists the plans of the history, the one that was made last first.
@@ -178,14 +284,17 @@ impl PlanNotebook {
             ..page
         };
         let part = shown.shown(rest, entries.iter(), Entry::text);
-        let mut text = part.items.join("\n\n");
+        let mut texts = part.items;
         if total == 0 {
-            text = "The history has no plans.".to_owned();
+            texts.push("The history has no plans.".to_owned());
+        } else if rest == 0 {
+            let plans = counted(total, "plan");
+            texts.push(format!("The history has {plans}: none at offset {offset}."));
         }
         if part.left > 0 {
-            text = format!("{text}\n\n{} more: go on with a larger offset.", part.left);
+            texts.push(format!("{} more: go on with a larger offset.", part.left));
         }
-        let mut response = ToolResponse::success(text);
+        let mut response = ToolResponse::success(texts.join("\n\n"));
         response.metadata.left = part.left;
         Ok(response)
     }
@@ -199,61 +308,91 @@ impl PlanNotebook {
         &self,
         plan_id: &str,
     ) -> Result<ToolResponse, NotebookError> {
-        let Some(plan) = self.storage().get_plan(plan_id).await? else {
-            let id = shown(plan_id);
-            return Err(NotebookError::new(
-                ErrorCode::UnknownPlan,
-                format!(
-                    "Cannot find a plan with ID '{id}' in the history; 'view_historical_plans' lists what is there."
-                ),
-            ));
+        if let Some(bound) = &self.toolbox.plan {
+            return Err(ToolError::Bound(bound.clone()).into());
+        }
+        let here = kept(&self.toolbox, plan_id).await?;
+        // The store's own history needs no copy: what is on its shelf is the plan as it was put away.
+        let plan = match (&self.storage, &here) {
+            (None, None) => None,
+            (None, Some(here)) => (here.head.shelf == Shelf::History || here.head.kept)
+                .then(|| (here.plan.clone(), false)),
+            (Some(storage), _) => storage.get_plan(plan_id).await?.map(|plan| (plan, true)),
         };
-        let (name, key) = (shown(&plan.name), plan.id.clone());
-        if self
-            .present()
-            .await?
-            .is_some_and(|present| present.key == key)
-        {
-            return Err(NotebookError::new(
-                ErrorCode::Conflict,
-                format!("The plan '{name}' with ID '{key}' is the current plan already."),
-            ));
+        let (plan, copy) = plan.ok_or_else(|| not_in_history(plan_id))?;
+        let present = self.present().await?;
+        if present.is_some_and(|present| present.key == plan.id) {
+            return Err(current_already(&plan));
         }
-        let present = self.leave_present(&interrupted(&head_of(&plan))).await?;
-        let id = self.take("recover_historical_plan", plan).await?;
-        let mut text =
-            format!("The historical plan '{name}' with ID '{key}' is recovered successfully.");
-        if let Some(present) = present {
-            text += &present.replaced();
-        }
+        let taken = Box::pin(self.take(plan.clone(), here, copy)).await;
+        let (id, left) = match taken {
+            Ok(taken) => taken,
+            Err(error) => return Err(self.overtaken(error).await),
+        };
+        let mut text = format!(
+            "The historical plan '{}' with ID '{}' is recovered successfully.",
+            shown(&plan.name),
+            plan.id
+        );
+        text += &left;
         Ok(self.changed(&id, text).await)
     }
 
-    /// Makes a plan the current one, to be gone on with.
-    async fn take(&self, why: &str, plan: Plan) -> Result<PlanId, NotebookError> {
-        let (toolbox, new) = (&self.toolbox, head_of(&plan));
+    /// Makes a plan of the history the current one, to be gone on with; returns its id and what is to be said of the one whose
+    /// place it takes. A copy is written over what the store has of the plan, if that is still what was seen `here`.
+    pub(super) async fn take(
+        &self,
+        plan: Plan,
+        here: Option<Kept>,
+        copy: bool,
+    ) -> Result<(PlanId, String), NotebookError> {
+        let why = "recover_historical_plan";
+        let new = head_of(&plan);
+        let left = self.leave_present(&interrupted(&new)).await?;
+        let head = here.as_ref().map(|here| here.head.clone());
         let take = move |draft: &mut Draft<'_>| {
-            rewrite(draft, &plan)?;
+            match draft.plan().head().shelf {
+                Shelf::Current if here.is_some() => return Err(current_already(&plan)),
+                Shelf::Deleted => return Err(not_in_history(&plan.id)),
+                _ => {}
+            }
+            if copy {
+                if let Some(here) = &here {
+                    here.still(draft)?;
+                }
+                rewrite(draft, &plan)?;
+            }
             go_on(draft)?;
             Ok::<_, NotebookError>(draft.plan().id().clone())
         };
-        let taken = match kept(toolbox, new.key()).await? {
-            Some(head) => toolbox.take_up(Dialect::Notebook, &head, why, take).await?,
-            None => toolbox.replace(Dialect::Notebook, new, why, take).await?,
+        let toolbox = &self.toolbox;
+        let taken = match head {
+            Some(head) => toolbox.take_up(Dialect::Notebook, &head, why, take).await,
+            None => toolbox.replace(Dialect::Notebook, new, why, take).await,
         };
-        Ok(taken.0)
+        self.left(left, taken).await
     }
 
     /// Makes a plan the current one exactly as it is given.
     pub(super) async fn load_current(&self, plan: Plan) -> Result<(), NotebookError> {
         let why = "load_state_dict";
         let (toolbox, new) = (&self.toolbox, head_of(&plan));
-        let load = move |draft: &mut Draft<'_>| rewrite(draft, &plan);
-        match kept(toolbox, new.key()).await? {
-            Some(head) => toolbox.take_up(Dialect::Notebook, &head, why, load).await?,
-            None => toolbox.replace(Dialect::Notebook, new, why, load).await?,
+        let here = kept(toolbox, new.key()).await?;
+        let head = here.as_ref().map(|here| here.head.clone());
+        let load = move |draft: &mut Draft<'_>| {
+            if let Some(here) = &here {
+                here.still(draft)?;
+            }
+            rewrite(draft, &plan)
         };
-        Ok(())
+        let loaded = match head {
+            Some(head) => toolbox.take_up(Dialect::Notebook, &head, why, load).await,
+            None => toolbox.replace(Dialect::Notebook, new, why, load).await,
+        };
+        match loaded {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.overtaken(error).await),
+        }
     }
 
     /// Puts the current plan away without another one in its place.
@@ -272,12 +411,8 @@ impl PlanNotebook {
     }
 }
 
-/// Ends a plan by its caller's word and puts it away; returns its name and id.
-fn finish(
-    draft: &mut Draft<'_>,
-    state: End,
-    outcome: &str,
-) -> Result<(String, String), NotebookError> {
+/// Ends a plan by its caller's word and puts it away; returns its head.
+fn finish(draft: &mut Draft<'_>, state: End, outcome: &str) -> Result<Head, NotebookError> {
     if state == End::Done
         && let Some(open) = draft.plan().unsettled().next()
     {
@@ -300,8 +435,7 @@ fn finish(
     }
     draft.finish_plan(state == End::Done, outcome)?;
     draft.put_away(Shelf::History)?;
-    let head = draft.plan().head();
-    Ok((shown(&head.name), head.key().to_owned()))
+    Ok(draft.plan().head().clone())
 }
 
 /// Lets a plan that was put away go on.
@@ -319,7 +453,7 @@ fn go_on(draft: &mut Draft<'_>) -> Result<(), NotebookError> {
 }
 
 /// Makes a plan what another one is; nothing changes if it is that already.
-fn rewrite(draft: &mut Draft<'_>, plan: &Plan) -> Result<(), NotebookError> {
+pub(super) fn rewrite(draft: &mut Draft<'_>, plan: &Plan) -> Result<(), NotebookError> {
     if Plan::of(draft.plan()) == *plan {
         return Ok(());
     }
@@ -333,13 +467,25 @@ fn rewrite(draft: &mut Draft<'_>, plan: &Plan) -> Result<(), NotebookError> {
     Ok(draft.record_plan(past)?)
 }
 
-/// Returns the plan of the notebook that has an id, wherever it is kept.
-async fn kept(toolbox: &Toolbox, id: &str) -> Result<Option<Head>, StoreError> {
-    let Some(plan) = toolbox.store().find(id).await? else {
-        return Ok(None);
-    };
-    let head = toolbox.store().read(&plan, |plan, _| plan.head().clone());
-    Ok(Some(head.await?).filter(|head| head.owner == Dialect::Notebook.as_str()))
+fn not_in_history(id: &str) -> NotebookError {
+    let id = shown(id);
+    NotebookError::new(
+        ErrorCode::UnknownPlan,
+        format!(
+            "Cannot find a plan with ID '{id}' in the history; 'view_historical_plans' lists what is there."
+        ),
+    )
+}
+
+fn current_already(plan: &Plan) -> NotebookError {
+    NotebookError::new(
+        ErrorCode::Conflict,
+        format!(
+            "The plan '{}' with ID '{}' is the current plan already.",
+            shown(&plan.name),
+            plan.id
+        ),
+    )
 }
 
 /// A plan in the list of the history.
@@ -352,7 +498,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    fn of(plan: &Plan) -> Self {
+    pub(super) fn of(plan: &Plan) -> Self {
         Self {
             id: plan.id.clone(),
             name: shown(&plan.name),
@@ -362,7 +508,7 @@ impl Entry {
         }
     }
 
-    fn of_head(head: &Head) -> Self {
+    pub(super) fn of_head(head: &Head) -> Self {
         Self {
             id: head.key().to_owned(),
             name: shown(&head.name),
@@ -386,158 +532,4 @@ impl Entry {
 
 fn now() -> Time {
     Time(jiff::Timestamp::now().as_microsecond())
-}
-
-/// The history in the store.
-#[derive(Clone, Debug)]
-pub(super) struct StoreStorage(pub(super) Toolbox);
-
-impl StoreStorage {
-    /// Returns the heads of plans in the history, the newest first, and how many there are.
-    async fn heads(&self, offset: usize, limit: usize) -> Result<(Vec<Head>, usize), StorageError> {
-        let owner = Dialect::Notebook.as_str();
-        let shelved = self.0.store().shelved(owner, offset, limit).await;
-        let (listed, total) = shelved.map_err(failed)?;
-        let heads = listed.into_iter().map(|listed| listed.head);
-        Ok((heads.collect(), total))
-    }
-
-    async fn entries(
-        &self,
-        offset: usize,
-        limit: usize,
-    ) -> Result<(Vec<Entry>, usize), StorageError> {
-        let (heads, total) = self.heads(offset, limit).await?;
-        let mut entries = Vec::new();
-        for head in heads {
-            if head.shelf == Shelf::History {
-                entries.push(Entry::of_head(&head));
-            } else {
-                entries.extend(self.as_kept(&head).await?.as_ref().map(Entry::of));
-            }
-        }
-        Ok((entries, total))
-    }
-
-    /// Puts a plan into the history as it is given, also one that is current.
-    pub(super) async fn keep(&self, why: &str, plan: Plan) -> Result<(), NotebookError> {
-        let head = kept(&self.0, &plan.id).await?;
-        if let Some(head) = &head
-            && self.as_kept(head).await?.as_ref() == Some(&plan)
-        {
-            return Ok(());
-        }
-        let new = head_of(&plan);
-        let keep = move |draft: &mut Draft<'_>| {
-            rewrite(draft, &plan)?;
-            Ok::<_, NotebookError>(draft.put_away(Shelf::History)?)
-        };
-        match head {
-            Some(head) => self.0.change_or(&head.id, why, keep).await,
-            None => self.0.create_or(Dialect::Notebook, new, why, keep).await,
-        }
-    }
-
-    /// Returns a plan as it was when it was last put away.
-    pub(super) async fn as_kept(&self, head: &Head) -> Result<Option<Plan>, StorageError> {
-        let store = self.0.store();
-        if head.shelf == Shelf::Current && !head.kept {
-            return Ok(None);
-        }
-        if head.shelf == Shelf::History {
-            let plan = store.read(&head.id, |plan, _| Plan::of(plan)).await;
-            return plan.map(Some).map_err(failed);
-        }
-        let (mut last, mut kept) = (0, None);
-        loop {
-            let changes = store.since(&head.id, last, 1000).await.map_err(failed)?;
-            let Some(change) = changes.last() else {
-                break;
-            };
-            last = change.seq;
-            let put_away = Event::PutAway {
-                shelf: Shelf::History,
-            };
-            let put_away = changes
-                .iter()
-                .rev()
-                .find(|change| change.delta.events.contains(&put_away));
-            kept = put_away.map(|change| change.seq).or(kept);
-        }
-        match kept {
-            Some(seq) => {
-                let plan = store.at(&head.id, seq).await.map_err(failed)?;
-                Ok(Some(Plan::of(&plan)))
-            }
-            None => Ok(None),
-        }
-    }
-}
-
-impl PlanStorage for StoreStorage {
-    fn add_plan(&self, plan: Plan, r#override: bool) -> Stored<'_, ()> {
-        Box::pin(async move {
-            match kept(&self.0, &plan.id).await.map_err(failed)? {
-                Some(head) if head.shelf == Shelf::Current => Err(StorageError::Key(format!(
-                    "the plan with ID '{}' is the current plan",
-                    plan.id
-                ))),
-                Some(_) if !r#override => Err(taken(&plan.id)),
-                _ => self.keep("add_plan", plan).await.map_err(unkept),
-            }
-        })
-    }
-
-    fn delete_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, ()> {
-        Box::pin(async move {
-            let head = kept(&self.0, plan_id).await.map_err(failed)?;
-            let in_history = |head: &Head| head.shelf == Shelf::History || head.kept;
-            let head = head.filter(in_history).ok_or_else(|| unknown(plan_id))?;
-            let delete = |draft: &mut Draft<'_>| {
-                if draft.plan().head().shelf == Shelf::Current {
-                    draft.describe(|head| head.kept = false);
-                    return Ok(());
-                }
-                Ok::<_, NotebookError>(draft.put_away(Shelf::Deleted)?)
-            };
-            let deleted = self.0.change_or(&head.id, "delete_plan", delete).await;
-            deleted.map_err(unkept)
-        })
-    }
-
-    fn get_plans(&self) -> Stored<'_, Vec<Plan>> {
-        Box::pin(async move {
-            let mut plans = Vec::new();
-            for head in self.heads(0, usize::MAX).await?.0.into_iter().rev() {
-                plans.extend(self.as_kept(&head).await?);
-            }
-            Ok(plans)
-        })
-    }
-
-    fn get_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, Option<Plan>> {
-        Box::pin(async move {
-            match kept(&self.0, plan_id).await.map_err(failed)? {
-                Some(head) => self.as_kept(&head).await,
-                None => Ok(None),
-            }
-        })
-    }
-}
-
-fn failed(error: StoreError) -> StorageError {
-    match error {
-        StoreError::PlanTaken(id) => taken(id.as_str()),
-        StoreError::UnknownPlan(id) => unknown(id.as_str()),
-        StoreError::Damaged { .. } => StorageError::Serialization(error.to_string()),
-        other => StorageError::Connection(other.to_string()),
-    }
-}
-
-fn unkept(error: NotebookError) -> StorageError {
-    match error {
-        NotebookError::Tool(ToolError::Store(error)) => failed(error),
-        NotebookError::Storage(error) => error,
-        other => StorageError::Serialization(other.to_string()),
-    }
 }

@@ -8,6 +8,7 @@ mod hint;
 mod history;
 mod markdown;
 mod model;
+mod shelved;
 mod state;
 mod storage;
 #[cfg(test)]
@@ -24,7 +25,7 @@ use serde_json::Value;
 
 use super::{Answer, Dialect, Page, Tool, ToolError, Toolbox, args};
 use crate::plan::PlanId;
-use history::StoreStorage;
+use shelved::StoreStorage;
 
 pub use answer::{ErrorCode, Metadata, NotebookError, TextBlock, ToolResponse};
 pub use hint::{DefaultPlanToHint, Msg};
@@ -63,6 +64,7 @@ pub(super) const TOOLS: &[Tool] = &[
 #[serde(deny_unknown_fields)]
 struct View {
     /// Indices, from 0.
+    #[serde(deserialize_with = "indices")]
     subtask_idx: Vec<i64>,
 }
 
@@ -70,6 +72,7 @@ struct View {
 #[serde(deny_unknown_fields)]
 struct Update {
     /// Index, from 0.
+    #[serde(deserialize_with = "index")]
     subtask_idx: i64,
     state: NewState,
 }
@@ -97,6 +100,7 @@ impl From<NewState> for State {
 #[serde(deny_unknown_fields)]
 struct Finish {
     /// Index, from 0.
+    #[serde(deserialize_with = "index")]
     subtask_idx: i64,
     /// The outcome itself: data, facts, paths of files; not what was done.
     subtask_outcome: String,
@@ -122,6 +126,7 @@ struct Create {
 #[serde(deny_unknown_fields)]
 struct Revise {
     /// Index, from 0; `add` inserts before it, or at the end.
+    #[serde(deserialize_with = "index")]
     subtask_idx: i64,
     action: Action,
     /// For `add` and `revise`.
@@ -289,7 +294,7 @@ impl PlanNotebook {
 
     /// Calls a tool by its name; every failure is a text.
     pub async fn call(&self, name: &str, arguments: Value) -> ToolResponse {
-        match self.dispatch(name, arguments).await {
+        match Box::pin(self.dispatch(name, arguments)).await {
             Ok(response) => response,
             Err(error) => {
                 let code = error.code();
@@ -349,7 +354,7 @@ impl PlanNotebook {
             }
             "recover_historical_plan" => {
                 let given: Recover = read(arguments)?;
-                self.recover_historical_plan(&given.plan_id).await
+                Box::pin(self.recover_historical_plan(&given.plan_id)).await
             }
             other => Err(self.toolbox.unknown(Dialect::Notebook, other).into()),
         }
@@ -360,7 +365,7 @@ impl PlanNotebook {
     /// # Errors
     /// The store fails.
     pub async fn current_plan(&self) -> Result<Option<Plan>, NotebookError> {
-        match self.current().await {
+        match self.seen().await {
             Ok(plan) => Ok(Some(self.read_plan(&plan).await?)),
             Err(NotebookError::Tool(ToolError::NoPlan)) => Ok(None),
             Err(error) => Err(error),
@@ -376,7 +381,7 @@ impl PlanNotebook {
             let plan = self.current_plan().await?;
             return Ok(plan_to_hint(plan.as_ref()).map(|hint| Msg::user(&hint)));
         }
-        let outline = match self.current().await {
+        let outline = match self.seen().await {
             Err(NotebookError::Tool(ToolError::NoPlan)) => None,
             Err(error) => return Err(error),
             Ok(plan) => {
@@ -422,6 +427,12 @@ impl PlanNotebook {
         Ok(())
     }
 
+    /// Returns the current plan for a look, which changes nothing.
+    async fn seen(&self) -> Result<PlanId, NotebookError> {
+        Ok(self.toolbox.current(Dialect::Notebook).await?)
+    }
+
+    /// Returns the current plan for a change, with what an ended caller has left put away.
     async fn current(&self) -> Result<PlanId, NotebookError> {
         Ok(self.toolbox.only_current(Dialect::Notebook).await?)
     }
@@ -465,4 +476,18 @@ impl PlanNotebook {
 
 fn read<T: serde::de::DeserializeOwned + JsonSchema>(arguments: Value) -> Result<T, NotebookError> {
     args::read(arguments).map_err(|error| ToolError::from(error).into())
+}
+
+/// Reads an index; one that is too large for any list becomes the largest, and is refused with what fits.
+fn index<'de, D: serde::Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
+    Ok(nearest(&serde_json::Number::deserialize(from)?))
+}
+
+fn indices<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<i64>, D::Error> {
+    let numbers = Vec::<serde_json::Number>::deserialize(from)?;
+    Ok(numbers.iter().map(nearest).collect())
+}
+
+fn nearest(number: &serde_json::Number) -> i64 {
+    number.as_i64().unwrap_or(i64::MAX)
 }

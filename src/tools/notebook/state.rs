@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::PlanNotebook;
 use super::answer::{ErrorCode, NotebookError};
 use super::bring::{past_of, prepare};
-use super::history::StoreStorage;
 use super::model::Plan;
+use super::shelved::StoreStorage;
 use super::storage::StorageError;
 use crate::tools::ToolError;
 use crate::wire::text::{one_line, printable};
@@ -82,7 +82,7 @@ impl PlanNotebook {
                 if present.is_some_and(|present| present.key != plan.id) {
                     self.load_none().await?;
                 }
-                self.load_current(plan).await
+                Box::pin(self.load_current(plan)).await
             }
             None => self.load_none().await,
         }

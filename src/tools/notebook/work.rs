@@ -58,9 +58,9 @@ impl PlanNotebook {
     ) -> Result<ToolResponse, NotebookError> {
         let plan = self.new_plan(name, description, expected_outcome, subtasks)?;
         let prepared = prepare(&plan.subtasks, "subtasks")?;
-        let old = self.leave_present(&interrupted(&head_of(&plan))).await?;
+        let left = self.leave_present(&interrupted(&head_of(&plan))).await?;
         let begun = begun(&plan);
-        let replaced = self
+        let made = self
             .toolbox
             .replace(
                 Dialect::Notebook,
@@ -71,16 +71,17 @@ impl PlanNotebook {
                     Ok::<_, NotebookError>(draft.record_plan(begun)?)
                 },
             )
-            .await?
-            .1;
-        let mut text = format!(
-            "Plan '{}' created successfully with {}.",
+            .await;
+        let ((), replaced) = match self.left(left, made).await {
+            Ok(made) => made,
+            Err(error) => return Err(self.overtaken(error).await),
+        };
+        let text = format!(
+            "Plan '{}' created successfully with {}; its ID is '{}'.{replaced}",
             shown(&plan.name),
-            counted(plan.subtasks.len(), "subtask")
+            counted(plan.subtasks.len(), "subtask"),
+            plan.id
         );
-        if let Some(old) = old.filter(|_| replaced.is_some()) {
-            text += &old.replaced();
-        }
         Ok(self.changed(&PlanId::new(plan.id), text).await)
     }
 
@@ -198,8 +199,12 @@ impl PlanNotebook {
             if state == State::InProgress {
                 its_turn(draft.plan(), at, &task)?;
             }
+            let reported = reported(draft, &called, &task, state);
             let before = State::of_plan(draft.plan().status());
             set_state(draft, &task, state, "abandoned")?;
+            if let Some(reported) = reported {
+                return Ok(reported);
+            }
             rest(draft)?;
             let after = State::of_plan(draft.plan().status());
             let mut text = format!("The subtask {called}, is marked as '{word}' successfully.");
@@ -241,7 +246,11 @@ impl PlanNotebook {
                     ),
                 ));
             }
+            let reported = reported(draft, &called, &task, State::Done);
             set_state(draft, &task, State::Done, &outcome)?;
+            if let Some(reported) = reported {
+                return Ok(reported);
+            }
             let next = begin_next(draft);
             Ok(format!(
                 "The subtask {called}, is marked as done successfully. {next}"
@@ -255,7 +264,7 @@ impl PlanNotebook {
     /// # Errors
     /// There is no plan. Indices that fit no subtask are told in the answer.
     pub async fn view_subtasks(&self, subtask_idx: &[i64]) -> Result<ToolResponse, NotebookError> {
-        let plan = self.current().await?;
+        let plan = self.seen().await?;
         let indices = subtask_idx.to_vec();
         let store = self.toolbox.store();
         Ok(store
@@ -270,13 +279,15 @@ impl PlanNotebook {
         change: impl FnOnce(&mut Draft<'_>) -> Result<String, NotebookError> + Send + 'static,
     ) -> Result<ToolResponse, NotebookError> {
         let plan = self.current().await?;
-        let text = self
-            .toolbox
-            .change_or(&plan, why, move |draft| {
-                in_hand(draft)?;
-                change(draft)
-            })
-            .await?;
+        let changed = self.toolbox.change_or(&plan, why, move |draft| {
+            in_hand(draft)?;
+            let text = change(draft)?;
+            Ok::<_, NotebookError>((text, draft.has_changed()))
+        });
+        let (text, changed) = changed.await?;
+        if !changed {
+            return Ok(ToolResponse::success(text));
+        }
         Ok(self.changed(&plan, text).await)
     }
 }
@@ -286,11 +297,15 @@ pub(super) fn in_hand(draft: &mut Draft<'_>) -> Result<(), NotebookError> {
     let head = draft.plan().head();
     if head.shelf != Shelf::Current {
         let name = shown(&head.name);
+        let why = if head.status.settled() {
+            let state = State::of_plan(&head.status).as_str();
+            format!("it is finished as '{state}'")
+        } else {
+            "another caller has put it away".to_owned()
+        };
         return Err(NotebookError::new(
             ErrorCode::Conflict,
-            format!(
-                "The plan '{name}' is no longer the current one: another caller has put it away."
-            ),
+            format!("The plan '{name}' is no longer the current one: {why}."),
         ));
     }
     if head.owner != DAEMON {
@@ -355,13 +370,7 @@ fn beside(plan: &CorePlan, other: &Task) -> NotebookError {
 fn set_state(draft: &mut Draft<'_>, task: &Task, state: State, text: &str) -> Result<(), Refusal> {
     let settled = task.status.settled();
     if draft.carried_out() && task.status == TaskStatus::InProgress {
-        let to = match state {
-            State::Todo => TaskStatus::Pending,
-            State::InProgress => TaskStatus::InProgress,
-            State::Done => TaskStatus::Completed,
-            State::Abandoned => TaskStatus::Skipped,
-        };
-        return status::report(draft, task.number, to, text);
+        return status::report(draft, task.number, state.task_status(), text);
     }
     match state {
         State::Todo => draft.reset_task(task.number),
@@ -379,6 +388,17 @@ fn set_state(draft: &mut Draft<'_>, task: &Task, state: State, text: &str) -> Re
             status::skip(draft, task.number, text)
         }
     }
+}
+
+/// Returns what is to be said if the state is the report on a subtask that a daemon has handed out.
+fn reported(draft: &Draft<'_>, called: &str, task: &Task, state: State) -> Option<String> {
+    let reported = draft.carried_out() && task.status == TaskStatus::InProgress;
+    reported.then(|| {
+        format!(
+            "The subtask {called}, is reported as '{}'. The daemon that carries the plan out decides what follows.",
+            state.as_str()
+        )
+    })
 }
 
 /// Begins the next subtask that is to be done, and says which it is.

@@ -201,5 +201,63 @@ async fn a_plan_of_another_dialect_can_be_seen_as_a_notebook() {
     let bound = PlanNotebook::new(notebook.toolbox.clone().with_plan(plan));
     finish(&bound, 2).await;
     assert_eq!(states(&bound).await, "dd");
-    bound.finish_plan(End::Done, "x").await.unwrap();
+    let ended = bound.finish_plan(End::Done, "x").await.unwrap();
+    assert!(
+        ended.text().contains("the history of 'plan-manager'"),
+        "{}",
+        ended.text()
+    );
+}
+
+#[tokio::test]
+async fn an_index_beyond_all_numbers_is_told_what_fits() {
+    let notebook = with_plan(&["a", "b"]).await;
+    let large = 9_223_372_036_854_775_808_u64;
+    for (name, arguments) in [
+        (
+            "update_subtask_state",
+            json!({"subtask_idx": large, "state": "todo"}),
+        ),
+        ("view_subtasks", json!({"subtask_idx": [large]})),
+    ] {
+        let (code, text) = refused(&notebook, name, arguments).await;
+        assert_eq!(code, ErrorCode::InvalidIndex);
+        assert!(text.contains("Must be between 0 and 1"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn hooks_are_not_called_when_nothing_changes() {
+    let notebook = with_plan(&["a"]).await;
+    let calls = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&calls);
+    notebook.register_plan_change_hook("count", move |_, _| {
+        *counted.lock().unwrap() += 1;
+        Ok(())
+    });
+    for _ in 0..2 {
+        notebook
+            .update_subtask_state(0, State::InProgress)
+            .await
+            .unwrap();
+    }
+    assert_eq!(*calls.lock().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_paused_plan_is_gone_on_with_calmly() {
+    let notebook = with_plan(&["a", "b"]).await;
+    finish(&notebook, 0).await;
+    let plan = notebook.current().await.unwrap();
+    let pause = |draft: &mut crate::plan::Draft<'_>| {
+        draft.describe(|head| {
+            head.status = crate::plan::PlanStatus::Paused("a person".to_owned());
+        });
+        Ok(())
+    };
+    notebook.toolbox.change(&plan, "", pause).await.unwrap();
+    assert!(hint(&notebook).await.contains("finish_subtask"));
+    notebook.finish_subtask(0, "x").await.unwrap();
+    notebook.finish_subtask(1, "x").await.unwrap();
+    notebook.finish_plan(End::Done, "x").await.unwrap();
 }

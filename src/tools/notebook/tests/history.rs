@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
+use crate::tools::notebook::shelved::{StoreStorage, kept};
 
 #[tokio::test]
 async fn a_finished_plan_goes_into_the_history_and_there_is_none() {
@@ -296,6 +297,7 @@ struct Moody {
     kept: InMemoryPlanStorage,
     away: AtomicBool,
     meanwhile: Mutex<Option<PlanNotebook>>,
+    recovered: Mutex<Option<String>>,
 }
 
 impl Moody {
@@ -304,6 +306,7 @@ impl Moody {
             kept: InMemoryPlanStorage::default(),
             away: AtomicBool::new(false),
             meanwhile: Mutex::default(),
+            recovered: Mutex::default(),
         }
     }
 }
@@ -315,8 +318,16 @@ impl PlanStorage for Moody {
             return Box::pin(std::future::ready(Err(error)));
         }
         let other = self.meanwhile.lock().unwrap().take();
+        let recovered = self.recovered.lock().unwrap().take();
         Box::pin(async move {
             if let Some(other) = other {
+                if let Some(id) = recovered {
+                    other.recover_historical_plan(&id).await.unwrap();
+                    other
+                        .update_subtask_state(0, State::InProgress)
+                        .await
+                        .unwrap();
+                }
                 other.finish_subtask(0, "meanwhile").await.unwrap();
             }
             self.kept.add_plan(plan, r#override).await
@@ -375,4 +386,162 @@ async fn a_storage_keeps_the_plan_as_it_ends_whatever_others_do_meanwhile() {
     let kept = storage.get_plan(&id).await.unwrap().unwrap();
     assert_eq!(kept.subtasks[0].outcome.as_deref(), Some("meanwhile"));
     assert_eq!(kept.subtasks[1].state, State::Abandoned);
+}
+
+#[tokio::test]
+async fn of_two_that_recover_a_plan_one_goes_on_with_it_and_the_other_reads_why() {
+    let notebook = with_plan(&["a", "b"]).await;
+    let id = current(&notebook).await.id;
+    notebook.finish_plan(End::Abandoned, "x").await.unwrap();
+    let seen = kept(&notebook.toolbox, &id).await.unwrap();
+    let plan = notebook.storage().get_plan(&id).await.unwrap().unwrap();
+    notebook.recover_historical_plan(&id).await.unwrap();
+    finish(&notebook, 1).await;
+    for copy in [false, true] {
+        let seen = kept(&notebook.toolbox, &id).await.unwrap();
+        let slow = notebook.take(plan.clone(), seen, copy).await.unwrap_err();
+        assert_eq!(slow.code(), ErrorCode::Conflict);
+    }
+    let slow = notebook.take(plan.clone(), seen, false).await.unwrap_err();
+    assert!(
+        slow.to_string().contains("the current plan already"),
+        "{slow}"
+    );
+    assert_eq!(states(&notebook).await, "di");
+}
+
+#[tokio::test]
+async fn a_plan_that_has_changed_since_it_was_seen_is_not_written_over() {
+    let notebook = with_plan(&["a"]).await;
+    let plan = current(&notebook).await;
+    notebook.finish_plan(End::Abandoned, "x").await.unwrap();
+    let seen = kept(&notebook.toolbox, &plan.id).await.unwrap().unwrap();
+    notebook.recover_historical_plan(&plan.id).await.unwrap();
+    finish(&notebook, 1).await;
+    let storage = StoreStorage(notebook.toolbox.clone());
+    let id = notebook.current().await.unwrap();
+    let put = storage.put("test", plan, Some((id, seen)), |draft, seen| {
+        seen.still(draft)
+    });
+    assert_eq!(put.await.unwrap_err().code(), ErrorCode::Conflict);
+    assert_eq!(states(&notebook).await, "d");
+}
+
+#[tokio::test]
+async fn a_caller_that_was_overtaken_reads_which_plan_is_current() {
+    let notebook = with_plan(&["a"]).await;
+    let plan = current(&notebook).await;
+    let error = crate::store::StoreError::Overtaken(None);
+    let error = notebook.overtaken(error.into()).await;
+    assert_eq!(error.code(), ErrorCode::Conflict);
+    let text = error.to_string();
+    assert!(text.contains("'Plan'") && text.contains(&plan.id), "{text}");
+    let new = |name: &'static str| notebook.create_plan(name, "", "", subtasks(&["x"]));
+    let (one, two) = tokio::join!(new("one"), new("two"));
+    let now = current(&notebook).await.id;
+    for made in [one, two] {
+        match made {
+            Ok(made) => assert!(made.text().contains("its ID is"), "{}", made.text()),
+            Err(error) => {
+                assert_eq!(error.code(), ErrorCode::Conflict);
+                assert!(error.to_string().contains(&now), "{error}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_storage_has_a_replaced_plan_with_what_others_did_meanwhile() {
+    let storage = Arc::new(Moody::new());
+    let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
+    let id = current(&notebook).await.id;
+    notebook
+        .update_subtask_state(0, State::InProgress)
+        .await
+        .unwrap();
+    *storage.meanwhile.lock().unwrap() = Some(PlanNotebook::new(notebook.toolbox.clone()));
+    create(&notebook, "Other", &["c"]).await;
+    let kept = storage.get_plan(&id).await.unwrap().unwrap();
+    assert_eq!(kept.state, State::Abandoned);
+    assert_eq!(kept.subtasks[0].outcome.as_deref(), Some("meanwhile"));
+}
+
+#[tokio::test]
+async fn a_storage_has_nothing_of_a_plan_that_goes_on_after_all() {
+    let storage = Arc::new(Moody::new());
+    let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
+    let old = current(&notebook).await.id;
+    create(&notebook, "Other", &["c"]).await;
+    let other = current(&notebook).await.id;
+    *storage.meanwhile.lock().unwrap() = Some(PlanNotebook::new(notebook.toolbox.clone()));
+    *storage.recovered.lock().unwrap() = Some(old.clone());
+    let slow = notebook.recover_historical_plan(&old).await.unwrap_err();
+    assert_eq!(slow.code(), ErrorCode::Conflict);
+    assert_eq!(
+        (current(&notebook).await.id, states(&notebook).await),
+        (old.clone(), "di".to_owned())
+    );
+    // That one was replaced all the same, by the other caller.
+    let kept = storage.get_plan(&other).await.unwrap().unwrap();
+    assert!(kept.outcome.unwrap().contains(&old));
+    let present = notebook.leave_present("why").await.unwrap();
+    let refused = NotebookError::new(ErrorCode::Conflict, "no");
+    let before = storage.get_plan(&old).await.unwrap();
+    assert_eq!(before.as_ref().unwrap().outcome.as_deref(), Some("why"));
+    notebook
+        .left::<()>(present, Err(refused))
+        .await
+        .unwrap_err();
+    let before = storage.get_plan(&old).await.unwrap();
+    assert_ne!(before.unwrap().outcome.as_deref(), Some("why"));
+}
+
+#[tokio::test]
+async fn a_look_puts_nothing_away() {
+    let notebook = with_plan(&["a"]).await;
+    let old = notebook.current().await.unwrap();
+    create(&notebook, "Other", &["b"]).await;
+    let as_if_ended = |draft: &mut crate::plan::Draft<'_>| {
+        draft.describe(|head| head.shelf = Shelf::Current);
+        Ok(())
+    };
+    notebook
+        .toolbox
+        .change(&old, "", as_if_ended)
+        .await
+        .unwrap();
+    let before = trace(&notebook).await;
+    let seen = notebook.view_subtasks(&[0]).await.unwrap();
+    assert!(seen.text().contains("do b"), "{}", seen.text());
+    hint(&notebook).await;
+    notebook
+        .view_historical_plans(Page::default())
+        .await
+        .unwrap();
+    assert_eq!(current(&notebook).await.name, "Other");
+    assert_eq!(trace(&notebook).await, before);
+}
+
+#[tokio::test]
+async fn a_bound_plan_that_is_finished_is_said_to_be() {
+    let notebook = with_plan(&["a"]).await;
+    let plan = notebook.current().await.unwrap();
+    notebook.finish_plan(End::Abandoned, "x").await.unwrap();
+    let bound = PlanNotebook::new(notebook.toolbox.clone().with_plan(plan.clone()));
+    let given = json!({"plan_id": plan.as_str()});
+    let (code, _) = refused(&bound, "recover_historical_plan", given).await;
+    assert_eq!(code, ErrorCode::Bound);
+    let given = json!({"subtask_idx": 0, "state": "todo"});
+    let (_, text) = refused(&bound, "update_subtask_state", given).await;
+    assert!(text.contains("is finished as 'abandoned'"), "{text}");
+}
+
+#[tokio::test]
+async fn pages_beside_the_history_say_what_is_there() {
+    let notebook = with_plan(&["a"]).await;
+    create(&notebook, "Other", &["b"]).await;
+    let (_, text) = call(&notebook, "view_historical_plans", json!({"offset": 5})).await;
+    assert_eq!(text, "The history has 1 plan: none at offset 5.");
+    let (_, text) = call(&notebook, "view_historical_plans", json!({"limit": 0})).await;
+    assert_eq!(text, "1 more: go on with a larger offset.");
 }

@@ -349,7 +349,7 @@ async fn an_unknown_tool_is_told_with_the_one_that_is_meant() {
     let notebook = notebook().await;
     let (code, text) = refused(&notebook, "finish_subtasks", json!({})).await;
     assert_eq!(code, ErrorCode::UnknownTool);
-    assert!(text.contains("`finish_subtask`"), "{text}");
+    assert!(text.ends_with("'finish_subtask' meant?"), "{text}");
 }
 
 #[tokio::test]
