@@ -399,10 +399,14 @@ async fn of_two_that_recover_a_plan_one_goes_on_with_it_and_the_other_reads_why(
     finish(&notebook, 1).await;
     for copy in [false, true] {
         let seen = kept(&notebook.toolbox, &id).await.unwrap();
-        let slow = notebook.take(plan.clone(), seen, copy).await.unwrap_err();
+        let slow = Box::pin(notebook.take(plan.clone(), seen, copy))
+            .await
+            .unwrap_err();
         assert_eq!(slow.code(), ErrorCode::Conflict);
     }
-    let slow = notebook.take(plan.clone(), seen, false).await.unwrap_err();
+    let slow = Box::pin(notebook.take(plan.clone(), seen, false))
+        .await
+        .unwrap_err();
     assert!(
         slow.to_string().contains("the current plan already"),
         "{slow}"
