@@ -13,11 +13,12 @@ use crate::plan::{
     TaskChanges, TaskStatus, Time, counted,
 };
 use crate::tools::Dialect;
+use crate::tools::page::weight;
 use crate::tools::shelf::interrupted;
 use crate::tools::status;
 use crate::wire::text::clip_bytes as clip;
 
-/// Bytes of the subtasks that are shown at once, and of one text of them.
+/// Bytes of the subtasks that are shown at once, as they go out, and of one text of them.
 const VIEW: usize = 14_000;
 const VIEW_TEXT: usize = 1500;
 
@@ -544,11 +545,12 @@ fn view(plan: &CorePlan, indices: &[i64]) -> ToolResponse {
             "Subtask at index {given}:\n{}",
             fenced(&subtask.to_markdown(true))
         );
-        if size + text.len() > VIEW && !shown.is_empty() {
+        let bytes = weight(&text);
+        if size + bytes > VIEW && !shown.is_empty() {
             left += 1;
             continue;
         }
-        size += text.len();
+        size += bytes;
         shown.push(text);
     }
     if left > 0 {

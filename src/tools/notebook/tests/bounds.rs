@@ -249,15 +249,19 @@ async fn a_paused_plan_is_gone_on_with_calmly() {
     let notebook = with_plan(&["a", "b"]).await;
     finish(&notebook, 0).await;
     let plan = notebook.current().await.unwrap();
-    let pause = |draft: &mut crate::plan::Draft<'_>| {
-        draft.describe(|head| {
-            head.status = crate::plan::PlanStatus::Paused("a person".to_owned());
-        });
-        Ok(())
-    };
+    let pause = |draft: &mut crate::plan::Draft<'_>| draft.pause("a person");
     notebook.toolbox.change(&plan, "", pause).await.unwrap();
     assert!(hint(&notebook).await.contains("finish_subtask"));
     notebook.finish_subtask(0, "x").await.unwrap();
+    // What is under way goes on, nothing new begins.
+    let refused = notebook.update_subtask_state(1, State::InProgress).await;
+    assert!(refused.unwrap_err().to_string().contains("paused"));
+    let resume = |draft: &mut crate::plan::Draft<'_>| draft.resume();
+    notebook.toolbox.change(&plan, "", resume).await.unwrap();
+    notebook
+        .update_subtask_state(1, State::InProgress)
+        .await
+        .unwrap();
     notebook.finish_subtask(1, "x").await.unwrap();
     notebook.finish_plan(End::Done, "x").await.unwrap();
 }
