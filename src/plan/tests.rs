@@ -1137,3 +1137,13 @@ fn check_line(before: &Plan, plan: &Plan) -> Result<(), TestCaseError> {
     prop_assert_eq!(tip, new.tip.clone());
     Ok(())
 }
+
+#[test]
+fn a_refusal_names_some_of_many_tasks() {
+    let tasks: Vec<TaskId> = (1..=1000).map(TaskId).collect();
+    let told = Refusal::Cycle(tasks[..40].to_vec()).to_string();
+    assert!(told.ends_with("→ 39 → 40") && !told.contains('…'), "{told}");
+    let told = Refusal::Cycle(tasks).to_string();
+    assert!(told.contains("→ 20 → … (960 more) → 981 →"), "{told}");
+    assert!(told.ends_with("→ 1000") && told.len() < 600, "{told}");
+}

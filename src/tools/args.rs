@@ -89,14 +89,24 @@ pub fn read<T: DeserializeOwned + JsonSchema>(arguments: Value) -> Result<T, Arg
         other => other,
     };
     let fitted = fit(&schema_of::<T>(), arguments, "")?;
-    serde_json::from_value(fitted).map_err(|error| ArgumentError::new("", error.to_string()))
+    serde_path_to_error::deserialize(fitted).map_err(|error| {
+        let path = error.path().to_string();
+        let path = if path == "." { String::new() } else { path };
+        let problem = error.into_inner().to_string();
+        let verb = if path.is_empty() {
+            ""
+        } else {
+            "does not fit: "
+        };
+        ArgumentError::new(&path, format!("{verb}{problem}"))
+    })
 }
 
 /// Returns the value in the form that the schema asks for.
 fn fit(schema: &Value, value: Value, path: &str) -> Result<Value, ArgumentError> {
     let kinds = kinds(schema);
     if value.is_null() {
-        return if kinds.is_empty() || kinds.contains(&"null") {
+        return if nullable(schema) {
             Ok(Value::Null)
         } else {
             Err(ArgumentError::new(
@@ -132,15 +142,27 @@ fn fit(schema: &Value, value: Value, path: &str) -> Result<Value, ArgumentError>
     }
 }
 
+fn nullable(schema: &Value) -> bool {
+    let kinds = kinds(schema);
+    kinds.is_empty() || kinds.contains(&"null")
+}
+
 fn object(schema: &Value, map: Map<String, Value>, path: &str) -> Result<Value, ArgumentError> {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
         return clean(Value::Object(map), path);
     };
     let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+    let required = schema.get("required").and_then(Value::as_array);
+    let needed = |name: &str| {
+        let mut required = required.into_iter().flatten();
+        required.any(|word| word.as_str() == Some(name))
+    };
     let mut fitted = Map::new();
     for (name, value) in map {
         let place = within(path, &name);
         match properties.get(&name) {
+            // Many callers send null for what they leave out.
+            Some(schema) if value.is_null() && !nullable(schema) && !needed(&name) => {}
             Some(schema) => drop(fitted.insert(name, fit(schema, value, &place)?)),
             None if closed => {
                 let known: Vec<&str> = properties.keys().map(String::as_str).collect();
@@ -155,7 +177,6 @@ fn object(schema: &Value, map: Map<String, Value>, path: &str) -> Result<Value, 
             None => drop(fitted.insert(name, clean(value, &place)?)),
         }
     }
-    let required = schema.get("required").and_then(Value::as_array);
     for name in required.into_iter().flatten().filter_map(Value::as_str) {
         if !fitted.contains_key(name) {
             let wanted = properties.get(name).map(wanted).unwrap_or_default();
@@ -319,6 +340,8 @@ mod tests {
         after: Option<Vec<u32>>,
         inner: Option<Inner>,
         retry: Option<bool>,
+        #[serde(default)]
+        left: bool,
         metadata: Option<Map<String, Value>>,
     }
 
@@ -336,7 +359,7 @@ mod tests {
     fn what_is_evident_is_taken() {
         let given: Given = read(json!({
             "number": "7", "name": "a\u{1b}[31mb", "word": "done", "after": "[1, \"2\", 3.0]",
-            "inner": "{\"name\": \"i\"}", "retry": "true", "metadata": {"a\u{7}": [1, {"b": "\u{1b}[0mc"}]},
+            "inner": "{\"name\": \"i\"}", "retry": "true", "left": null, "metadata": {"a\u{7}": [1, {"b": "\u{1b}[0mc"}]},
         }))
         .unwrap();
         assert_eq!(
@@ -350,6 +373,7 @@ mod tests {
                     name: "i".to_owned()
                 }),
                 retry: Some(true),
+                left: false,
                 metadata: json!({"a": [1, {"b": "c"}]}).as_object().cloned(),
             }
         );
@@ -387,13 +411,13 @@ mod tests {
         `number` is -1, not a whole number from 0
         `number` is 1.5, not a whole number from 0
         `number` is "one", not a whole number from 0
-        invalid value: integer `99999999999`, expected u32
+        `number` does not fit: invalid value: integer `99999999999`, expected u32
         `name` is null, not a text
         `word` is "later", not one of todo, done
         `after[1]` is "x", not a whole number from 0
         `inner.nam` is no field; known are name
         `inner.name` is missing; it is a text
-        `extra` is no field; known are after, inner, metadata, name, number, retry, word
+        `extra` is no field; known are after, inner, left, metadata, name, number, retry, word
         `name` has 262145 bytes; at most 262144 fit
         "#
         );
@@ -401,6 +425,6 @@ mod tests {
 
     #[test]
     fn a_schema_is_short() {
-        insta::assert_snapshot!(schema_of::<Given>().to_string(), @r#"{"additionalProperties":false,"properties":{"after":{"items":{"minimum":0,"type":"integer"},"type":["array","null"]},"inner":{"additionalProperties":false,"properties":{"name":{"type":"string"}},"required":["name"],"type":["object","null"]},"metadata":{"additionalProperties":true,"type":["object","null"]},"name":{"type":"string"},"number":{"description":"Which one.","minimum":0,"type":"integer"},"retry":{"type":["boolean","null"]},"word":{"enum":["todo","done",null],"type":["string","null"]}},"required":["number","name"],"type":"object"}"#);
+        insta::assert_snapshot!(schema_of::<Given>().to_string(), @r#"{"additionalProperties":false,"properties":{"after":{"items":{"minimum":0,"type":"integer"},"type":["array","null"]},"inner":{"additionalProperties":false,"properties":{"name":{"type":"string"}},"required":["name"],"type":["object","null"]},"left":{"default":false,"type":"boolean"},"metadata":{"additionalProperties":true,"type":["object","null"]},"name":{"type":"string"},"number":{"description":"Which one.","minimum":0,"type":"integer"},"retry":{"type":["boolean","null"]},"word":{"enum":["todo","done",null],"type":["string","null"]}},"required":["number","name"],"type":"object"}"#);
     }
 }

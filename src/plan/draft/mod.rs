@@ -115,20 +115,26 @@ pub enum Refusal {
     Dropped,
 }
 
+/// Tasks that a refusal names; of more, the first and the last ones.
+const NAMED: usize = 40;
+
 fn list(tasks: &[TaskId]) -> String {
-    tasks
-        .iter()
-        .map(|task| format!("`{task}`"))
-        .collect::<Vec<_>>()
-        .join(", ")
+    some_of(tasks, ", ", |task| format!("`{task}`"))
 }
 
 fn way(tasks: &[TaskId]) -> String {
-    tasks
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(" → ")
+    some_of(tasks, " → ", ToString::to_string)
+}
+
+fn some_of(tasks: &[TaskId], between: &str, show: impl Fn(&TaskId) -> String) -> String {
+    let left_out = tasks.len().saturating_sub(NAMED);
+    let (first, last) = tasks.split_at(tasks.len().min(NAMED / 2));
+    let mut shown: Vec<String> = first.iter().map(&show).collect();
+    if left_out > 0 {
+        shown.push(format!("… ({left_out} more)"));
+    }
+    shown.extend(last[left_out..].iter().map(show));
+    shown.join(between)
 }
 
 fn words(choices: &[Choice]) -> String {

@@ -88,13 +88,18 @@ fn labels(
     labels
 }
 
+/// What is said of a task that was deleted before anything came of it.
+const DELETED: &str = "deleted";
+
 /// Carries out an update: all of it or nothing.
 pub(super) fn apply(draft: &mut Draft<'_>, update: &TaskUpdate) -> Result<TaskUpdated, Refusal> {
     let task = find(draft.plan(), &update.task_id)?.clone();
     let id = task.number;
     let (from, to) = (task.status, update.status.map(TaskStatus::from));
     let result = match (to, update.result.as_deref()) {
-        (Some(TaskStatus::Skipped), None) => Some("deleted"),
+        // What came of it stays, should it be taken back as what it was.
+        (Some(TaskStatus::Skipped), None) if task.result.is_none() => Some(DELETED),
+        (Some(TaskStatus::Completed), None) if task.result.as_deref() == Some(DELETED) => Some(""),
         // What is to be done anew has come to nothing yet.
         (Some(TaskStatus::Pending | TaskStatus::InProgress), None) => Some(""),
         (_, result) => result,
@@ -112,6 +117,15 @@ pub(super) fn apply(draft: &mut Draft<'_>, update: &TaskUpdate) -> Result<TaskUp
     }
     let mut status_change = None;
     let mut reported = false;
+    let said = update.result.as_deref();
+    if let Some(result) =
+        said.filter(|said| to == Some(from) && task.result.as_deref() != Some(*said))
+    {
+        draft.reopen()?;
+        draft.set_result(id, Some(result))?;
+        draft.follow_tasks();
+        fields.push("result");
+    }
     if let Some(to) = to.filter(|to| *to != from) {
         status::set(draft, id, to, result)?;
         let now = draft.plan().task(id).map_or(from, |task| task.status);

@@ -176,6 +176,24 @@ async fn a_task_that_waits_cannot_begin_nor_be_completed() {
 }
 
 #[tokio::test]
+async fn what_came_of_a_task_is_kept_and_can_be_said_again() {
+    let toolbox = three().await;
+    let end = json!({"taskId": 1, "status": "completed", "result": "precious"});
+    update(&toolbox, end).await;
+    update(&toolbox, json!({"taskId": 1, "status": "deleted"})).await;
+    update(&toolbox, json!({"taskId": 1, "status": "completed"})).await;
+    assert_eq!(get(&toolbox, 1).await["result"], "precious");
+    let again = json!({"taskId": 1, "status": "completed", "result": "more"});
+    let told = update(&toolbox, again).await;
+    assert_eq!(told["updatedFields"], json!(["result"]));
+    assert_eq!(get(&toolbox, 1).await["result"], "more");
+    // Of a task that was deleted before anything came of it, nothing has come.
+    update(&toolbox, json!({"taskId": 2, "status": "deleted"})).await;
+    update(&toolbox, json!({"taskId": 2, "status": "completed"})).await;
+    assert_ne!(get(&toolbox, 2).await["result"], "deleted");
+}
+
+#[tokio::test]
 async fn what_is_settled_can_be_taken_back() {
     let toolbox = three().await;
     for id in 1..=3 {
