@@ -551,17 +551,21 @@ impl ServerHandler for Server {
         // The client was told that it is heard before this began: what moved in between is told now.
         news.mark_changed();
         let uris = context.accepted().resource_subscriptions.clone();
-        loop {
-            tokio::select! {
-                () = context.cancelled() => return Ok(()),
-                () = &mut ended => return Ok(()),
-                moved = news.changed() => if moved.is_err() { return Ok(()) },
-            }
-            for uri in uris.iter().flatten() {
-                if context.sink().notify_resource_updated(uri).await.is_err() {
-                    return Ok(());
+        let tell = async {
+            while news.changed().await.is_ok() {
+                for uri in uris.iter().flatten() {
+                    if context.sink().notify_resource_updated(uri).await.is_err() {
+                        return;
+                    }
                 }
             }
+        };
+        // What is being told when the client goes is of use to nobody, and may never be taken from here.
+        tokio::select! {
+            () = context.cancelled() => {}
+            () = &mut ended => {}
+            () = tell => {}
         }
+        Ok(())
     }
 }

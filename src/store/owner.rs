@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::database::{DatabaseError, Place};
 use super::sql::{LogRecord, Lookup, OpenError, RowRecord, StoredDelta, Tables, decode_delta};
 use super::{Change, Listed, OnlyWhile, StoreError};
-use crate::plan::{CommandId, Draft, Head, Plan, PlanId, Refusal, Row, RowKey, Time};
+use crate::plan::{CommandId, Draft, Head, Plan, PlanId, Refusal, Row, RowKey, Shelf, Time};
 use lookup::look_up;
 
 /// Changes committed with one flush at most, so that none waits long for the others.
@@ -337,7 +337,11 @@ impl Owner {
         };
         let before = Lookup::of(cached.plan.head());
         let mut draft = Draft::new(&mut cached.plan, now);
+        let deleted = !new && draft.plan().head().shelf == Shelf::Deleted;
         let ran = run(&mut draft).map_err(StoreError::from).and_then(|()| {
+            if deleted && draft.has_changed() && draft.plan().head().shelf == Shelf::Deleted {
+                return Err(Refusal::Deleted.into());
+            }
             let lookup = Lookup::of(draft.plan().head());
             match &mut self.tables {
                 Some(tables) if lookup != before => look_up(tables, &id, &before, &lookup),

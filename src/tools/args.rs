@@ -1,6 +1,10 @@
 //! The arguments of a tool call: data from a stranger. Forgiving in form (a number as a string, an object as a JSON string),
 //! strict in meaning: what the schema of a tool does not allow is refused with the place and the way out.
 
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
@@ -60,6 +64,14 @@ pub fn schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
+/// Returns the schema of a type, made once.
+fn known_schema<T: JsonSchema + 'static>() -> Arc<Value> {
+    static KNOWN: LazyLock<Mutex<HashMap<TypeId, Arc<Value>>>> = LazyLock::new(Mutex::default);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let schema = known.entry(TypeId::of::<T>());
+    Arc::clone(schema.or_insert_with(|| Arc::new(schema_of::<T>())))
+}
+
 /// Takes out of a schema what only costs the reader of it tokens.
 fn tidy(schema: &mut Value) {
     match schema {
@@ -83,12 +95,14 @@ fn tidy(schema: &mut Value) {
 ///
 /// # Errors
 /// The first thing that does not fit, with its place.
-pub fn read<T: DeserializeOwned + JsonSchema>(arguments: Value) -> Result<T, ArgumentError> {
+pub fn read<T: DeserializeOwned + JsonSchema + 'static>(
+    arguments: Value,
+) -> Result<T, ArgumentError> {
     let arguments = match arguments {
         Value::Null => Value::Object(Map::new()),
         other => other,
     };
-    let fitted = fit(&schema_of::<T>(), arguments, "")?;
+    let fitted = fit(&known_schema::<T>(), arguments, "")?;
     serde_path_to_error::deserialize(fitted).map_err(|error| {
         let path = error.path().to_string();
         let path = if path == "." { String::new() } else { path };

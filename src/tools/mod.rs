@@ -6,8 +6,6 @@
 //! same tools as Rust methods, with the types of their documents, are [`PlanTool`], [`PlanManager`],
 //! [`notebook::PlanNotebook`] and [`TaskTools`].
 
-#![allow(dead_code)] // Until every dialect is here.
-
 mod args;
 pub mod notebook;
 mod page;

@@ -474,7 +474,9 @@ impl PlanNotebook {
     }
 }
 
-fn read<T: serde::de::DeserializeOwned + JsonSchema>(arguments: Value) -> Result<T, NotebookError> {
+fn read<T: serde::de::DeserializeOwned + JsonSchema + 'static>(
+    arguments: Value,
+) -> Result<T, NotebookError> {
     args::read(arguments).map_err(|error| ToolError::from(error).into())
 }
 

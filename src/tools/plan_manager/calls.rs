@@ -236,7 +236,7 @@ fn page(limit: Option<usize>, offset: Option<usize>) -> Page {
 
 async fn with<A, T, F>(given: Value, run: impl FnOnce(A) -> F) -> Answer
 where
-    A: DeserializeOwned + JsonSchema,
+    A: DeserializeOwned + JsonSchema + 'static,
     T: Serialize,
     F: Future<Output = Result<T>>,
 {

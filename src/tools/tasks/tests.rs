@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::plan::TaskStatus;
+use crate::plan::{Shelf, TaskStatus};
 
 async fn toolbox() -> Toolbox {
     Toolbox::in_memory().await.unwrap()
@@ -173,6 +173,24 @@ async fn a_task_that_waits_cannot_begin_nor_be_completed() {
         );
     }
     assert_eq!(get(&toolbox, 3).await["subject"], "three");
+}
+
+#[tokio::test]
+async fn a_deleted_plan_is_not_changed() {
+    let toolbox = three().await;
+    let plan = toolbox.current(Dialect::Tasks).await.unwrap();
+    let delete = |draft: &mut Draft<'_>| draft.put_away(Shelf::Deleted);
+    toolbox.change(&plan, "", delete).await.unwrap();
+    let bound = toolbox.with_plan(plan);
+    for (tool, arguments) in [
+        ("TaskCreate", json!({"subject": "four"})),
+        ("TaskUpdate", json!({"taskId": 1, "status": "completed"})),
+        ("TaskUpdate", json!({"taskId": 1, "subject": "other"})),
+    ] {
+        let answer = bound.call(Dialect::Tasks, tool, arguments).await;
+        assert!(!answer.success);
+        assert_eq!(answer.value["reason"], "the plan was deleted");
+    }
 }
 
 #[tokio::test]
