@@ -82,6 +82,8 @@ pub enum Event {
     Completed { task: TaskId, verified: bool },
     /// A task is left out.
     Skipped { task: TaskId, reason: String },
+    /// Who did a task by hand failed, and it may be tried again.
+    Stumbled { task: TaskId, reason: String },
     /// A task is given up.
     Failed { task: TaskId, reason: String },
     /// A failed task is to be tried again.
@@ -155,6 +157,7 @@ impl Event {
             | Self::TaskStarted { task }
             | Self::Completed { task, .. }
             | Self::Skipped { task, .. }
+            | Self::Stumbled { task, .. }
             | Self::Failed { task, .. }
             | Self::Reopened { task } => Some(*task),
             Self::Asked { task, .. } => *task,

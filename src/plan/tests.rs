@@ -1147,3 +1147,21 @@ fn a_refusal_names_some_of_many_tasks() {
     assert!(told.contains("→ 20 → … (960 more) → 981 →"), "{told}");
     assert!(told.ends_with("→ 1000") && told.len() < 600, "{told}");
 }
+
+#[test]
+fn a_failure_that_is_tried_again_is_told() {
+    let mut head = Head::new(PlanId::new("aaaaaaaa"), "goal", Time(0));
+    "tool".clone_into(&mut head.owner);
+    let mut plan = Plan::new(head);
+    let mut draft = Draft::new(&mut plan, Time(1));
+    let task = NewTask {
+        name: "a".to_owned(),
+        ..NewTask::default()
+    };
+    let made = draft.make_tasks(vec![task]).unwrap();
+    draft.start_task(made[0]).unwrap();
+    assert_eq!(draft.fail_task(made[0], "time-out", true), Ok(true));
+    let told = draft.finish().events;
+    let (task, reason) = (made[0], "time-out".to_owned());
+    assert!(told.contains(&Event::Stumbled { task, reason }), "{told:?}");
+}

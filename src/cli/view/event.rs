@@ -72,6 +72,7 @@ pub fn happened(event: &Event) -> (String, Style) {
     use Style::{Bad, Bold, Busy, Dim, Good, Plain};
     let on = |task: &TaskId, text: String| format!("task {task}: {text}");
     match event {
+        Event::Created { goal } if goal.trim().is_empty() => ("created".to_owned(), Bold),
         Event::Created { goal } => (format!("goal: {}", name(goal)), Bold),
         Event::Planned { tasks } => (format!("planned {}", counted(*tasks, "task")), Plain),
         Event::Started => ("started".to_owned(), Plain),
@@ -144,6 +145,13 @@ pub fn happened(event: &Event) -> (String, Style) {
             (on(task, format!("completed, {word}")), Good)
         }
         Event::Skipped { task, reason } => (on(task, format!("skipped: {}", short(reason))), Dim),
+        Event::Stumbled { task, reason } => (
+            on(
+                task,
+                format!("failed, to be tried again: {}", short(reason)),
+            ),
+            Bad,
+        ),
         Event::Failed { task, reason } => (on(task, format!("failed: {}", short(reason))), Bad),
         Event::Reopened { task } => (on(task, "opened again".to_owned()), Plain),
         Event::Asked { task, reason, .. } => {

@@ -84,13 +84,13 @@ impl Draft<'_> {
             TaskStatus::Failed
         };
         task.result = Some(error.to_owned());
-        if !again {
+        let reason = error.to_owned();
+        self.tell(if again {
+            Event::Stumbled { task: id, reason }
+        } else {
             task.finished_at = Some(self.now);
-            self.tell(Event::Failed {
-                task: id,
-                reason: error.to_owned(),
-            });
-        }
+            Event::Failed { task: id, reason }
+        });
         self.put_task(task);
         Ok(again)
     }
