@@ -154,6 +154,10 @@ fn of_several_starts_at_once_one_makes_a_plan_and_the_others_leave_nothing() {
                 losers += 1;
             }
             assert_eq!(losers, 5);
+            // Whoever has the folder is told apart from the others before its plan is made.
+            wait_until("the plan is made", DEADLINE, || {
+                !scene.works(&["plans", "--json"]).starts_with("[]")
+            });
             scene.works(&["stop"]);
         });
         let plans: Value = serde_json::from_str(&scene.works(&["plans", "--json"])).unwrap();
