@@ -1,0 +1,516 @@
+//! The core under random operations: what holds of every plan that can be reached.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+/// One random thing that somebody does to a plan.
+#[derive(Clone, Debug)]
+enum Op {
+    Add(Vec<Vec<u32>>, u32),
+    Depend(u32, Vec<u32>),
+    Remove(u32),
+    Skip(u32),
+    Issue(u32),
+    Repair(u32),
+    Claim(u32),
+    Report(u32, ReportStatus),
+    Reject(u32),
+    Decide(u32, Decision),
+    TimeOut(u32),
+    Withdrawn(u32),
+    Answer(u32, usize),
+    Replan(u32),
+    FailAsk,
+    /// Asks the model what is due, and what it uses and takes.
+    Ask(u64, u64),
+    Merge(u32),
+    Elsewhere,
+    Pause,
+    Resume,
+    Abandon,
+    Reset,
+    /// Goes back to one of the states so far, and on from there or not.
+    Restore(prop::sample::Index, bool),
+    Decisions,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let id = || 1..8u32;
+    let status = prop_oneof![
+        Just(ReportStatus::Success),
+        Just(ReportStatus::Failed),
+        Just(ReportStatus::PartialSuccess)
+    ];
+    let decision = prop_oneof![
+        Just(Decision::Next),
+        Just(Decision::Retry),
+        Just(Decision::Replan),
+        Just(Decision::Abort)
+    ];
+    prop_oneof![
+        2 => (prop::collection::vec(prop::collection::vec(id(), 0..3), 1..4), id()).prop_map(|(deps, after)| Op::Add(deps, after)),
+        2 => (id(), prop::collection::vec(id(), 0..3)).prop_map(|(task, deps)| Op::Depend(task, deps)),
+        1 => id().prop_map(Op::Remove),
+        1 => id().prop_map(Op::Skip),
+        8 => id().prop_map(Op::Issue),
+        2 => id().prop_map(Op::Repair),
+        4 => id().prop_map(Op::Claim),
+        8 => (id(), status).prop_map(|(task, status)| Op::Report(task, status)),
+        3 => id().prop_map(Op::Reject),
+        8 => (id(), decision).prop_map(|(task, decision)| Op::Decide(task, decision)),
+        2 => id().prop_map(Op::TimeOut),
+        2 => id().prop_map(Op::Withdrawn),
+        6 => (0..4u32, 0..9usize).prop_map(|(question, choice)| Op::Answer(question, choice)),
+        2 => id().prop_map(Op::Replan),
+        1 => Just(Op::FailAsk),
+        4 => (0..3u64, 0..3u64).prop_map(|(tokens, seconds)| Op::Ask(tokens, seconds)),
+        4 => id().prop_map(Op::Merge),
+        1 => Just(Op::Elsewhere),
+        1 => Just(Op::Pause),
+        2 => Just(Op::Resume),
+        1 => prop::bool::weighted(0.1).prop_map(|end| if end { Op::Abandon } else { Op::Resume }),
+        1 => prop::bool::weighted(0.2).prop_map(|reset| if reset { Op::Reset } else { Op::Decisions }),
+        1 => any::<(prop::sample::Index, bool)>().prop_map(|(state, resume)| Op::Restore(state, resume)),
+        6 => Just(Op::Decisions),
+    ]
+}
+
+fn role(n: u32) -> Option<String> {
+    ["coder", "writer"]
+        .get(n as usize % 3)
+        .map(|&role| role.to_owned())
+}
+
+fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
+    let current = |draft: &Draft<'_>, task: u32| {
+        let task = draft
+            .plan()
+            .task(TaskId(task))
+            .ok_or(Refusal::UnknownTask(task.to_string()))?;
+        task.current
+            .clone()
+            .ok_or_else(|| Refusal::UnknownTask(task.key.clone()))
+    };
+    match op {
+        Op::Add(deps, after) => {
+            let tasks = deps.iter().enumerate().map(|(index, deps)| NewTask {
+                name: format!("task {n}.{index}"),
+                dependencies: deps
+                    .iter()
+                    .map(|dep| {
+                        if dep % 2 == 0 {
+                            TaskRef::Number(TaskId(*dep))
+                        } else {
+                            TaskRef::New((*dep / 2) as usize)
+                        }
+                    })
+                    .collect(),
+                assignee: role(n + index as u32),
+                ..NewTask::default()
+            });
+            let after = Some(TaskId(*after)).filter(|id| draft.plan().task(*id).is_some());
+            draft.add_tasks(tasks.collect(), after).map(drop)
+        }
+        Op::Depend(task, deps) => {
+            let dependencies = Some(
+                deps.iter()
+                    .map(|dep| TaskRef::Number(TaskId(*dep)))
+                    .collect(),
+            );
+            draft.update_task(
+                TaskId(*task),
+                &TaskChanges {
+                    dependencies,
+                    assignee: Some(role(n)),
+                    ..TaskChanges::default()
+                },
+            )
+        }
+        Op::Remove(task) => draft.remove_task(TaskId(*task)),
+        Op::Skip(task) => draft.skip_task(TaskId(*task), "left out"),
+        Op::Issue(task) => draft.issue(TaskId(*task), issue(n)),
+        Op::Repair(task) => draft.issue(
+            TaskId(*task),
+            Issue {
+                kind: Kind::Repair,
+                ..issue(n)
+            },
+        ),
+        Op::Claim(task) => draft.claim(&current(draft, *task)?, None).map(drop),
+        Op::Report(task, status) => draft
+            .report(&current(draft, *task)?, report(*status, draft.now()))
+            .map(drop),
+        Op::Reject(task) => draft
+            .reject(
+                &current(draft, *task)?,
+                "no status",
+                &n.to_string(),
+                question(n),
+            )
+            .map(drop),
+        Op::Decide(task, decision) => {
+            let id = current(draft, *task)?;
+            let attempt = draft
+                .plan()
+                .attempt(&id)
+                .ok_or(Refusal::UnknownCommand(id.clone()))?;
+            let verdict = Verdict {
+                decision: *decision,
+                ..rules::judge(attempt, draft.now())
+            };
+            draft.judge(&id, &verdict, question(n))
+        }
+        Op::TimeOut(task) => draft.time_out(&current(draft, *task)?, "silent", question(n)),
+        Op::Withdrawn(task) => draft.withdrawn(&current(draft, *task)?),
+        Op::Answer(index, choice) => {
+            let open = draft.plan().open_questions().nth(*index as usize).cloned();
+            let open = open.ok_or(Refusal::NoNote)?;
+            draft.answer(&open.id, Choice::ALL[*choice], "a note", "test")
+        }
+        Op::Replan(task) => {
+            let edits = [
+                Edit::Skip(TaskId(*task), "other way".to_owned()),
+                Edit::Add(Box::new(super::tests::task("new", &[]))),
+            ];
+            draft.replan(&edits, "another way")
+        }
+        Op::FailAsk => {
+            let subject = Subject::Replan;
+            let id = draft.begin_ask(&subject)?;
+            draft.failed_ask(&id, "unreachable", question(n))
+        }
+        Op::Ask(tokens, seconds) => {
+            let world = World {
+                now: draft.now(),
+                ..World::default()
+            };
+            let asked = due(draft.plan(), &world).steps;
+            let Some(Step::Ask(subject)) = asked.iter().find(|step| matches!(step, Step::Ask(_)))
+            else {
+                return Err(Refusal::UnknownAsk);
+            };
+            let id = draft.begin_ask(subject)?;
+            draft.count_time(Lived {
+                since: draft.now(),
+                span: Duration::from_secs(*seconds),
+            });
+            let spent = Spent {
+                calls: 1,
+                input_tokens: *tokens,
+                ..Spent::default()
+            };
+            draft.count_ask(&id, spent)?;
+            match subject {
+                Subject::Audit => {
+                    draft.answered_ask(&id, "met")?;
+                    draft.audited("met", None, question(n))
+                }
+                Subject::Summary => {
+                    draft.answered_ask(&id, "over")?;
+                    draft.settle("over")
+                }
+                _ => draft.failed_ask(&id, "unreachable", question(n)),
+            }
+        }
+        Op::Merge(task) => {
+            let id = current(draft, *task)?;
+            merge(draft, &id, n)?;
+            draft.checked(&id, vec![])
+        }
+        Op::Elsewhere => draft.branch_elsewhere(&n.to_string(), "it is elsewhere", question(n)),
+        Op::Pause => draft.pause("a break"),
+        Op::Resume => draft.resume(),
+        Op::Abandon => draft.abandon("enough"),
+        Op::Reset => {
+            let policy = draft.plan().head().policy.clone();
+            draft.reset()?;
+            draft.start(policy, "/work").map(drop)
+        }
+        // Needs more than the plan as it is.
+        Op::Restore(..) => Ok(()),
+        Op::Decisions => {
+            let world = World {
+                now: draft.now(),
+                ..World::default()
+            };
+            for step in due(draft.plan(), &world).steps {
+                match step {
+                    // What was due a moment ago may be the last that the budget allowed.
+                    Step::Issue(task) if draft.plan().no_attempt(Lived::default()).is_none() => {
+                        draft.issue(task, issue(n * 100 + task.0))?;
+                    }
+                    Step::AskHuman(about, task, reason) => {
+                        draft.ask(question(n * 100), about, task, &reason)?;
+                    }
+                    Step::JudgeByRules(id) => {
+                        let verdict = rules::judge(draft.plan().attempt(&id).unwrap(), draft.now());
+                        draft.judge(&id, &verdict, question(n * 100 + 1))?;
+                    }
+                    Step::Inspect(id) => draft.inspected(&id, Changes::default(), None)?,
+                    Step::Withdraw(id) => draft.recalled(&id)?,
+                    Step::Check(id) => {
+                        merge(draft, &id, n)?;
+                        draft.checked(&id, vec![])?;
+                    }
+                    Step::Accept(id) => draft.accept_merged(&id, question(n * 100 + 2))?,
+                    Step::MoveBranch => {
+                        let tip = draft.plan().head().line.clone().unwrap().tip;
+                        draft.branch_moved(&tip)?;
+                    }
+                    Step::Settle => draft.settle("over")?,
+                    Step::StopAtBudget(limit) => {
+                        draft.stop_at_budget(limit, question(n * 100 + 3))?;
+                    }
+                    _ => {}
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The indexes tell what a look at every task tells, whatever the order of the plan.
+fn check_index(plan: &Plan) -> Result<(), TestCaseError> {
+    let mut scan: Vec<&Task> = plan
+        .rows()
+        .filter_map(|row| match row {
+            Row::Task(task) => plan.task(task.number),
+            _ => None,
+        })
+        .collect();
+    scan.sort_by_key(|task| (task.position, task.number));
+    prop_assert!(plan.tasks().eq(scan.iter().copied()));
+    prop_assert_eq!(plan.counts().total(), scan.len());
+    for (index, task) in scan.iter().enumerate() {
+        prop_assert_eq!(plan.index_of(task), index);
+        prop_assert_eq!(plan.nth(index), Some(*task));
+        let (before, after) = plan.tasks_around(task);
+        prop_assert!(before.eq(scan[..index].iter().rev().copied()));
+        prop_assert!(after.eq(scan[index + 1..].iter().copied()));
+    }
+    prop_assert_eq!(plan.nth(scan.len()), None);
+
+    for order in [Order::Free, Order::Dependencies, Order::Sequential] {
+        let mut plan = plan.clone();
+        let mut head = plan.head().clone();
+        head.order = order;
+        plan.put(Row::Head(Box::new(head)));
+        let first = scan.iter().find(|task| !task.status.settled());
+        let may_start = |task: &Task| match order {
+            Order::Free => true,
+            Order::Dependencies => plan.unmet(task).is_empty(),
+            Order::Sequential => first.is_some_and(|first| first.number == task.number),
+        };
+        let pending = |task: &Task| task.status == TaskStatus::Pending;
+        let found = |shown: Shown| plan.tasks_in(shown).map(|task| task.number);
+        let scanned = |which: &dyn Fn(&Task) -> bool| -> Vec<TaskId> {
+            let tasks = scan.iter().filter(|task| which(task));
+            tasks.map(|task| task.number).collect()
+        };
+        let ready = scanned(&|task| pending(task) && may_start(task));
+        let blocked = scanned(&|task| pending(task) && !may_start(task));
+        prop_assert!(
+            scan.iter()
+                .all(|task| plan.is_ready(task) == ready.contains(&task.number))
+        );
+        prop_assert_eq!(plan.ready_count(), ready.len());
+        prop_assert_eq!(found(Shown::Ready).collect::<Vec<_>>(), ready);
+        prop_assert_eq!(found(Shown::Blocked).collect::<Vec<_>>(), blocked);
+    }
+
+    for status in STATUSES {
+        let found: Vec<&Task> = plan.tasks_in(status.into()).collect();
+        let of_status = |task: &&&Task| task.status == status;
+        prop_assert_eq!(plan.tasks_in(status.into()).len(), found.len());
+        prop_assert!(scan.iter().filter(of_status).copied().eq(found));
+        for role in ["", "coder", "writer"] {
+            let of_role = |task: &&&Task| task.assignee.as_deref() == Some(role);
+            let scanned = scan.iter().filter(of_status).filter(of_role).copied();
+            prop_assert!(plan.tasks_of(role, status).eq(scanned));
+        }
+    }
+    let unsettled = scan.iter().filter(|task| !task.status.settled());
+    prop_assert!(plan.unsettled().eq(unsettled.copied()));
+    Ok(())
+}
+
+const STATUSES: [TaskStatus; 5] = [
+    TaskStatus::Pending,
+    TaskStatus::InProgress,
+    TaskStatus::Completed,
+    TaskStatus::Failed,
+    TaskStatus::Skipped,
+];
+
+/// What must hold in every plan that can be reached.
+fn check_invariants(plan: &Plan) -> Result<(), TestCaseError> {
+    let tasks: BTreeMap<TaskId, &Task> = plan.tasks().map(|task| (task.number, task)).collect();
+    let next = |id: TaskId| {
+        tasks
+            .get(&id)
+            .map(|task| task.dependencies.clone())
+            .unwrap_or_default()
+    };
+    prop_assert_eq!(find_cycle(tasks.keys().copied(), next), None);
+
+    let again = Plan::from_rows(plan.rows()).unwrap();
+    prop_assert_eq!(&again, plan, "the indexes are those of the rows");
+    let mut rows: Vec<Row> = plan.rows().collect();
+    rows.reverse();
+    let again = Plan::from_rows(rows).unwrap();
+    prop_assert_eq!(&again, plan, "in whatever order the rows come");
+    check_index(plan)?;
+
+    for task in tasks.values() {
+        let open = plan
+            .attempts_of(task.number)
+            .filter(|attempt| attempt.state.open())
+            .count();
+        prop_assert!(open <= 1, "task {} has {} open attempts", task.number, open);
+        prop_assert!(open == 0 || !task.status.settled());
+        let max = plan.head().policy.max_attempts;
+        let asked = plan
+            .open_questions()
+            .any(|question| question.task == Some(task.number));
+        let waits = task.failures >= max
+            && task.status == TaskStatus::InProgress
+            && !plan.status().settled();
+        prop_assert!(
+            !waits || asked || open > 0,
+            "task {} failed {} times and nobody is asked",
+            task.number,
+            task.failures
+        );
+    }
+
+    budget::check(plan)?;
+    let due = due(plan, &World::default());
+    let alive = !due.steps.is_empty() || due.look_again.is_some() || due.rescan;
+    let rests = plan.status().settled()
+        || matches!(plan.status(), PlanStatus::Idle | PlanStatus::Paused(_));
+    prop_assert!(
+        rests || alive || plan.open_questions().next().is_some(),
+        "nothing is due and nobody is asked"
+    );
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_reachable_plan_holds_its_promises(policy in budget::policy(), ops in prop::collection::vec(op(), 1..60), isolated: bool) {
+        let mut plan = running(&[("a", &[]), ("b", &[0]), ("c", &[])]);
+        change(&mut plan, |draft| draft.start(policy, "/work")).unwrap();
+        if isolated {
+            change(&mut plan, |draft| draft.isolate("base", "/trees")).unwrap();
+        }
+        let mut states = vec![plan.clone()];
+        for (n, op) in (1..).zip(&ops) {
+            let before = plan.clone();
+            let done = change_at(&mut plan, Time(i64::from(n)), |draft| match op {
+                Op::Restore(state, resume) => go_back(draft, state.get(&states), *resume),
+                op => apply(draft, op, n),
+            });
+            if let (Op::Restore(state, _), Ok(())) = (op, &done) {
+                check_restored(&before, state.get(&states), &plan)?;
+            }
+            states.push(plan.clone());
+            if done.is_err() {
+                prop_assert_eq!(&plan, &before, "a refused operation changes nothing");
+            }
+            if plan.attempts_made() > before.attempts_made() && matches!(op, Op::Issue(_) | Op::Decisions) {
+                prop_assert_eq!(before.no_repair(Lived::default()), None, "{:?} begins", op);
+            }
+            if !matches!(op, Op::Reset | Op::Restore(..)) {
+                for task in before.tasks().filter(|task| task.status.satisfies()) {
+                    prop_assert_eq!(plan.task(task.number).map(|task| task.status), Some(task.status));
+                }
+                if before.status().settled() {
+                    prop_assert_eq!(plan.status(), before.status());
+                }
+            }
+            check_invariants(&plan)?;
+            check_line(&before, &plan)?;
+        }
+    }
+}
+
+fn go_back(draft: &mut Draft<'_>, earlier: &Plan, resume: bool) -> Result<(), Refusal> {
+    draft.restore(earlier, 1)?;
+    match draft.plan().status() {
+        PlanStatus::Paused(_) if resume => draft.resume(),
+        _ => Ok(()),
+    }
+}
+
+/// What was is again, what has happened since is not forgotten, and nobody works on anything.
+fn check_restored(before: &Plan, then: &Plan, plan: &Plan) -> Result<(), TestCaseError> {
+    let said = |task: &Task| {
+        let status = match task.status {
+            TaskStatus::InProgress => TaskStatus::Pending,
+            status => status,
+        };
+        let mut task = task.clone();
+        (task.attempts, task.failures, task.current) = (0, 0, None);
+        task.not_before = None;
+        Task { status, ..task }
+    };
+    prop_assert!(plan.tasks().map(said).eq(then.tasks().map(said)));
+    prop_assert_eq!(plan.open_attempts().count(), 0);
+    prop_assert_eq!(plan.open_questions().count(), 0);
+    prop_assert_eq!(plan.open_asks().count(), 0);
+    let ever = |plan: &Plan| {
+        let attempts = plan.attempts().count();
+        (
+            attempts,
+            plan.questions().count(),
+            plan.ask_count(),
+            plan.attempts_made(),
+        )
+    };
+    prop_assert_eq!(ever(plan), ever(before));
+    let (head, now) = (plan.head(), before.head());
+    prop_assert_eq!(head.next_task, now.next_task);
+    prop_assert_eq!((head.usage, &head.granted), (now.usage, &now.granted));
+    prop_assert!(head.revision > now.revision);
+    for task in plan.tasks() {
+        let made = plan
+            .attempts_of(task.number)
+            .map(|attempt| attempt.number)
+            .max();
+        prop_assert!(made.unwrap_or(0) <= task.attempts, "numbers go on");
+    }
+    Ok(())
+}
+
+/// The line moves only when a task is completed, to where exactly that task's result was merged onto it.
+fn check_line(before: &Plan, plan: &Plan) -> Result<(), TestCaseError> {
+    let (Some(old), Some(new)) = (&before.head().line, &plan.head().line) else {
+        return Ok(());
+    };
+    let completed = |plan: &Plan| -> Vec<TaskId> {
+        plan.tasks()
+            .filter(|task| task.status == TaskStatus::Completed)
+            .map(|task| task.number)
+            .collect()
+    };
+    let (was, is) = (completed(before), completed(plan));
+    let mut tip = old.tip.clone();
+    let mut steps = is
+        .iter()
+        .filter(|task| !was.contains(task))
+        .map(|task| {
+            let task = plan.task(*task).unwrap();
+            let attempt = plan.current_attempt(task).unwrap();
+            attempt.merge.clone().unwrap()
+        })
+        .collect::<Vec<_>>();
+    while let Some(next) = steps.iter().position(|merge| merge.onto == tip) {
+        tip = steps.remove(next).commit;
+    }
+    prop_assert!(steps.is_empty(), "accepted, but not on the line: {steps:?}");
+    prop_assert_eq!(tip, new.tip.clone());
+    Ok(())
+}
