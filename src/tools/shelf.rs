@@ -15,12 +15,13 @@ impl Toolbox {
         if let Some(plan) = &self.plan {
             return Ok(plan.clone());
         }
-        let mut own = self.in_use(dialect).await?.into_iter();
-        let newest = own.next().ok_or(ToolError::NoPlan)?;
-        for older in own {
+        let mut own = self.in_use(dialect).await?;
+        let older = own.split_off(own.len().min(1));
+        let newest = own.pop().ok_or(ToolError::NoPlan)?;
+        if !older.is_empty() {
             let by = self.head(&newest).await?;
-            let reason = interrupted(&by);
-            self.put_away(dialect, &older, taken_up(&by), "replaced", &reason)
+            let (since, reason) = (taken_up(&by), interrupted(&by));
+            self.put_away(dialect, older, since, "replaced", &reason)
                 .await?;
         }
         Ok(newest)
@@ -52,10 +53,8 @@ impl Toolbox {
             Ok::<_, E>((change(draft)?, at))
         });
         let (value, since) = made.await?;
-        for older in &own {
-            self.put_away(dialect, older, since, why, &reason).await?;
-        }
-        Ok((value, own.into_iter().next()))
+        let replaced = self.put_away(dialect, own, since, why, &reason).await?;
+        Ok((value, replaced))
     }
 
     /// Makes a plan that was put away the current one, as [`Toolbox::replace`] does with a new one. The closure sees the plan
@@ -86,10 +85,8 @@ impl Toolbox {
         });
         let (value, since) = taken.await?;
         let reason = interrupted(plan);
-        for older in &own {
-            self.put_away(dialect, older, since, why, &reason).await?;
-        }
-        Ok((value, own.into_iter().next()))
+        let replaced = self.put_away(dialect, own, since, why, &reason).await?;
+        Ok((value, replaced))
     }
 
     /// Returns the tools for a change that counts only while the first of the plans, or none, is the dialect's current one.
@@ -119,31 +116,34 @@ impl Toolbox {
         })
     }
 
-    /// Puts a plan away that another one replaced at a moment, unless somebody has put it away or taken it up again since. A plan
-    /// of the notebook is abandoned with that.
+    /// Puts plans away that another one replaced at a moment, but those that somebody has put away or taken up again since.
+    /// Returns the first. A plan of the notebook is abandoned with that.
     async fn put_away(
         &self,
         dialect: Dialect,
-        plan: &PlanId,
+        plans: Vec<PlanId>,
         replaced: Time,
         why: &str,
         reason: &str,
-    ) -> Result<(), ToolError> {
-        let reason = reason.to_owned();
-        let put_away = move |draft: &mut Draft<'_>| {
-            let head = draft.plan().head();
-            if head.shelf == Shelf::Current && taken_up(head) <= replaced {
-                if dialect == Dialect::Notebook && !head.status.settled() {
-                    draft.finish_plan(false, &reason)?;
+    ) -> Result<Option<PlanId>, ToolError> {
+        for plan in &plans {
+            let reason = reason.to_owned();
+            let put_away = move |draft: &mut Draft<'_>| {
+                let head = draft.plan().head();
+                if head.shelf == Shelf::Current && taken_up(head) <= replaced {
+                    if dialect == Dialect::Notebook && !head.status.settled() {
+                        draft.finish_plan(false, &reason)?;
+                    }
+                    draft.put_away(Shelf::History)?;
                 }
-                draft.put_away(Shelf::History)?;
+                Ok(())
+            };
+            match self.change(plan, why, put_away).await {
+                Err(ToolError::Store(StoreError::Refused(Refusal::Deleted))) => {}
+                changed => changed?,
             }
-            Ok(())
-        };
-        match self.change(plan, why, put_away).await {
-            Err(ToolError::Store(StoreError::Refused(Refusal::Deleted))) => Ok(()),
-            changed => changed,
         }
+        Ok(plans.into_iter().next())
     }
 }
 
