@@ -272,6 +272,16 @@ impl Store {
         self.look(look, answer).await
     }
 
+    /// Returns when a change was made, `None` if the plan has no such change. Costs the same however much it changed.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn changed_at(&self, plan: &PlanId, seq: i64) -> Result<Option<Time>, StoreError> {
+        let (done, answer) = oneshot::channel();
+        let plan = plan.clone();
+        self.look(Look::ChangedAt { plan, seq, done }, answer).await
+    }
+
     /// Returns every plan, newest first.
     ///
     /// # Errors

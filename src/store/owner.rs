@@ -91,6 +91,11 @@ pub(super) enum Look {
         limit: i64,
         done: Answer<(Vec<Listed>, usize)>,
     },
+    ChangedAt {
+        plan: PlanId,
+        seq: i64,
+        done: Answer<Option<Time>>,
+    },
     PlanOf {
         command: CommandId,
         done: Answer<Option<PlanId>>,
@@ -205,6 +210,7 @@ impl Owner {
                 limit,
                 done,
             } => drop(done.send(self.shelved(&owner, offset, limit))),
+            Look::ChangedAt { plan, seq, done } => drop(done.send(self.changed_at(&plan, seq))),
             Look::PlanOf { command, done } => drop(done.send(self.plan_of(&command))),
         }
     }

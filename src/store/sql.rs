@@ -361,6 +361,15 @@ impl Tables {
         rows.into_iter().map(|mut row| row.text(0)).collect()
     }
 
+    /// Returns when a change of a plan was made, without what it did.
+    pub(super) fn changed_at(&mut self, plan: &PlanId, seq: i64) -> Result<Option<i64>> {
+        let row = self.one(
+            "SELECT at FROM log WHERE plan = $1 AND seq = $2",
+            &[Value::Text(plan.as_str()), Value::Number(seq)],
+        )?;
+        row.map(|row| row.number(0)).transpose()
+    }
+
     /// Returns the log of a plan after a seq, at most `limit` entries.
     pub(super) fn log_after(
         &mut self,

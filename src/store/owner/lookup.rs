@@ -50,6 +50,14 @@ impl Owner {
         Err(StoreError::Overtaken(current))
     }
 
+    pub(super) fn changed_at(
+        &mut self,
+        plan: &PlanId,
+        seq: i64,
+    ) -> Result<Option<Time>, StoreError> {
+        Ok(self.tables()?.changed_at(plan, seq)?.map(Time))
+    }
+
     pub(super) fn plan_of(&mut self, command: &CommandId) -> Result<Option<PlanId>, StoreError> {
         Ok(self.tables()?.plan_of(command)?)
     }

@@ -1,0 +1,194 @@
+//! The functions that only look: at tasks, at how far the plan is, at the plan as a whole.
+
+use super::*;
+
+impl PlanManager {
+    /// Returns the plan with a page of its tasks.
+    ///
+    /// # Errors
+    /// `PLAN_NOT_ACTIVE`: there is no plan.
+    pub async fn get_plan(&self, page: Page) -> Result<PlanDocument> {
+        let plan_id = self.toolbox.current(Dialect::PlanManager).await?;
+        let store = self.toolbox.store();
+        let read = move |plan: &Plan, seq| (document(plan, page), seq);
+        let (mut document, seq) = store.read(&plan_id, read).await.map_err(ToolError::from)?;
+        let changed = store.changed_at(&plan_id, seq).await;
+        if let Some(at) = changed.map_err(ToolError::from)? {
+            document.meta.updated_at = time_text(at);
+        }
+        Ok(document)
+    }
+
+    /// Returns the task that is in progress; `None` if there is none.
+    ///
+    /// # Errors
+    /// `PLAN_NOT_ACTIVE`: there is no plan.
+    pub async fn get_current_task(&self) -> Result<Option<CurrentTask>> {
+        self.look(|plan| {
+            let task = plan.in_progress().next();
+            Ok(task.map(|task| Task::of(plan, task, Room::ONE).into()))
+        })
+        .await
+    }
+
+    /// Returns a page of the tasks, or of those in one state. `pending` leaves out those that are `blocked`.
+    ///
+    /// # Errors
+    /// `PLAN_NOT_ACTIVE`: there is no plan.
+    pub async fn get_task_list(
+        &self,
+        status_filter: Option<Status>,
+        page: Page,
+    ) -> Result<TaskList> {
+        self.look(move |plan| {
+            let tasks = match status_filter {
+                Some(status) => plan.tasks_in(status.shown()),
+                None => plan.tasks(),
+            };
+            let filtered = tasks.len();
+            let part = page.shown(filtered, tasks, |task| Task::of(plan, task, Room::LIST));
+            Ok(TaskList {
+                tasks: part.items,
+                total: plan.counts().total(),
+                filtered,
+                left: part.left,
+            })
+        })
+        .await
+    }
+
+    /// Returns how far the plan is.
+    ///
+    /// # Errors
+    /// `PLAN_NOT_ACTIVE`: there is no plan.
+    pub async fn get_plan_status(&self) -> Result<PlanProgress> {
+        self.look(|plan| {
+            let counts = plan.counts();
+            let state = State::of(plan);
+            let total = counts.total();
+            Ok(PlanProgress {
+                status: state.status,
+                progress: share(counts.completed + counts.skipped, total),
+                current_task_id: state.current_task_id,
+                total_tasks: total,
+                completed_tasks: counts.completed,
+                failed_tasks: counts.failed,
+                pending_tasks: total - counts.settled(),
+                in_progress_tasks: counts.in_progress,
+                skipped_tasks: counts.skipped,
+            })
+        })
+        .await
+    }
+
+    /// Returns a task with all that is known of it.
+    ///
+    /// # Errors
+    /// `TASK_NOT_FOUND`, `PLAN_NOT_ACTIVE` (there is no plan).
+    pub async fn get_task_by_id(&self, task_id: i64) -> Result<TaskFound> {
+        self.look(move |plan| {
+            let number = number(plan, task_id)?;
+            let task = plan
+                .task(number)
+                .ok_or_else(|| PlanManagerError::not_found(&task_id))?;
+            Ok(TaskFound {
+                task: Task::of(plan, task, Room::ALL),
+                retry_count: Some(task.failures).filter(|failures| *failures > 0),
+                last_error: match task.status.settled() {
+                    true => None,
+                    false => task.result.clone(),
+                },
+            })
+        })
+        .await
+    }
+
+    /// Returns a page of the tasks that may start now.
+    ///
+    /// # Errors
+    /// `PLAN_NOT_ACTIVE`: there is no plan.
+    pub async fn get_executable_task_list(&self, page: Page) -> Result<ExecutableTasks> {
+        self.look(move |plan| {
+            let ready = plan.ready();
+            let count = ready.len();
+            let part = page.shown(count, ready, |task| Task::of(plan, task, Room::LIST));
+            Ok(ExecutableTasks {
+                executable_tasks: part.items,
+                count,
+                left: part.left,
+            })
+        })
+        .await
+    }
+
+    /// Draws a page of the plan as a graph, or the tasks around the work when no page is named.
+    ///
+    /// # Errors
+    /// `PLAN_NOT_ACTIVE`: there is no plan.
+    pub async fn get_dependency_graph(
+        &self,
+        format: GraphFormat,
+        page: Page,
+    ) -> Result<DependencyGraph> {
+        self.look(move |plan| Ok(views::dependency_graph(plan, format, page)))
+            .await
+    }
+
+    /// Returns the plan as a text for a model, of at most 4 kB.
+    ///
+    /// # Errors
+    /// `PLAN_NOT_ACTIVE`: there is no plan.
+    pub async fn get_plan_prompt(&self) -> Result<PlanPrompt> {
+        self.look(|plan| {
+            Ok(PlanPrompt {
+                prompt: views::prompt(plan),
+            })
+        })
+        .await
+    }
+
+    /// Returns which tasks may be done side by side.
+    ///
+    /// # Errors
+    /// `PLAN_NOT_ACTIVE`: there is no plan.
+    pub async fn get_parallel_tasks(&self) -> Result<ParallelTasks> {
+        self.look(|plan| Ok(views::parallel_tasks(plan))).await
+    }
+
+    async fn look<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Plan) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let plan = self.toolbox.current(Dialect::PlanManager).await?;
+        let read = self.toolbox.store().read(&plan, |plan, _| read(plan));
+        read.await.map_err(ToolError::from)?
+    }
+}
+
+fn document(plan: &Plan, page: Page) -> PlanDocument {
+    let head = plan.head();
+    let tasks = plan.tasks();
+    let created_at = time_text(head.created_at);
+    let meta = Meta {
+        goal: clip(&head.goal, GOAL),
+        updated_at: created_at.clone(),
+        created_at,
+    };
+    let show = |task| Task::of(plan, task, Room::LIST);
+    let part = page.shown_beside(weight(&meta), tasks.len(), tasks, show);
+    PlanDocument {
+        meta,
+        state: State::of(plan),
+        tasks: part.items,
+        left: part.left,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "no plan has that many tasks")]
+fn share(part: usize, of: usize) -> f64 {
+    if of == 0 {
+        0.0
+    } else {
+        part as f64 / of as f64
+    }
+}
