@@ -257,7 +257,10 @@ impl Draft<'_> {
                         .unwrap_or_default()
                 }
             };
-            if let Some(cycle) = find_cycle([id], next) {
+            // Without a way to the task there is none around; the search looks at all that comes before it.
+            let reached =
+                task.dependencies.contains(&id) || self.plan.dependants(id).next().is_some();
+            if reached && let Some(cycle) = find_cycle([id], next) {
                 return Err(Refusal::Cycle(cycle));
             }
         }
