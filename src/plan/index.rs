@@ -101,6 +101,8 @@ impl ByStatus {
 pub(super) struct TaskIndex {
     pub(super) by_key: HashMap<String, TaskId>,
     pub(super) order: Places,
+    /// Those that are not skipped.
+    pub(super) wanted: Places,
     pub(super) by_status: ByStatus,
     pub(super) by_assignee: HashMap<String, ByStatus>,
     pub(super) unsettled: Places,
@@ -177,6 +179,9 @@ impl TaskIndex {
         if !task.status.settled() {
             self.unsettled.insert(place);
         }
+        if task.status != TaskStatus::Skipped {
+            self.wanted.insert(place);
+        }
     }
 
     pub(super) fn leave(&mut self, task: &Task) {
@@ -193,6 +198,7 @@ impl TaskIndex {
             forget(&mut self.dependants, *dependency, &task.number);
         }
         self.unsettled.remove(&place);
+        self.wanted.remove(&place);
         self.unmet.remove(&task.number);
     }
 
@@ -210,6 +216,11 @@ impl TaskIndex {
             (true, false) => self.unsettled.insert(place),
             (false, true) => self.unsettled.remove(&place),
             _ => {}
+        }
+        if old.status == TaskStatus::Skipped {
+            self.wanted.insert(place);
+        } else if task.status == TaskStatus::Skipped {
+            self.wanted.remove(&place);
         }
     }
 
