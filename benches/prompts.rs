@@ -84,6 +84,7 @@ fn report(number: u32) -> Report {
         next_steps: String::new(),
         question: None,
         blocked_until: None,
+        collaboration: None,
         input_tokens: 0,
         output_tokens: 0,
         cost_usd: 0.0,

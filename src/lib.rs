@@ -26,6 +26,8 @@ pub mod llm;
 
 pub mod tools;
 
+pub mod role;
+
 pub mod worker;
 
 pub mod daemon;

@@ -454,6 +454,7 @@ fn attempt(draft: &mut Draft<'_>, task: u32, command: &str, status: ReportStatus
         next_steps: String::new(),
         question: None,
         blocked_until: None,
+        collaboration: None,
         input_tokens: 0,
         output_tokens: 0,
         cost_usd: 0.0,

@@ -258,6 +258,7 @@ fn report(number: u32) -> Report {
         next_steps: String::new(),
         question: None,
         blocked_until: None,
+        collaboration: None,
         input_tokens: 1,
         output_tokens: 1,
         cost_usd: 0.5,

@@ -113,6 +113,7 @@ fn core(name: &str, hash: &str, report: report::Report, now: Time, clock: &Clock
         question: report.question.map(|question| printable(&question)),
         // The agent reads the wall clock, which may have been set since this process began.
         blocked_until: report.blocked_until.map(|moment| clock.of_wall(moment)),
+        collaboration: report.collaboration,
         input_tokens: report.input_tokens,
         output_tokens: report.output_tokens,
         cost_usd: if money.is_finite() && money >= 0.0 {

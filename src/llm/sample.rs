@@ -264,6 +264,7 @@ pub(super) fn report(status: ReportStatus, results: &str) -> Report {
         next_steps: "a next step".to_owned(),
         question: None,
         blocked_until: None,
+        collaboration: None,
         input_tokens: 0,
         output_tokens: 0,
         cost_usd: 0.0,

@@ -2,6 +2,7 @@
 
 mod budget;
 mod hand;
+mod lanes;
 mod line;
 mod random;
 
@@ -62,6 +63,7 @@ fn report(status: ReportStatus, at: Time) -> Report {
         next_steps: String::new(),
         question: None,
         blocked_until: None,
+        collaboration: None,
         input_tokens: 1,
         output_tokens: 1,
         cost_usd: 0.0,

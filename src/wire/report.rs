@@ -12,6 +12,8 @@ use super::text::{one_line, parse_time, printable, quote, safe_name, time_text};
 use super::{Problem, front, markdown};
 use crate::plan::{CommandId, ReportStatus, SessionId, Time};
 
+pub use crate::plan::Collaboration;
+
 /// Bytes of a report that are read at most.
 pub const MAX_BYTES: usize = 1024 * 1024;
 
@@ -30,25 +32,6 @@ const KNOWN: [&str; 8] = [
     "request_id",
     "collaboration",
 ];
-
-/// How a collaboration ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Collaboration {
-    Completed,
-    Error,
-    Rejected,
-}
-
-impl Collaboration {
-    /// Returns the word used in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Error => "error",
-            Self::Rejected => "rejected",
-        }
-    }
-}
 
 /// A report as it was read.
 #[derive(Clone, Debug, PartialEq)]

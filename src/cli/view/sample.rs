@@ -80,6 +80,7 @@ fn decide(draft: &mut Draft<'_>, command: &str, status: ReportStatus, decision: 
         next_steps: String::new(),
         question: None,
         blocked_until: None,
+        collaboration: None,
         input_tokens: 0,
         output_tokens: 0,
         cost_usd: 0.0,

@@ -200,6 +200,7 @@ mod tests {
             next_steps: String::new(),
             question: None,
             blocked_until: None,
+            collaboration: None,
             input_tokens: 120_000,
             output_tokens: 3_400,
             cost_usd: 0.4,

@@ -298,6 +298,7 @@ impl Draft<'_> {
             next_steps: String::new(),
             question: None,
             blocked_until: None,
+            collaboration: None,
             input_tokens: 0,
             output_tokens: 0,
             cost_usd: 0.0,

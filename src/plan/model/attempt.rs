@@ -142,6 +142,26 @@ impl ReportStatus {
     }
 }
 
+/// How a collaboration ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Collaboration {
+    Completed,
+    Error,
+    Rejected,
+}
+
+impl Collaboration {
+    /// Returns the word used in files and messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Error => "error",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
 /// What an agent says about an attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -157,6 +177,9 @@ pub struct Report {
     pub question: Option<String>,
     /// The agent's usage limit ends then; the attempt is no failure then.
     pub blocked_until: Option<Time>,
+    /// How the collaboration ended that it answers; its status says so if left out.
+    #[serde(default)]
+    pub collaboration: Option<Collaboration>,
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub cost_usd: f64,
@@ -166,6 +189,14 @@ pub struct Report {
 }
 
 impl Report {
+    /// Returns how the collaboration ended that it answers.
+    pub fn answer(&self) -> Collaboration {
+        self.collaboration.unwrap_or(match self.status {
+            ReportStatus::Success | ReportStatus::PartialSuccess => Collaboration::Completed,
+            ReportStatus::Failed => Collaboration::Error,
+        })
+    }
+
     /// Returns what it says as one text: the status, then each section that is not empty.
     pub fn text(&self) -> String {
         let sections = [

@@ -1,0 +1,79 @@
+//! What a role needs from the program that it works in.
+
+use crate::llm::BoxFuture;
+
+use super::message::{RequestId, RoleId, StructuredMessage, TaskUpdate};
+
+/// Another role that may be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Colleague {
+    pub id: RoleId,
+    /// What it is good for: shown to a language model that plans.
+    pub description: String,
+}
+
+/// Why a request is not sent to the role that it names.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("there is no role `{role}`{}", meant(.similar.as_ref()))]
+    UnknownRole {
+        role: String,
+        similar: Option<RoleId>,
+    },
+    #[error("role `{0}` asks itself")]
+    Itself(RoleId),
+    /// The roles from the one that is asked to the one that waits for its answer, which is the first again.
+    #[error("the request would wait for itself: {}", shown(.way))]
+    Circular { way: Vec<RoleId> },
+    #[error("requests within requests go {most} deep at most; this would be the {depth}th")]
+    TooDeep { depth: usize, most: usize },
+    #[error("role `{role}` has {waiting} requests waiting already")]
+    Busy { role: RoleId, waiting: usize },
+    /// Nothing is known against the request, but it could not be looked at.
+    #[error(transparent)]
+    Failed(#[from] FrameworkError),
+}
+
+fn meant(similar: Option<&RoleId>) -> String {
+    similar.map_or_else(String::new, |role| format!("; is `{role}` meant?"))
+}
+
+fn shown(roles: &[RoleId]) -> String {
+    let roles: Vec<&str> = roles.iter().map(RoleId::as_str).collect();
+    roles.join(" → ")
+}
+
+/// What the program around a role could not do; the text says why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct FrameworkError(pub String);
+
+/// The program that a role works in: knows the other roles, carries messages, and takes in what came of the work. Each of
+/// its functions may be called again with the same argument after a crash, and does then what it did before.
+pub trait Framework: Send + Sync {
+    /// Returns the other roles that may be asked.
+    fn colleagues(&self) -> Vec<Colleague>;
+
+    /// Looks whether a request may be sent, and returns the text that will be: it is kept before anything is sent.
+    /// Sends nothing and changes nothing.
+    fn prepare<'a>(
+        &'a self,
+        request: &'a StructuredMessage,
+    ) -> BoxFuture<'a, Result<String, Refused>>;
+
+    /// Sends a request that was prepared. The answer comes later, as a message of kind `collaboration_response`.
+    fn send<'a>(
+        &'a self,
+        request: &'a StructuredMessage,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), Refused>>;
+
+    /// Takes a request back whose answer nobody waits for any more.
+    fn withdraw<'a>(&'a self, request: &'a RequestId) -> BoxFuture<'a, ()>;
+
+    /// Takes in what came of a task or a request that the role was given.
+    fn update_task_status<'a>(
+        &'a self,
+        update: TaskUpdate,
+    ) -> BoxFuture<'a, Result<(), FrameworkError>>;
+}

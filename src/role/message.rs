@@ -1,0 +1,189 @@
+//! What roles and the framework around them say to each other.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::plan::{CommandId, PlanId, Spent};
+use crate::wire::text::{one_line, safe_name};
+
+pub use crate::plan::Collaboration as CollaborationStatus;
+
+/// Names a role: 1 to 64 letters, digits, `-` and `_`, for it may become part of a file's name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RoleId(String);
+
+/// The text names no role.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` names no role: 1 to 64 letters, digits, `-` and `_`, a letter or digit first")]
+pub struct BadRoleId(String);
+
+impl RoleId {
+    /// Returns the name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for RoleId {
+    type Err = BadRoleId;
+
+    fn from_str(text: &str) -> Result<Self, BadRoleId> {
+        if safe_name(text) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(BadRoleId(one_line(text, 64)))
+        }
+    }
+}
+
+impl TryFrom<String> for RoleId {
+    type Error = BadRoleId;
+
+    fn try_from(text: String) -> Result<Self, BadRoleId> {
+        text.parse()
+    }
+}
+
+impl From<RoleId> for String {
+    fn from(id: RoleId) -> Self {
+        id.0
+    }
+}
+
+impl fmt::Display for RoleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Names one thing that a role was asked for: a task of the plan or a request of another role. Where the work is handed
+/// out as a file it is the id of that command.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RequestId(CommandId);
+
+impl RequestId {
+    /// Makes one that nobody has used: `task-<uuid v7>`.
+    pub fn make() -> Self {
+        Self(CommandId::new(format!("task-{}", Uuid::now_v7())))
+    }
+
+    /// Returns the id as text.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// Returns the command that the work is handed out as.
+    pub fn command(&self) -> &CommandId {
+        &self.0
+    }
+}
+
+impl From<CommandId> for RequestId {
+    fn from(id: CommandId) -> Self {
+        Self(id)
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a message is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageKind {
+    /// A task of the plan is to be done.
+    TaskAssignment,
+    /// Another role asks for something.
+    CollaborationRequest,
+    /// What came of such a request.
+    CollaborationResponse,
+    /// Nobody waits any more for what `request_id` names.
+    Cancel,
+}
+
+/// A message between roles, or between the framework and a role.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StructuredMessage {
+    pub id: String,
+    /// A role, or whatever name the framework has for itself.
+    pub from: String,
+    pub to: RoleId,
+    pub kind: MessageKind,
+    /// The plan that the task is in. In a request, the internal plan of whoever asks: its parents tell who waits for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_id: Option<PlanId>,
+    /// The task in that plan, as the plan's tools name it. In a request, the step that waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    /// What is to be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What is good to know for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// What is asked for, answered or taken back. An assignment without one goes by the id of its message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<RequestId>,
+    /// How it ended, in a response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<CollaborationStatus>,
+    /// What came of it, in a response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_data: Option<Value>,
+}
+
+impl StructuredMessage {
+    /// Makes a message that says nothing yet.
+    pub fn new(from: &str, to: RoleId, kind: MessageKind) -> Self {
+        Self {
+            id: Uuid::now_v7().to_string(),
+            from: from.to_owned(),
+            to,
+            kind,
+            plan_id: None,
+            task_id: None,
+            description: None,
+            context: None,
+            request_id: None,
+            status: None,
+            result_data: None,
+        }
+    }
+
+    /// Returns what the work is known by: the same message that comes again, after a crash, means the same work.
+    pub fn assignment(&self) -> RequestId {
+        let own = || CommandId::new(&*self.id).into();
+        self.request_id.clone().unwrap_or_else(own)
+    }
+}
+
+/// What came of a task or a request that a role was given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskUpdate {
+    /// The role that did it.
+    pub role: RoleId,
+    /// What it was known by (see [`StructuredMessage::assignment`]).
+    pub assignment: RequestId,
+    /// What it was: a task of the plan, or a request of another role.
+    pub kind: MessageKind,
+    /// Who gave it.
+    pub from: String,
+    /// As in the message that gave it.
+    pub plan_id: Option<PlanId>,
+    /// As in the message that gave it.
+    pub task_id: Option<String>,
+    pub status: CollaborationStatus,
+    /// What came of it, or why nothing did.
+    pub result: String,
+    /// What the role's questions to a language model took for it, in all.
+    pub spent: Spent,
+}
