@@ -373,8 +373,7 @@ pub struct Why {
 
 #[derive(Debug, Args)]
 #[command(
-    allow_missing_positional = true,
-    after_help = "Of a completed task it is what was accepted, of any other what is there so far.\nFor plans whose tasks have worktrees: [run] isolation = \"worktree\"."
+    after_help = "Without a task it lists the tasks that changed something, with --stat the files of each.\nOf a completed task it is what was accepted, of any other what is there so far. Lines are shown for plans whose tasks have\nworktrees: [run] isolation = \"worktree\"."
 )]
 pub struct Diff {
     /// The plan, by its key or the beginning of its id [default: the only unfinished one of a daemon, else its newest]
@@ -382,11 +381,22 @@ pub struct Diff {
 
     /// The number of the task
     #[arg(value_parser = task_number)]
-    pub task: TaskId,
+    pub task: Option<TaskId>,
 
     /// Only list the files, with how many lines changed
     #[arg(long)]
     pub stat: bool,
+}
+
+impl Diff {
+    /// Returns the plan and the task that are meant: one word that is a number is a task.
+    pub fn meant(&self) -> (Option<&str>, Option<TaskId>) {
+        let plan = self.plan.as_deref();
+        match plan.map(task_number) {
+            Some(Ok(task)) if self.task.is_none() => (None, Some(task)),
+            _ => (plan, self.task),
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -8,9 +8,15 @@ use super::args::Diff;
 use super::failure::{Exit, Failure};
 use super::output::{Output, Style, complain};
 use super::site::Site;
-use crate::exec::{Git, GitError, difference, span_of};
-use crate::plan::{Attempt, Line, Plan, TaskId, TaskStatus};
-use crate::wire::text::printable;
+use crate::exec::{Extent, Git, GitError, Span, difference, span_of};
+use crate::plan::{Attempt, Line, Plan, PlanId, Task, TaskId, TaskStatus};
+use crate::wire::text::{one_line, printable};
+
+/// Said where only the names of files are known.
+const ONLY_NAMES: &str = "Hint: agents share the workspace, so only names are known; [run] isolation = \"worktree\" keeps what each task changes\n";
+
+/// Characters of a task's name.
+const TITLE: usize = 60;
 
 /// Where the change of a task is found.
 enum Found {
@@ -22,17 +28,37 @@ enum Found {
         branch: String,
         tip: String,
     },
-    /// Only the names of the files, an attempt a line: agents share the workspace.
-    Shared(Vec<String>),
+    /// Only the names of the files: agents share the workspace.
+    Shared(Vec<Named>),
 }
 
-/// Shows what a task changed: of a completed one what was accepted, of any other what is there so far.
+/// What is known of the files that changed during an attempt.
+struct Named {
+    changed: bool,
+    text: String,
+}
+
+/// Shows what a task changed: of a completed one what was accepted, of any other what is there so far. Without a task, which
+/// tasks changed something.
 pub async fn diff(args: &Diff, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
-    let plan = site.plan(args.plan.as_deref()).await?;
-    let task = args.task;
+    let (plan, task) = args.meant();
+    let plan = site.plan(plan).await?;
+    match task {
+        Some(task) => of_task(&plan, task, args.stat, site, output).await,
+        None => of_all(&plan, args.stat, site, output).await,
+    }
+}
+
+async fn of_task(
+    plan: &PlanId,
+    task: TaskId,
+    stat: bool,
+    site: &Site,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
     let found = site
         .store
-        .read(&plan, move |plan, _| {
+        .read(plan, move |plan, _| {
             let found = plan.task(task).map(|_| find(plan, task));
             (plan.head().workspace.clone(), found)
         })
@@ -47,33 +73,102 @@ pub async fn diff(args: &Diff, site: &Site, output: &mut Output) -> Result<Exit,
         }
     };
     let span = match found {
-        Found::Accepted(from, to) => Some((from, to)),
-        Found::Open {
-            folder,
-            branch,
-            tip,
-        } => open_span(&project, &folder, &branch, &tip)
-            .await
-            .map_err(Failure::failed)?,
-        Found::Shared(lines) if lines.is_empty() => None,
-        Found::Shared(lines) => {
-            for line in lines {
-                output.line(&printable(&line))?;
+        Found::Shared(attempts) if !attempts.is_empty() => {
+            for named in attempts {
+                output.line(&printable(&named.text))?;
             }
-            complain(
-                "Hint: agents share the workspace, so only names are known; [run] isolation = \"worktree\" keeps what each task changes\n",
-            );
+            complain(ONLY_NAMES);
             return Ok(Exit::Done);
         }
+        Found::Shared(_) => None,
+        found => span(&project, found).await.map_err(Failure::failed)?,
     };
-    let Some((from, to)) = span else {
+    let Some(span) = span else {
         return Err(Failure::failed(anyhow!(
             "nobody has worked on task `{task}` yet"
         )));
     };
-    let change = difference(&project, &from, &to, args.stat).await;
+    let extent = if stat { Extent::Files } else { Extent::Lines };
+    let change = difference(&project, &span.from, &span.to, extent).await;
     show(&change.map_err(Failure::failed)?, output)?;
+    for left in &span.left_out {
+        complain(&format!(
+            "! `{}` is a git repository of its own without a commit: its files are not shown\n",
+            printable(left)
+        ));
+    }
     Ok(Exit::Done)
+}
+
+/// Lists the tasks that changed something, with the files of each or only how many there are.
+async fn of_all(
+    plan: &PlanId,
+    stat: bool,
+    site: &Site,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let (project, tasks) = site
+        .store
+        .read(plan, |plan, _| {
+            let begun = plan.tasks().filter(|task| task.current.is_some());
+            let found = |task: &Task| {
+                let title = one_line(&task.name, TITLE);
+                (task.number, title, find(plan, task.number))
+            };
+            let tasks: Vec<_> = begun.map(found).collect();
+            (PathBuf::from(&plan.head().workspace), tasks)
+        })
+        .await?;
+    let shared = tasks
+        .iter()
+        .any(|(_, _, found)| matches!(found, Found::Shared(_)));
+    let mut first = None;
+    for (task, title, found) in tasks {
+        let change = match found {
+            Found::Shared(attempts) => {
+                let changed = attempts.iter().filter(|named| named.changed);
+                let lines: Vec<String> = changed.map(|named| named.text.clone()).collect();
+                match lines.last() {
+                    Some(last) if !stat => last.clone(),
+                    _ => lines.join("\n"),
+                }
+            }
+            found => change(&project, found, stat)
+                .await
+                .map_err(Failure::failed)?,
+        };
+        if change.is_empty() {
+            continue;
+        }
+        first.get_or_insert(task);
+        let (change, title) = (printable(&change), printable(&title));
+        let title = output
+            .paint()
+            .text(Style::Bold, &format!("{task} · {title}"));
+        if stat {
+            output.line(&format!("{title}\n{}\n", change.trim_end()))?;
+        } else {
+            output.line(&format!("{title}: {}", change.trim()))?;
+        }
+    }
+    match first {
+        None => complain("no task has changed a file\n"),
+        Some(_) if shared => complain(ONLY_NAMES),
+        Some(task) => complain(&format!(
+            "Hint: `{} diff {plan} {task}` shows one of them\n",
+            site.program
+        )),
+    }
+    Ok(Exit::Done)
+}
+
+async fn change(project: &Path, found: Found, stat: bool) -> Result<String, GitError> {
+    let extent = if stat { Extent::Files } else { Extent::Figures };
+    let Some(span) = span(project, found).await? else {
+        return Ok(String::new());
+    };
+    let change = difference(project, &span.from, &span.to, extent).await?;
+    Ok(String::from_utf8_lossy(&change).into_owned())
 }
 
 fn find(plan: &Plan, task: TaskId) -> Found {
@@ -93,31 +188,48 @@ fn find(plan: &Plan, task: TaskId) -> Found {
 }
 
 /// Tells which files changed during an attempt, if somebody looked.
-fn named(attempt: &Attempt) -> Option<String> {
-    let changes = attempt.changes.as_ref()?.text(usize::MAX);
+fn named(attempt: &Attempt) -> Option<Named> {
+    let changes = attempt.changes.as_ref()?;
     let company = attempt.company().map(|company| format!(" ({company})"));
-    Some(format!(
-        "attempt {}  {changes}{}",
-        attempt.number,
-        company.unwrap_or_default()
-    ))
+    Some(Named {
+        changed: !changes.files.is_empty(),
+        text: format!(
+            "attempt {}  {}{}",
+            attempt.number,
+            changes.text(usize::MAX),
+            company.unwrap_or_default()
+        ),
+    })
 }
 
-async fn open_span(
-    project: &Path,
-    folder: &Path,
-    branch: &str,
-    tip: &str,
-) -> Result<Option<(String, String)>, GitError> {
+/// Returns between what a change lies; `None` if nobody has begun it, or only names are known.
+async fn span(project: &Path, found: Found) -> Result<Option<Span>, GitError> {
+    let (folder, branch, tip) = match found {
+        Found::Accepted(from, to) => return Ok(Some(committed(from, to))),
+        Found::Shared(_) => return Ok(None),
+        Found::Open {
+            folder,
+            branch,
+            tip,
+        } => (folder, branch, tip),
+    };
     if folder.join(".git").exists() {
-        return span_of(folder, tip).await.map(Some);
+        return span_of(&folder, &tip).await.map(Some);
     }
     let git = Git::at(project);
     let Some(head) = git.resolve(&format!("refs/heads/{branch}")).await? else {
         return Ok(None);
     };
-    let from = git.line(&["merge-base", tip, &head]).await?;
-    Ok(Some((from, head)))
+    let from = git.line(&["merge-base", &tip, &head]).await?;
+    Ok(Some(committed(from, head)))
+}
+
+fn committed(from: String, to: String) -> Span {
+    Span {
+        from,
+        to,
+        left_out: Vec::new(),
+    }
 }
 
 /// Prints a difference: as it is for a program, without what a terminal would obey and with colours for a person.

@@ -218,11 +218,11 @@ impl Git {
     }
 
     /// Writes the folder's files as they are, what git ignores and the names in `left_out` excepted, as a tree and returns its
-    /// id. The person's index stays as it is.
+    /// id, and the paths of what else it could not take, as [`Self::add_all`]. The person's index stays as it is.
     ///
     /// # Errors
     /// As [`Self::bytes`].
-    pub async fn snapshot(&self, left_out: &[&str]) -> Result<String, GitError> {
+    pub async fn snapshot(&self, left_out: &[&str]) -> Result<(String, Vec<String>), GitError> {
         let aside = tempfile::tempdir()?;
         let index = aside.path().join("index");
         let own = self.line(&["rev-parse", "--git-path", "index"]).await?;
@@ -232,10 +232,46 @@ impl Git {
         }
         let git = self.clone().with_index(&index);
         let excluded = self.excluding(left_out).await?;
+        let empty = git.add_all(&excluded).await?;
+        Ok((git.line(&["write-tree"]).await?, empty))
+    }
+
+    /// Takes every file into the index, those excepted that git ignores or that `but` keeps out. A repository within that has no
+    /// commit cannot be taken: the paths of such are returned.
+    ///
+    /// # Errors
+    /// As [`Self::bytes`].
+    pub(super) async fn add_all(&self, but: &[String]) -> Result<Vec<String>, GitError> {
         let mut words = vec!["add", "--all", "--", "."];
-        words.extend(excluded.iter().map(String::as_str));
-        git.bytes(&words).await?;
-        git.line(&["write-tree"]).await
+        words.extend(but.iter().map(String::as_str));
+        let said = self.run(&words).await?;
+        if said.exit == 0 {
+            return Ok(Vec::new());
+        }
+        let empty = self.without_commit().await?;
+        if empty.is_empty() {
+            return Err(self.failed(&words, format!("exit {}", said.exit), &said.err));
+        }
+        let kept_out: Vec<String> = empty.iter().map(|name| exclude(name)).collect();
+        words.extend(kept_out.iter().map(String::as_str));
+        self.bytes(&words).await?;
+        Ok(empty)
+    }
+
+    /// Finds the repositories within that are not in the index and have no commit.
+    async fn without_commit(&self) -> Result<Vec<String>, GitError> {
+        let words = ["ls-files", "--others", "--exclude-standard", "-z"];
+        let listed = self.bytes(&words).await?;
+        let listed = String::from_utf8_lossy(&listed);
+        let mut empty = Vec::new();
+        // Of files there are the names, of a repository its folder.
+        for name in listed.split('\0').filter_map(|name| name.strip_suffix('/')) {
+            let inner = Self::at(&self.folder.join(name)).within(self.deadline);
+            if inner.resolve("HEAD").await?.is_none() {
+                empty.push(name.to_owned());
+            }
+        }
+        Ok(empty)
     }
 
     /// Returns what keeps `add` from taking some paths of the work tree. Those that git ignores anyway are not named: it takes
@@ -251,9 +287,7 @@ impl Git {
         let ignored = String::from_utf8_lossy(&said.out);
         let ignored: Vec<&str> = ignored.lines().collect();
         let named = names.iter().filter(|name| !ignored.contains(*name));
-        Ok(named
-            .map(|name| format!(":(exclude,top,literal){name}"))
-            .collect())
+        Ok(named.map(|name| exclude(name)).collect())
     }
 
     async fn output(&self) -> Result<Output, GitError> {
@@ -343,6 +377,10 @@ fn version(said: &str) -> Option<(u32, u32)> {
     Some((major, numbers.next()?.parse().ok()?))
 }
 
+fn exclude(name: &str) -> String {
+    format!(":(exclude,top,literal){name}")
+}
+
 /// Returns a path as it stands in a list of paths with colons.
 fn quoted_path(path: &Path) -> OsString {
     match path.to_str() {
@@ -413,7 +451,17 @@ mod tests {
         git.bytes(&["add", "kept"]).await.unwrap();
         fs::write(root.path().join("kept"), "changed").unwrap();
         let index = fs::read(root.path().join(".git/index")).unwrap();
-        let tree = git.snapshot(&["MISSION.md", "left out"]).await.unwrap();
+        // One that has no commit cannot be taken, wherever it lies.
+        for folder in ["begun", "sub/begun too"] {
+            let folder = root.path().join(folder);
+            fs::create_dir_all(&folder).unwrap();
+            let begun = Git::at(&folder);
+            begun.bytes(&["init", "--quiet"]).await.unwrap();
+            fs::write(folder.join("file"), "4").unwrap();
+        }
+        let left_out = ["MISSION.md", "left out"];
+        let (tree, empty) = git.snapshot(&left_out).await.unwrap();
+        assert_eq!(empty, ["begun", "sub/begun too"]);
         let names = git.line(&["ls-tree", "--name-only", &tree]).await.unwrap();
         assert_eq!(names, ".gitignore\nkept");
         let kept = git.line(&["show", &format!("{tree}:kept")]).await.unwrap();

@@ -24,6 +24,6 @@ pub use mark::{Mark, end_left_behind, leader};
 pub use output::{Output, alive, tail_of};
 pub use produced::{UNTOUCHED, changed_at, leads_out, produced};
 pub use worktree::{
-    AGENT_FOLDER, Kept, Merged, Moved, Place, Project, ProjectError, difference, project_head,
-    span_of,
+    AGENT_FOLDER, Extent, Kept, Merged, Moved, Place, Project, ProjectError, Span, difference,
+    project_head, span_of,
 };

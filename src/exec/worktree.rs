@@ -250,9 +250,7 @@ impl Project {
             return Ok(Kept::Unclear(unclear));
         }
         let but = git.excluding(&[AGENT_FOLDER]).await?;
-        let mut words = vec!["add", "--all", "--", "."];
-        words.extend(but.iter().map(String::as_str));
-        git.bytes(&words).await?;
+        let empty = git.add_all(&but).await?;
         let nested = nested(git).await?;
         if !nested.is_empty() {
             // What stays in the index would hide the files from the next look.
@@ -263,9 +261,12 @@ impl Project {
                 .collect();
             words.extend(literal.iter().map(String::as_str));
             git.bytes(&words).await?;
+        }
+        let own = [nested, empty].concat();
+        if !own.is_empty() {
             return Ok(Kept::Unclear(format!(
                 "A git repository of its own lies within the work: {}.\nIts files are in no commit of the project. Remove its `.git` if they belong to the result, else the whole folder.",
-                list(&nested)
+                list(&own)
             )));
         }
         let merging = git.resolve("MERGE_HEAD").await?.is_some();
@@ -558,17 +559,38 @@ impl Project {
     }
 }
 
+/// What a task has changed so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub from: String,
+    pub to: String,
+    /// Repositories within, of which nothing is in there, as they have no commit.
+    pub left_out: Vec<String>,
+}
+
 /// Returns what a task has changed so far: from where its branch left `tip` to the files as they are in its folder.
 ///
 /// # Errors
 /// As [`Git::bytes`].
-pub async fn span_of(place: &Path, tip: &str) -> Result<(String, String), GitError> {
+pub async fn span_of(place: &Path, tip: &str) -> Result<Span, GitError> {
     let git = Git::at(place);
     let from = git.line(&["merge-base", tip, "HEAD"]).await?;
-    Ok((from, git.snapshot(&[AGENT_FOLDER]).await?))
+    let (to, left_out) = git.snapshot(&[AGENT_FOLDER]).await?;
+    Ok(Span { from, to, left_out })
 }
 
-/// Returns the difference of two trees as git writes it, whole or as a list with figures.
+/// How much of a difference is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Every line.
+    Lines,
+    /// The files, with figures.
+    Files,
+    /// The figures alone, on one line.
+    Figures,
+}
+
+/// Returns the difference of two trees as git writes it.
 ///
 /// # Errors
 /// As [`Git::bytes`].
@@ -576,9 +598,13 @@ pub async fn difference(
     folder: &Path,
     from: &str,
     to: &str,
-    figures: bool,
+    extent: Extent,
 ) -> Result<Vec<u8>, GitError> {
-    let kind = if figures { "--stat" } else { "--patch" };
+    let kind = match extent {
+        Extent::Lines => "--patch",
+        Extent::Files => "--stat",
+        Extent::Figures => "--shortstat",
+    };
     let words = [
         "diff",
         "--no-ext-diff",

@@ -495,6 +495,20 @@ fn a_change_is_shown_as_it_is_to_programs_and_harmless_to_a_terminal() {
     );
     let figures = isolated.scene.works(&["diff", "1", "--stat"]);
     assert!(figures.contains("2 files changed"), "{figures}");
+    // Git itself cannot take a repository without a commit.
+    git(folder(&first), &["init", "--quiet", "begun"]);
+    let with = isolated.scene.run(&["diff", "1"]);
+    assert_eq!((with.code, &with.stdout), (Some(0), &raw), "{with:?}");
+    assert!(
+        with.stderr.contains("`begun` is a git repository"),
+        "{with:?}"
+    );
+    let all = isolated.scene.works(&["diff"]);
+    let one = "2 files changed, 4 insertions(+), 1 deletion(-)";
+    assert!(all.starts_with("1 · ") && all.contains(one), "{all}");
+    assert_eq!(all.lines().count(), 1, "{all}");
+    let all = isolated.scene.works(&["diff", "--stat"]);
+    assert!(all.contains(figures.trim_end()), "{all}");
     for (task, code) in [("2", 1), ("9", 2)] {
         let ran = isolated.scene.run(&["diff", task]);
         assert_eq!(ran.code, Some(code), "{ran:?}");
@@ -504,6 +518,9 @@ fn a_change_is_shown_as_it_is_to_programs_and_harmless_to_a_terminal() {
     let shared = Scene::by_rules("");
     let _agent = shared.agent(|_| Act::success("done"));
     shared.works(&["run", "--plan", "one.md"]);
+    let none = shared.run(&["diff"]);
+    assert_eq!((none.code, none.stdout.as_str()), (Some(0), ""), "{none:?}");
+    assert!(none.stderr.contains("no task has changed a file"));
     let ran = shared.run(&["diff", "1"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(ran.stdout, "attempt 1  no file changed\n");
