@@ -130,6 +130,11 @@ impl Adapter for Aider {
         }
     }
 
+    fn asks_again(&self, line: &str) -> bool {
+        let line = line.trim();
+        is_fault(line) || line.starts_with("The API provider") || line.starts_with("Retrying in ")
+    }
+
     fn answers(&self) -> bool {
         false
     }

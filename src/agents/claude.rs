@@ -1,6 +1,6 @@
 //! Claude Code: events of JSON, one a line, the last one `result`. What it was refused is in that event, beside "success".
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::allow::{Allow, Commands};
 use super::coding::{
@@ -24,7 +24,7 @@ const WORDS: Words = Words {
         "Invalid session ID",
     ],
     in_use: &["is already in use"],
-    usage: &["/login", "Invalid API key"],
+    usage: &["/login", "Invalid API key", "error: unknown option"],
 };
 
 impl Adapter for Claude {
@@ -98,7 +98,10 @@ impl Adapter for Claude {
     fn read(&self, printed: &Printed<'_>) -> Option<Heard> {
         let result = events(printed.out)
             .rev()
-            .find(|event| text_at(event, "/type") == "result")?;
+            .find(|event| text_at(event, "/type") == "result");
+        let Some(result) = result else {
+            return refused_so_far(printed.out);
+        };
         let refused: Vec<String> = result
             .pointer("/permission_denials")
             .and_then(Value::as_array)
@@ -168,6 +171,13 @@ impl Adapter for Claude {
         WORDS
     }
 
+    fn asks_again(&self, line: &str) -> bool {
+        let Ok(event) = serde_json::from_str::<Value>(line.trim()) else {
+            return false;
+        };
+        text_at(&event, "/subtype") == "api_retry"
+    }
+
     fn knows(&self, session: &str) -> bool {
         // Another form is taken for the title of a session, of one that may not be there.
         is_uuid(session)
@@ -191,7 +201,7 @@ impl Adapter for Claude {
     fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login {
         let folder =
             variable("CLAUDE_CONFIG_DIR").unwrap_or_else(|| format!("{}/.claude", home(variable)));
-        Login::look(
+        let seen = Login::look(
             variable,
             &[
                 "ANTHROPIC_API_KEY",
@@ -199,8 +209,45 @@ impl Adapter for Claude {
                 "CLAUDE_CODE_OAUTH_TOKEN",
             ],
             &[format!("{folder}/.credentials.json")],
-        )
+        );
+        match (seen, variable("ANTHROPIC_BASE_URL")) {
+            (Login::Found(what), Some(_)) => {
+                Login::Found(format!("{what}, for the service at ANTHROPIC_BASE_URL"))
+            }
+            (seen, _) => seen,
+        }
     }
+}
+
+/// What is known of a run that came to no end, if it was refused something.
+fn refused_so_far(out: &str) -> Option<Heard> {
+    let all: Vec<Value> = events(out).collect();
+    let asked = |id: &str| {
+        let contents = all.iter().filter_map(|event| {
+            let content = event.pointer("/message/content")?;
+            content.as_array()
+        });
+        let mut parts = contents.flatten();
+        parts.find(|part| text_at(part, "/type") == "tool_use" && text_at(part, "/id") == id)
+    };
+    let what: Vec<String> = all
+        .iter()
+        .filter(|event| text_at(event, "/subtype") == "permission_denied")
+        .map(|event| {
+            let input = asked(text_at(event, "/tool_use_id")).and_then(|part| part.get("input"));
+            refusal(&json!({"tool_name": text_at(event, "/tool_name"), "tool_input": input}))
+        })
+        .collect();
+    let named = |event: &Value| session_named(text_at(event, "/session_id"));
+    (!what.is_empty()).then(|| Heard {
+        outcome: Outcome::Refused {
+            text: String::new(),
+            what,
+            unfinished: Some("it came to no end".into()),
+        },
+        session: all.iter().find_map(named),
+        usage: Usage::default(),
+    })
 }
 
 /// Tells what was refused: the tool, and what it was for.

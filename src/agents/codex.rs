@@ -130,6 +130,14 @@ impl Adapter for Codex {
         session_named(text_at(&started, "/thread_id"))
     }
 
+    fn asks_again(&self, line: &str) -> bool {
+        let Ok(event) = serde_json::from_str::<serde_json::Value>(line.trim()) else {
+            return false;
+        };
+        text_at(&event, "/type") == "error"
+            && text_at(&event, "/message").starts_with("Reconnecting")
+    }
+
     fn takes_names(&self) -> bool {
         false
     }
@@ -140,13 +148,42 @@ impl Adapter for Codex {
 
     fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login {
         let folder = variable("CODEX_HOME").unwrap_or_else(|| format!("{}/.codex", home(variable)));
+        // A provider of the person's own goes before every login.
+        if let Some(provider) = provider(&format!("{folder}/config.toml")) {
+            let whose = format!("`{}` of {folder}/config.toml", provider.name);
+            return match provider.key {
+                None => Login::Found(format!("its provider is {whose}")),
+                Some(key) if variable(&key).is_some() => {
+                    Login::Found(format!("its provider is {whose}, and {key} is set"))
+                }
+                Some(key) => Login::NotSeen(format!(
+                    "its provider {whose} has its key in {key}, which is not set or not named in [worker] env"
+                )),
+            };
+        }
         Login::look(
             variable,
             &["OPENAI_API_KEY", "CODEX_API_KEY"],
-            &[
-                format!("{folder}/auth.json"),
-                format!("{folder}/config.toml"),
-            ],
+            &[format!("{folder}/auth.json")],
         )
     }
+}
+
+/// The service that its own configuration chooses.
+struct Provider {
+    name: String,
+    /// The variable with the key; `None` if it wants none.
+    key: Option<String>,
+}
+
+/// Reads which provider a configuration chooses, if it defines that one itself.
+fn provider(path: &str) -> Option<Provider> {
+    let config: toml::Table = std::fs::read_to_string(path).ok()?.parse().ok()?;
+    let name = config.get("model_provider")?.as_str()?;
+    let own = config.get("model_providers")?.get(name)?;
+    let key = own.get("env_key").and_then(toml::Value::as_str);
+    Some(Provider {
+        name: one_line(name, 60),
+        key: key.map(|key| one_line(key, 60)),
+    })
 }

@@ -135,6 +135,11 @@ pub(super) trait Adapter: Sync {
         None
     }
 
+    /// Tells whether a line says that the model is asked again after it failed, or belongs to such words.
+    fn asks_again(&self, _line: &str) -> bool {
+        false
+    }
+
     /// Tells whether the agent takes a name for a new session, which has to be a UUID.
     fn takes_names(&self) -> bool {
         true
@@ -285,7 +290,12 @@ impl Coding {
             .filter(|exit| exit.timed_out || exit.cancelled || exit.signal.is_some());
         // What was ended from outside did not come to its end, whatever it had said before.
         if let Some(exit) = stopped {
-            heard.outcome = Outcome::Killed { how: ended(exit) };
+            let how = ended(exit);
+            match &mut heard.outcome {
+                // What it was not allowed stays so in the next run.
+                Outcome::Refused { unfinished, .. } => *unfinished = Some(how),
+                outcome => *outcome = Outcome::Killed { how },
+            }
         } else if let Some(code) = printed.exit.and_then(|exit| exit.exit).filter(|c| *c != 0) {
             let why = format!("it says that it is done, but ended with exit code {code}");
             match &mut heard.outcome {
@@ -302,6 +312,14 @@ impl Coding {
     /// Finds the session that the agent itself names in the first lines of its output.
     pub fn session(self, out: &str) -> Option<SessionId> {
         self.adapter().session(out)
+    }
+
+    /// Tells whether all that it said is that its model failed and is asked again: it may say so for ever, and nothing comes
+    /// of it.
+    pub fn only_asks_again(self, said: &str) -> bool {
+        let mut lines = said.lines().filter(|line| !line.trim().is_empty());
+        let adapter = self.adapter();
+        lines.clone().next().is_some() && lines.all(|line| adapter.asks_again(line))
     }
 
     /// Tells whether a session could be one of its own, by the form of its name. One that cannot must not be resumed: not
@@ -341,7 +359,7 @@ fn unspoken(adapter: &dyn Adapter, printed: &Printed<'_>) -> Outcome {
         },
         // It never came to speak: what it says on standard error is about how it was started.
         Some(exit) if exit.exit.is_some() && printed.out.trim().is_empty() && !said.is_empty() => {
-            Outcome::Usage { said }
+            Outcome::NoStart { said }
         }
         Some(exit) => Outcome::Garbled {
             why: format!("it {} and without a last word", ended(exit)),

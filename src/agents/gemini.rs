@@ -153,6 +153,13 @@ impl Adapter for Gemini {
         session_named(text_at(&init, "/session_id"))
     }
 
+    fn asks_again(&self, line: &str) -> bool {
+        let line = line.trim();
+        let begins = line.starts_with("Attempt ") && line.contains("Retrying with backoff");
+        // The error behind it is printed as an object of some lines.
+        begins || line == "}" || line.starts_with("status: ")
+    }
+
     fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login {
         let folder = variable("GEMINI_CLI_HOME").unwrap_or_else(|| home(variable));
         Login::look(

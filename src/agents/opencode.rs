@@ -82,16 +82,16 @@ impl Adapter for OpenCode {
         let outcome = if let Some(error) = of("error").next_back() {
             Outcome::Model(fault(error, printed.now))
         } else {
-            let last = of("step_finish").next_back()?;
+            let last = of("step_finish").next_back();
             let refused = refusals(&all, printed.err);
             let text = last_text(&all);
             if !refused.is_empty() {
                 Outcome::Refused {
                     text,
                     what: refused,
-                    unfinished: None,
+                    unfinished: last.is_none().then(|| "it came to no end".into()),
                 }
-            } else if text_at(last, "/part/reason") == "stop" {
+            } else if text_at(last?, "/part/reason") == "stop" {
                 Outcome::Done { text }
             } else {
                 return None;

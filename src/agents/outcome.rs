@@ -23,6 +23,8 @@ pub enum Outcome {
     SessionInUse,
     /// It refuses its command line or its set-up; every other task would fail the same way.
     Usage { said: String },
+    /// It ended before it came to speak, with a complaint that is not known: of its set-up, or of something that has passed.
+    NoStart { said: String },
     /// It was ended before its last event.
     Killed { how: String },
     /// It ended without a last event that can be read, or says itself that it did not finish.
@@ -175,7 +177,8 @@ impl Outcome {
             }
             Self::SessionMissing if changes < MOST_TURNS => Next::Anew,
             Self::SessionInUse if changes < MOST_TURNS => Next::Resume,
-            Self::Usage { .. } => Next::Stop,
+            Self::NoStart { .. } if faults == 0 && changes == 0 => Next::Again(again.delay),
+            Self::Usage { .. } | Self::NoStart { .. } => Next::Stop,
             Self::Model(fault) if fault.keeps_out() => Next::Stop,
             Self::Done { .. }
             | Self::Refused { .. }
@@ -222,6 +225,11 @@ mod tests {
         assert_eq!(next(&Outcome::SessionInUse, 0, 2), Next::Resume);
         let usage = Outcome::Usage { said: "".into() };
         assert_eq!(next(&usage, 0, 0), Next::Stop);
+        let no_start = Outcome::NoStart { said: "".into() };
+        assert_eq!(
+            [0, 1].map(|faults| next(&no_start, faults, 0)),
+            [Next::Again(Duration::from_secs(10)), Next::Stop]
+        );
     }
 
     #[test]

@@ -191,7 +191,7 @@ pub(super) fn of_coding(
                 "{name} neither begins nor goes on with its session."
             ));
         }
-        Outcome::Usage { said } => {
+        Outcome::Usage { said } | Outcome::NoStart { said } => {
             failed(&mut report);
             pitfalls.push(format!(
                 "{name} cannot work as it is set up:\n\n{}",

@@ -55,6 +55,9 @@ fn told(outcome: &Outcome) -> String {
         Outcome::SessionMissing => "missing".into(),
         Outcome::SessionInUse => "in use".into(),
         Outcome::Usage { said } => format!("usage: {}", said.lines().next().unwrap_or_default()),
+        Outcome::NoStart { said } => {
+            format!("no start: {}", said.lines().next().unwrap_or_default())
+        }
         Outcome::Killed { how } => format!("killed: {how}"),
         Outcome::Garbled { why } => format!("garbled: {why}"),
     }
@@ -110,7 +113,9 @@ fn every_recorded_run_is_understood() {
     claude-missing-foreign: missing
     claude-no-login: usage: Not logged in · Please run /login
     claude-refused: refused: Write: /w/ws/claude/hello.txt
+    claude-refused-killed: refused: Bash: curl example.com, unfinished: was ended by signal 15
     claude-resumed: done: Done: hello.txt written. Prompts seen: 3.
+    claude-retried: model 500 retryable true
     claude-term: garbled: it ended with exit code 143 and without a last word
     codex-400: model 400 retryable false
     codex-401: model 401 retryable false
@@ -137,7 +142,7 @@ fn every_recorded_run_is_understood() {
     opencode-401: model 401 retryable false
     opencode-429: model 429 retryable true
     opencode-500: model 500 retryable true
-    opencode-cut: killed: was ended by signal 9
+    opencode-cut: model - retryable true
     opencode-done: done: Done: hello.txt written. Prompts seen: 1.
     opencode-killed: killed: was ended by signal 9
     opencode-missing: missing
@@ -432,6 +437,46 @@ fn what_was_refused_is_kept_when_the_end_is_bad() {
         told(&claude(&made, 1)),
         @"refused: Bash: make, unfinished: it says that it is done, but ended with exit code 1"
     );
+}
+
+#[test]
+fn words_about_a_model_that_is_asked_again_are_told_from_work() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/agents");
+    for (agent, name, first, last) in [
+        (
+            Coding::Codex,
+            "codex-500",
+            "Reconnecting... 1/5",
+            "Reconnecting... 5/5",
+        ),
+        (
+            Coding::Gemini,
+            "gemini-500",
+            "Attempt 3 failed",
+            "Attempt 9 failed",
+        ),
+        (
+            Coding::Aider,
+            "aider-429",
+            "litellm.RateLimitError",
+            "Retrying in 32.0",
+        ),
+        (
+            Coding::Claude,
+            "claude-retried",
+            "api_retry",
+            "\"attempt\":3",
+        ),
+    ] {
+        let text = std::fs::read_to_string(folder.join(format!("{name}.txt"))).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let at = |words: &str| lines.iter().position(|line| line.contains(words)).unwrap();
+        let again = lines[at(first)..=at(last)].join("\n");
+        assert!(agent.only_asks_again(&again), "{name}: {again}");
+        assert!(!agent.only_asks_again(&text), "{name}");
+        assert!(!agent.only_asks_again(" \n"));
+        assert!(!Coding::OpenCode.only_asks_again(&again), "{name}");
+    }
 }
 
 #[test]

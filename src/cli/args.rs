@@ -437,6 +437,9 @@ pub struct Answer {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Commands that nobody has taken are taken back, agents at work are told to stop. Files, branches and worktrees stay as they \
+are, and `status`, `log` and `diff` go on showing the plan. `stop` ends only the daemon: `resume` goes on then.")]
 pub struct Abort {
     /// The plan, by its key or the beginning of its id
     pub plan: String,

@@ -24,6 +24,7 @@ use crate::plan::{
 use crate::store::{Change, Store, StoreError};
 use crate::volumes::Folder;
 use crate::wire::plan_file;
+use crate::wire::question::meaning;
 use crate::wire::text::{one_line, printable, time_text};
 
 /// Changes that other processes make are looked for that often.
@@ -182,7 +183,9 @@ impl Foreground {
                 // It is put to the person in full.
             } else if is_followed(event, &change.delta.events) {
                 // The verdict says what was reported, the question why it is paused.
-            } else if let Some((text, style)) = view::progress(event, &self.names) {
+            } else if let Some((text, style)) =
+                view::progress(event, &change.delta.events, &self.names)
+            {
                 let time = view::clock_time(change.at);
                 let paint = self.output.paint();
                 self.output.line(&format!(
@@ -240,6 +243,17 @@ impl Foreground {
             "\n{title}\n{}\n",
             indent(&printable(&question.reason))
         ))?;
+        for choice in &question.choices {
+            let meaning = meaning(question.about, *choice);
+            let line = format!("    {:<8} {meaning}", choice.as_str());
+            let line = self.output.paint().text(Style::Dim, &line);
+            self.output.line(&line)?;
+        }
+        if question.about == About::Review {
+            let line = format!("    {EDIT:<8} change the plan in your editor first");
+            let line = self.output.paint().text(Style::Dim, &line);
+            self.output.line(&line)?;
+        }
         self.prompt(&question)
     }
 

@@ -14,7 +14,7 @@ use super::site::Site;
 use super::view;
 use crate::plan::{Plan, PlanId, ROLE, Shelf};
 use crate::store::{Listed, StoreError};
-use crate::wire::text::{printable, time_text};
+use crate::wire::text::{one_line, printable, time_text};
 use crate::wire::{graph, plan_file};
 
 /// How often a plan that others change is looked at again while a person watches it: soon enough to feel immediate, and
@@ -107,10 +107,32 @@ async fn status_once(
             view::status_text(plan, daemon, limit, now, paint, &program)
         })
         .await?;
+    let ended = match daemon {
+        Some(_) => None,
+        None => last_daemon(plan, site),
+    };
     if args.watch && output.is_terminal() {
         output.clear()?;
     }
-    output.prose(&page)
+    output.prose(&(page + &ended.unwrap_or_default()))
+}
+
+/// Tells when and why the daemon of a plan ended, if that is known and nobody was there to see it.
+fn last_daemon(plan: &PlanId, site: &Site) -> Option<String> {
+    if let Some(word) = site.volumes.last_word()
+        && word.plan == plan.as_str()
+    {
+        let (at, why) = (one_line(&word.at, 40), one_line(&word.why, 400));
+        return Some(format!("The last one ended at {at}: {why}.\n"));
+    }
+    let gone = site.volumes.vanished()?;
+    let since = one_line(&gone.started_at, 40);
+    (gone.plan.as_deref() == Some(plan.as_str())).then(|| {
+        format!(
+            "The last one (pid {}, since {since}) is gone without a word: killed, or the machine went down.\n",
+            gone.pid
+        )
+    })
 }
 
 /// Shows a plan, as it is or as it was.

@@ -26,7 +26,7 @@ use crate::config::{Config, Planner};
 use crate::daemon::{self, End, Hands, Patience};
 use crate::plan::{Head, NewTask, Origin, PlanId, PlanStatus, Review, Time};
 use crate::tools::new_plan_id;
-use crate::volumes::{DaemonInfo, DaemonLock, Volumes};
+use crate::volumes::{DaemonInfo, DaemonLock, LastWord, Volumes};
 use crate::wire::plan_file;
 use crate::wire::text::{one_line, time_text};
 use crate::worker::{self, Fitness, Told};
@@ -273,7 +273,13 @@ pub async fn abort(
         .await?;
         drop(lock);
     }
-    output.line(&format!("plan {plan} has ended"))?;
+    let program = &setup.program;
+    output.line(&format!(
+        "plan {plan} has ended for good: what was done stays, agents that were at work are told to stop"
+    ))?;
+    output.line(&format!(
+        "`{program} status {plan}`, `log {plan}` and `diff {plan}` go on showing it"
+    ))?;
     Ok(Exit::Done)
 }
 
@@ -309,7 +315,28 @@ pub async fn daemon(
     .await;
     stop.send_replace(true);
     end_of(workers).await;
+    leave_word(&lock, &site, &plan, &end);
     Ok(exit_of(&end?, exit))
+}
+
+/// Says how a daemon ends that nobody looks on, unless the plan itself does.
+fn leave_word(lock: &DaemonLock, site: &Site, plan: &PlanId, end: &anyhow::Result<End>) {
+    let why = match end {
+        Ok(End::Settled(_)) => return,
+        Ok(End::Interrupted) => "it was told to stop".to_owned(),
+        Ok(End::Waits) => "it had to wait for a person".to_owned(),
+        Ok(End::Budget) => "the budget is used up".to_owned(),
+        Ok(End::NoPlan) => "no plan came of the goal".to_owned(),
+        Err(error) => one_line(&format!("{error:#}"), 400),
+    };
+    let word = LastWord {
+        plan: plan.to_string(),
+        at: time_text(site.clock.now()),
+        why,
+    };
+    if let Err(error) = lock.leave_word(&word) {
+        tracing::warn!(%error, "nobody will know how it ended");
+    }
 }
 
 /// Takes commands and runs an agent for each.
@@ -360,6 +387,13 @@ async fn show_work(mut told: mpsc::UnboundedReceiver<Told>) {
             Told::Begun(begun) => {
                 title.clone_from(&begun);
                 (begun, "begun".to_owned())
+            }
+            Told::Waits { said, until } => {
+                let time = clock_time(until);
+                (
+                    title.clone(),
+                    format!("{said}; it is asked again at {time}"),
+                )
             }
             Told::Reported(status) => {
                 let what = match status {

@@ -317,7 +317,12 @@ impl Daemon {
             .signs
             .iter()
             .filter(|(id, sign)| self.signs.get(*id) != Some(sign))
-            .map(|(id, sign)| (id.clone(), sign.clone()))
+            .map(|(id, sign)| {
+                let mut sign = sign.clone();
+                // The agent reads the wall clock.
+                sign.life.blocked_until = sign.life.blocked_until.map(|at| self.clock.of_wall(at));
+                (id.clone(), sign)
+            })
             .collect();
         for (id, _) in &news {
             self.world.signs.insert(id.clone(), now);
@@ -463,6 +468,10 @@ fn take(
             .map(SessionId::new);
         if let Err(refusal) = draft.part(|draft| draft.claim(id, session)) {
             tracing::warn!(%refusal, "a sign of life of an unknown command");
+            continue;
+        }
+        if let Err(refusal) = draft.part(|draft| draft.waits(id, sign.life.blocked_until)) {
+            tracing::warn!(%refusal, "an agent waits for nothing that is known");
         }
     }
     for arrival in reports {

@@ -43,8 +43,8 @@ pub struct Listing {
     complete: bool,
 }
 
-/// What differs when a file was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What differs when a file was written, and when it may have been changed in any way.
+#[derive(Clone, Copy, Debug)]
 struct Stamp {
     inode: u64,
     length: u64,
@@ -58,10 +58,16 @@ impl Stamp {
         Self {
             inode: metadata.ino(),
             length: metadata.len(),
-            seconds: metadata.ctime(),
-            nanoseconds: metadata.ctime_nsec(),
+            seconds: metadata.mtime(),
+            nanoseconds: metadata.mtime_nsec(),
             changed: changed_at(metadata),
         }
+    }
+
+    /// Tells whether the file has the same content: who may read it is none of it.
+    fn same_content(&self, other: &Self) -> bool {
+        let content = |stamp: &Self| (stamp.inode, stamp.length, stamp.seconds, stamp.nanoseconds);
+        content(self) == content(other)
     }
 }
 
@@ -131,7 +137,8 @@ impl Listing {
         let before = before.filter(|before| before.complete);
         let began = before.filter(|before| before.at <= since);
         let was = |path: &str, stamp: &Stamp| {
-            began.is_some_and(|began| began.files.get(path) == Some(stamp))
+            let known = began.and_then(|began| began.files.get(path));
+            known.is_some_and(|known| known.same_content(stamp))
         };
         let written = self
             .files
@@ -297,6 +304,8 @@ mod tests {
         assert_eq!(before.files(), Some(3));
         fs::remove_file(root.path().join("gone")).unwrap();
         fs::write(root.path().join("sub/changed"), "longer than before").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(root.path().join("kept"), mode).unwrap();
         write("new");
         write("left/y");
         let after = listing(root.path());

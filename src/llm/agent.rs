@@ -172,7 +172,7 @@ impl AgentModel {
                 reason: "it holds no text".into(),
             },
             Outcome::Model(fault) => self.model_fault(&fault),
-            Outcome::Usage { said } => Fault::Unfit {
+            Outcome::Usage { said } | Outcome::NoStart { said } => Fault::Unfit {
                 said: own_words(&said),
             },
             Outcome::Killed { how } => Fault::Broken {

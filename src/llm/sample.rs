@@ -222,6 +222,7 @@ pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
         text: "the command".to_owned(),
         issued: Time(0),
         claimed: None,
+        waits_until: None,
         waiting_since: Time(0),
         recall: false,
         rejections: 0,

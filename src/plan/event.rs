@@ -27,6 +27,12 @@ pub enum Event {
     },
     /// Somebody works on it.
     Claimed { task: TaskId, command: CommandId },
+    /// The model behind its agent fails, and is asked again at this moment (µs since the epoch).
+    Waits {
+        task: TaskId,
+        command: CommandId,
+        until: i64,
+    },
     /// The report is here.
     Reported {
         task: TaskId,
@@ -142,6 +148,7 @@ impl Event {
         match self {
             Self::Issued { task, .. }
             | Self::Claimed { task, .. }
+            | Self::Waits { task, .. }
             | Self::Reported { task, .. }
             | Self::Rejected { task, .. }
             | Self::Stale { task, .. }

@@ -1,9 +1,11 @@
 //! `.plan-agent` in the workspace: where an agent that may write nowhere else leaves its report. A worker reads it there and
 //! files it; the folder is kept out of the workspace's git history and goes away with its last file.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::files::{VolumesError, read_capped};
@@ -15,6 +17,8 @@ use crate::plan::CommandId;
 const FOLDER: &str = ".plan-agent";
 /// The name of a report that does not say in its name which command it is for.
 const COMMON: &str = "report.md";
+/// How often the folder is made that others remove in the same instant.
+const TRIES: u32 = 100;
 /// The clock of a file system is that coarse.
 const COARSE: Duration = Duration::from_millis(20);
 
@@ -23,6 +27,8 @@ const COARSE: Duration = Duration::from_millis(20);
 pub struct Inbox {
     folder: PathBuf,
     id: CommandId,
+    /// The folder, locked together with others who work in it: nobody removes it meanwhile.
+    held: Option<Arc<File>>,
 }
 
 impl Inbox {
@@ -31,26 +37,41 @@ impl Inbox {
         Self {
             folder: workspace.join(FOLDER),
             id: id.clone(),
+            held: None,
         }
     }
 
-    /// Makes the folder. That git cannot be told about it is only logged.
+    /// Makes the folder, which stays there until it is closed or this process ends. That git cannot be told about it is only
+    /// logged.
     ///
     /// # Errors
     /// What the file system says.
-    pub fn open(&self) -> Result<(), VolumesError> {
+    pub fn open(&mut self) -> Result<(), VolumesError> {
         if let Some(workspace) = self.folder.parent()
             && let Err(error) = keep_out_of_git(workspace)
         {
             tracing::warn!(%error, "the folder for reports is not kept out of git");
         }
         // Not the workspace: an agent that works in a folder which is not there is an error.
-        match fs::create_dir(&self.folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                Err(VolumesError::new("make the folder", &self.folder, error))
+        let failed = |error| VolumesError::new("make the folder", &self.folder, error);
+        for _ in 0..TRIES {
+            match fs::create_dir(&self.folder) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(failed(error));
+                }
+                _ => {}
             }
-            _ => Ok(()),
+            let Ok(folder) = File::open(&self.folder) else {
+                continue;
+            };
+            // Waits only for who is about to remove it. A file system without locks keeps it all the same.
+            drop(folder.lock_shared());
+            if is_at(&folder, &self.folder) {
+                self.held = Some(Arc::new(folder));
+                return Ok(());
+            }
         }
+        Err(failed(io::ErrorKind::NotFound.into()))
     }
 
     /// Returns the path where the command's agent writes its report.
@@ -93,11 +114,27 @@ impl Inbox {
         self.close();
     }
 
-    /// Removes the folder if it is empty.
+    /// Removes the folder if it is empty and nobody else works in it.
     pub fn close(&self) {
-        // An agent beside this one may have its report in there.
-        fs::remove_dir(&self.folder).ok();
+        let opened = match &self.held {
+            Some(held) => Some(Arc::clone(held)),
+            None => File::open(&self.folder).ok().map(Arc::new),
+        };
+        let Some(folder) = opened else {
+            return;
+        };
+        if folder.try_lock().is_ok() {
+            // An agent that needs no worker may have its report in there.
+            fs::remove_dir(&self.folder).ok();
+        }
+        drop(folder.unlock());
     }
+}
+
+fn is_at(opened: &File, path: &Path) -> bool {
+    let place = |data: fs::Metadata| (data.dev(), data.ino());
+    let opened = opened.metadata().map(place).ok();
+    opened.is_some() && opened == fs::symlink_metadata(path).map(place).ok()
 }
 
 /// Finds the command that a report names in its front matter.
@@ -117,7 +154,7 @@ mod tests {
     #[test]
     fn a_report_is_found_under_its_name_or_if_it_is_new() {
         let root = tempfile::tempdir().unwrap();
-        let inbox = Inbox::of(root.path(), &CommandId::new("task-1"));
+        let mut inbox = Inbox::of(root.path(), &CommandId::new("task-1"));
         let start = SystemTime::now();
         inbox.open().unwrap();
         assert!(inbox.read(start).is_none());
@@ -146,7 +183,7 @@ mod tests {
     fn what_two_agents_may_have_written_belongs_to_the_one_that_it_names() {
         let root = tempfile::tempdir().unwrap();
         let [one, two] = ["task-1", "task-2"].map(|id| {
-            let inbox = Inbox::of(root.path(), &CommandId::new(id));
+            let mut inbox = Inbox::of(root.path(), &CommandId::new(id));
             inbox.open().unwrap();
             inbox
         });
@@ -160,6 +197,28 @@ mod tests {
             assert!(one.read(since).is_none() && two.read(since).is_some());
         }
         two.remove(&common);
+        assert!(one.folder.exists(), "the other one still works in it");
+        one.close();
         assert!(!one.folder.exists());
+    }
+
+    #[test]
+    fn who_has_opened_the_folder_can_write_into_it_whoever_closes_it() {
+        let root = tempfile::tempdir().unwrap();
+        let work = |lane: u32| {
+            for turn in 0..200 {
+                let id = CommandId::new(format!("task-{lane}-{turn}"));
+                let mut inbox = Inbox::of(root.path(), &id);
+                inbox.open().unwrap();
+                fs::write(inbox.report(), "mine").unwrap();
+                inbox.discard();
+            }
+        };
+        std::thread::scope(|scope| {
+            for lane in 0..3 {
+                scope.spawn(move || work(lane));
+            }
+        });
+        assert!(!root.path().join(FOLDER).exists());
     }
 }

@@ -35,6 +35,16 @@ pub struct DaemonInfo {
     pub root: PathBuf,
 }
 
+/// What a daemon says at its end, for whoever asks later.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastWord {
+    /// The plan that it carried out.
+    pub plan: String,
+    /// RFC 3339.
+    pub at: String,
+    pub why: String,
+}
+
 /// Why the lock could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
@@ -133,6 +143,25 @@ impl Volumes {
             })
     }
 
+    /// Returns how the last daemon ended that nobody looked on, if it could say so and none has begun since.
+    pub fn last_word(&self) -> Option<LastWord> {
+        let word = read_capped(&self.last_word_path(), NOTE_CAP).ok()?;
+        serde_json::from_slice(&word).ok()
+    }
+
+    /// Returns the daemon that was here and is not any more, if it could not even take its note away.
+    pub fn vanished(&self) -> Option<DaemonInfo> {
+        let note = read_capped(&self.note_path(), NOTE_CAP).ok()?;
+        // Looked at last: it may have begun just now.
+        serde_json::from_slice(&note)
+            .ok()
+            .filter(|_| self.running().is_none())
+    }
+
+    fn last_word_path(&self) -> PathBuf {
+        self.root().join("daemon.ended.json")
+    }
+
     fn lock_path(&self) -> PathBuf {
         self.root().join("daemon.lock")
     }
@@ -161,7 +190,19 @@ impl DaemonLock {
     pub fn announce(&self, info: &DaemonInfo) -> Result<(), VolumesError> {
         let text = serde_json::to_vec(info).expect("texts and numbers only");
         let temp = self.volumes.root().join(".daemon.json");
-        replace(&temp, &self.volumes.note_path(), &text, 0o600)
+        replace(&temp, &self.volumes.note_path(), &text, 0o600)?;
+        let earlier = self.volumes.last_word_path();
+        remove_if_there(&earlier).map_err(|error| VolumesError::new("remove", &earlier, error))
+    }
+
+    /// Leaves behind how this daemon ends.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn leave_word(&self, word: &LastWord) -> Result<(), VolumesError> {
+        let text = serde_json::to_vec(word).expect("texts only");
+        let temp = self.volumes.root().join(".daemon.ended.json");
+        replace(&temp, &self.volumes.last_word_path(), &text, 0o600)
     }
 }
 
@@ -224,9 +265,21 @@ mod tests {
                 .mode();
             assert_eq!(mode & 0o777, 0o600, "{name}");
         }
+        let word = LastWord {
+            plan: "abcdefgh".into(),
+            at: "2026-01-01T00:00:00Z".into(),
+            why: "told to stop".into(),
+        };
+        lock.leave_word(&word).unwrap();
         drop(lock);
         assert_eq!(volumes.running(), None);
-        drop(volumes.lock().unwrap());
+        assert_eq!(
+            (volumes.last_word(), volumes.vanished()),
+            (Some(word), None)
+        );
+        let lock = volumes.lock().unwrap();
+        lock.announce(&info(&volumes)).unwrap();
+        assert_eq!(volumes.last_word(), None);
     }
 
     #[test]
@@ -254,7 +307,9 @@ mod tests {
         .unwrap();
         fs::write(root.path().join("daemon.json"), note).unwrap();
         assert_eq!(volumes.running(), None);
+        assert_eq!(volumes.vanished().map(|daemon| daemon.pid), Some(1));
         let _lock = volumes.lock().unwrap();
+        assert_eq!(volumes.vanished(), None);
         let found = volumes.running().unwrap();
         assert_eq!((found.pid, found.plan), (std::process::id(), None));
     }

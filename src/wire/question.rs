@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::text::{one_line, printable, quote};
 use super::{Problem, front};
-use crate::plan::{Choice, Question, Task};
+use crate::plan::{About, Choice, Question, Task};
 
 /// Returns the text of `question-<id>.md`, with an empty answer to fill in. `program` is what a person types to call this
 /// program, as in `plan-agent --config my.toml`.
@@ -129,7 +129,7 @@ fn body(question: &Question, program: &str) -> String {
         printable(&question.reason).trim()
     );
     for choice in &question.choices {
-        let meaning = meaning(*choice);
+        let meaning = meaning(question.about, *choice);
         writeln!(body, "- `{}`: {meaning}", choice.as_str()).expect("a String takes every text");
     }
     let first = question
@@ -147,24 +147,30 @@ fn body(question: &Question, program: &str) -> String {
 }
 
 /// Says what a choice does, for a person.
-fn meaning(choice: Choice) -> &'static str {
-    match choice {
-        Choice::Approve => "go ahead with the plan as shown",
-        Choice::Accept => "take the result as it is",
-        Choice::Retry => "try once more; the note goes along",
-        Choice::Skip => "leave the task out",
-        Choice::Replan => "change the rest of the plan; the note says how",
-        Choice::Wait => "keep waiting",
-        Choice::Reply => "the note answers the agent's question",
-        Choice::More => "allow as much again as the budget did, and go on",
-        Choice::Abort => "end the plan",
+pub fn meaning(about: About, choice: Choice) -> &'static str {
+    match (choice, about) {
+        (Choice::Approve, About::Review) => "go ahead with the plan as shown",
+        (Choice::Approve, _) => "take the goal as met, and end the plan as completed",
+        (Choice::Accept, About::Branch) => "go on from where the branch is now",
+        (Choice::Accept, _) => "take the result as it is: the task counts as completed",
+        (Choice::Retry, About::Branch) => "look again, after you have moved the branch back",
+        (Choice::Retry, About::Model) => "ask the model once more",
+        (Choice::Retry, _) => "try the task once more; the note goes along to the agent",
+        (Choice::Skip, _) => "leave the task out; what waits for it goes on without it",
+        (Choice::Replan, _) => "have the model change the rest of the plan; the note says how",
+        (Choice::Wait, _) => "keep waiting",
+        (Choice::Reply, _) => "the note, which is needed, answers the agent's question",
+        (Choice::More, _) => "allow as much again as the budget did at first, and go on",
+        (Choice::Abort, _) => {
+            "end the plan for good: agents at work are stopped, all that they have done stays"
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{About, QuestionId, Time};
+    use crate::plan::{QuestionId, Time};
 
     fn question() -> Question {
         Question {
@@ -207,9 +213,9 @@ mod tests {
 
         ## How to answer
 
-        - `retry`: try once more; the note goes along
-        - `skip`: leave the task out
-        - `abort`: end the plan
+        - `retry`: try the task once more; the note goes along to the agent
+        - `skip`: leave the task out; what waits for it goes on without it
+        - `abort`: end the plan for good: agents at work are stopped, all that they have done stays
 
         Write one of these words behind `answer:` above, if you like a note behind `note:`, and save the file. Or run:
 

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
 use crate::agents::{Agent, Retries};
-use crate::plan::ReportStatus;
+use crate::plan::{ReportStatus, Time};
 use crate::volumes::{Volumes, VolumesError, Watch};
 use claim::Claim;
 use work::Worker;
@@ -49,6 +49,8 @@ pub struct Options {
 pub enum Told {
     /// It works on the command with this title.
     Begun(String),
+    /// The model behind the agent failed, and is asked again then.
+    Waits { said: String, until: Time },
     /// It has reported; `None` if the agent did so itself.
     Reported(Option<ReportStatus>),
 }

@@ -15,6 +15,7 @@ use crate::exec::{self, Output, Stdin};
 use crate::plan::SessionId;
 use crate::volumes::{Folder, Inbox, Life, Mark, Volumes};
 use crate::wire::command::{Command, CommandType};
+use crate::wire::text::one_line;
 
 /// The most that is read of what a run printed: the end of it says what is needed.
 const MOST_OUT: usize = 8 * 1024 * 1024;
@@ -118,9 +119,15 @@ impl Talking<'_> {
             match next {
                 Next::Again(wait) if wait < self.left => {
                     faults += 1;
-                    self.note_fault(&now.outcome);
+                    if let Outcome::Model(fault) = &now.outcome {
+                        self.tell_fault(fault, wait, &vital);
+                    }
                     self.pause(wait, &vital).await?;
-                    plan = self.again(Told::Interrupted);
+                    plan = match now.outcome {
+                        // It never came to speak: there is nothing to go on with.
+                        Outcome::NoStart { .. } => self.begin(),
+                        _ => self.again(Told::Interrupted),
+                    };
                 }
                 Next::Resume => {
                     changes += 1;
@@ -244,7 +251,7 @@ impl Talking<'_> {
         self.worker.live(vital, None)?;
         let caps = [MOST_OUT, MOST_ERR];
         let signs = Signs {
-            find_session: self.session.is_none().then_some(kind),
+            of: Some(kind),
             always: false,
         };
         let ended = self
@@ -346,19 +353,21 @@ impl Talking<'_> {
             .unwrap_or_default()
     }
 
-    fn note_fault(&mut self, outcome: &Outcome) {
-        if let Outcome::Model(ModelFault { said, status, .. }) = outcome {
-            let status = status
-                .map(|status| format!(" ({status})"))
-                .unwrap_or_default();
-            tracing::info!(command = %self.job.command.id, said, status, "the model behind the agent failed, it is tried again");
-        }
+    /// Says that the model is asked again, and when: to whoever looks on, and by the sign of life.
+    fn tell_fault(&self, fault: &ModelFault, wait: Duration, vital: &Vital<'_>) {
+        let until = now().plus(wait);
+        let status = fault.status.map(|status| format!(" ({status})"));
+        let status = status.unwrap_or_default();
+        tracing::info!(command = %self.job.command.id, said = fault.said, status, "the model behind the agent failed, it is tried again");
+        vital.wait_until(until);
+        let said = format!("the model fails{status}: {}", one_line(fault.words(), 160));
+        self.worker.tell(super::Told::Waits { said, until });
     }
 
     /// Waits, and shows meanwhile that this is wanted.
     async fn pause(&mut self, wait: Duration, vital: &Vital<'_>) -> Result<(), Halt> {
         let signs = Signs {
-            find_session: None,
+            of: None,
             always: true,
         };
         tokio::select! {
@@ -373,7 +382,7 @@ impl Talking<'_> {
     fn finish(&mut self, outcome: Outcome, next: Next, since: SystemTime) -> Finished {
         let left = self.inbox.read(since);
         let stop = match (&outcome, next) {
-            (Outcome::Usage { said }, Next::Stop) => Some(said.clone()),
+            (Outcome::Usage { said } | Outcome::NoStart { said }, Next::Stop) => Some(said.clone()),
             (Outcome::Model(fault), Next::Stop) => Some(fault.refusal()),
             _ => None,
         };

@@ -30,6 +30,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const SHORT_GRACE: Duration = Duration::from_millis(500);
 /// A process that computes that much of the time does something, even if it prints nothing.
 const LEAST_EFFORT: f64 = 0.05;
+/// The most that is read of what an agent has printed since the last look: if the end of it tells nothing new, the rest did not.
+const MOST_NEW: usize = 16 * 1024;
 /// An agent names its session in its first lines, if it does.
 const HEAD: usize = 64 * 1024;
 /// Between attempts to write a report.
@@ -108,6 +110,8 @@ pub(super) struct Vital<'a> {
 struct Current {
     session: Option<SessionId>,
     run: Option<Mark>,
+    /// It goes on then, after a fault of its model.
+    waits: Option<Time>,
 }
 
 impl<'a> Vital<'a> {
@@ -127,7 +131,13 @@ impl<'a> Vital<'a> {
         *self.current() = Current {
             session: session.cloned(),
             run: Some(run),
+            waits: None,
         };
+    }
+
+    /// Notes that nothing runs before then.
+    pub(super) fn wait_until(&self, until: Time) {
+        self.current().waits = Some(until);
     }
 
     pub(super) fn session(&self) -> Option<SessionId> {
@@ -143,8 +153,9 @@ impl<'a> Vital<'a> {
 /// What is looked for while an agent runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Signs {
-    /// The session, in the output of this agent.
-    pub(super) find_session: Option<Coding>,
+    /// Whose output it is, if that can be read: the session is found there as long as it is not known, and words that are no
+    /// sign of life.
+    pub(super) of: Option<Coding>,
     /// Nothing runs, and that is wanted: the sign of life is renewed all the same.
     pub(super) always: bool,
 }
@@ -154,18 +165,29 @@ struct Pulse {
     written: Option<Time>,
     effort: Option<Duration>,
     at: Instant,
+    /// What was read of its output.
+    read: [u64; 2],
+    /// The last that it said is that its model failed and is asked again.
+    asks_again: bool,
 }
 
 impl Pulse {
-    /// Tells whether the agent has printed anything since the last look, or computed.
-    fn beats(&mut self, output: &Output, pid: u32) -> bool {
+    /// Tells whether the agent has printed anything since the last look, or computed. Not while all that it does is to ask a
+    /// model again that fails.
+    fn beats(&mut self, output: &Output, pid: u32, of: Option<Coding>) -> bool {
         let since = self.at.elapsed();
         self.at = Instant::now();
         let written = output.last_written().and_then(time_of);
         if written != self.written {
             self.written = written;
             self.effort = None;
-            return true;
+            let [out, err] = std::mem::replace(&mut self.read, output.lengths());
+            let said = output.out_since(out, MOST_NEW) + "\n" + &output.err_since(err, MOST_NEW);
+            self.asks_again = of.is_some_and(|agent| agent.only_asks_again(&said));
+            return !self.asks_again;
+        }
+        if self.asks_again {
+            return false;
         }
         let effort = exec::effort(pid);
         // The first number says nothing by itself.
@@ -233,7 +255,7 @@ impl Worker {
     }
 
     /// Tells whoever looks on; nobody has to.
-    fn tell(&self, told: Told) {
+    pub(super) fn tell(&self, told: Told) {
         if let Some(teller) = &self.told {
             drop(teller.send(told));
         }
@@ -327,6 +349,7 @@ impl Worker {
         *vital.current() = Current {
             session: life.session.clone().map(SessionId::new),
             run: life.run,
+            waits: None,
         };
         let stop = async |grace| {
             if let Some(group) = group {
@@ -340,9 +363,9 @@ impl Worker {
         };
         let watched = Output::watch(&out, &err).map_err(fault)?;
         let signs = Signs {
-            find_session: match &self.agent {
-                Agent::Coding(coder) if life.session.is_none() => Some(coder.kind),
-                _ => None,
+            of: match &self.agent {
+                Agent::Coding(coder) => Some(coder.kind),
+                Agent::Shell(_) | Agent::Command(_) => None,
             },
             always: false,
         };
@@ -458,6 +481,8 @@ impl Worker {
             written: vital.heard,
             effort: None,
             at: Instant::now(),
+            read: begun,
+            asks_again: false,
         };
         let every = BEAT.min(self.silence / 5).max(LOOK);
         let mut next_beat = Instant::now();
@@ -473,7 +498,7 @@ impl Worker {
             if printed(0).max(printed(1)) > MOST_PRINTED {
                 return Halt::Flooded;
             }
-            if let Some(kind) = signs.find_session
+            if let Some(kind) = signs.of
                 && lengths[0] > searched
                 && vital.session().is_none()
             {
@@ -488,7 +513,7 @@ impl Worker {
             }
             if Instant::now() >= next_beat {
                 let pid = vital.pid.load(Ordering::Relaxed);
-                if signs.always || pulse.beats(output, pid) {
+                if signs.always || pulse.beats(output, pid, signs.of) {
                     self.beat(vital, output.last_written());
                 }
                 next_beat = Instant::now() + every;
@@ -516,13 +541,17 @@ impl Worker {
         vital: &Vital<'_>,
         last_written: Option<SystemTime>,
     ) -> Result<(), VolumesError> {
-        let Current { session, run } = vital.current().clone();
+        let Current {
+            session,
+            run,
+            waits,
+        } = vital.current().clone();
         let life = Life {
             pid: Some(vital.pid.load(Ordering::Relaxed)).filter(|pid| *pid != 0),
             session: session.map(|session| session.to_string()),
             started_at: Some(vital.started),
             last_output_at: last_written.and_then(time_of),
-            blocked_until: None,
+            blocked_until: waits,
             run,
         };
         self.volumes.live(vital.id, &life)
@@ -606,14 +635,51 @@ mod tests {
             written: heard,
             effort: None,
             at: Instant::now(),
+            read: [0, 0],
+            asks_again: false,
         };
         // Whoever takes over an agent that only waits does not make it look alive.
         let heard = output.last_written().and_then(time_of);
         let pid = std::process::id();
-        assert!(!pulse(heard).beats(&output, pid));
-        assert!(pulse(None).beats(&output, pid));
+        assert!(!pulse(heard).beats(&output, pid, None));
+        assert!(pulse(None).beats(&output, pid, None));
         let later = SystemTime::now() + Duration::from_secs(1);
         fs::File::open(&out).unwrap().set_modified(later).unwrap();
-        assert!(pulse(heard).beats(&output, pid));
+        assert!(pulse(heard).beats(&output, pid, None));
+    }
+
+    #[test]
+    fn who_only_asks_its_model_again_gives_no_sign_of_life() {
+        let folder = tempfile::tempdir().unwrap();
+        let (out, err) = (folder.path().join("out"), folder.path().join("err"));
+        let output = Output::open(&out, &err).unwrap().unwrap();
+        let mut pulse = Pulse {
+            written: None,
+            effort: None,
+            at: Instant::now(),
+            read: [0, 0],
+            asks_again: false,
+        };
+        let mut moment = SystemTime::now();
+        let mut say = |text: &str| {
+            let mut file = fs::OpenOptions::new().append(true).open(&out).unwrap();
+            io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+            moment += Duration::from_secs(1);
+            file.set_modified(moment).unwrap();
+        };
+        let again = "{\"type\":\"error\",\"message\":\"Reconnecting... 1/5 (overloaded)\"}\n";
+        let codex = Some(Coding::Codex);
+        let mut beats = |of| pulse.beats(&output, std::process::id(), of);
+        say("{\"type\":\"turn.started\"}\n");
+        assert!(beats(codex));
+        say(again);
+        assert!(!beats(codex));
+        // Nor does what it computes meanwhile count.
+        assert!(!beats(codex) && !beats(codex));
+        say("{\"type\":\"item.completed\"}\n");
+        say(again);
+        assert!(beats(codex));
+        say(again);
+        assert!(beats(None), "of other agents every word counts");
     }
 }

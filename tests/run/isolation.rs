@@ -504,7 +504,7 @@ fn a_change_is_shown_as_it_is_to_programs_and_harmless_to_a_terminal() {
         "{with:?}"
     );
     let all = isolated.scene.works(&["diff"]);
-    let one = "2 files changed, 4 insertions(+), 1 deletion(-)";
+    let one = "2 files changed, 2 insertions(+), 1 deletion(-)";
     assert!(all.starts_with("1 · ") && all.contains(one), "{all}");
     assert_eq!(all.lines().count(), 1, "{all}");
     let all = isolated.scene.works(&["diff", "--stat"]);
@@ -590,7 +590,7 @@ fn what_git_cannot_work_with_is_told_to_the_agent() {
     let ran = isolated.scene.run(&["run", "--plan", "one.md"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(agent.attempts(), [(1, 1), (1, 2), (1, 3)]);
-    for (attempt, said) in [(2, "does not have a commit"), (3, "unrelated histories")] {
+    for (attempt, said) in [(2, "repository of its own"), (3, "unrelated histories")] {
         let retry = agent.command(1, attempt);
         assert!(retry.body().contains(said), "{}", retry.body());
     }

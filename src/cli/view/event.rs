@@ -30,7 +30,7 @@ pub fn lines(change: &Change, zone: &TimeZone, paint: Paint) -> Vec<String> {
         .delta
         .events
         .iter()
-        .map(happened)
+        .map(|event| happened_among(event, &change.delta.events))
         .map(|(text, style)| line(&paint.text(style, &text)))
         .collect();
     if change.by != DAEMON {
@@ -67,6 +67,27 @@ pub fn json(change: &Change, plan: &PlanId, event: &Event) -> serde_json::Value 
     wire::event::json(event, change.seq, change.at, plan, &change.by, &change.why)
 }
 
+/// As [`happened`], beside what else the change did: what is not tried again before a person has answered is no retry.
+pub fn happened_among(event: &Event, all: &[Event]) -> (String, Style) {
+    match event {
+        Event::Judged {
+            task,
+            decision: Decision::Retry,
+            reason,
+            ..
+        } if all.iter().any(
+            |other| matches!(other, Event::Asked { task: Some(asked), .. } if asked == task),
+        ) =>
+        {
+            (
+                format!("task {task}: not accepted: {}", short(reason)),
+                Style::Bad,
+            )
+        }
+        event => happened(event),
+    }
+}
+
 /// Returns what happened in one line, and how to show it.
 pub fn happened(event: &Event) -> (String, Style) {
     use Style::{Bad, Bold, Busy, Dim, Good, Plain};
@@ -84,6 +105,11 @@ pub fn happened(event: &Event) -> (String, Style) {
             ..
         } => (on(task, issued(*attempt, *kind)), Busy),
         Event::Claimed { task, .. } => (on(task, "an agent works on it".to_owned()), Busy),
+        Event::Waits { task, until, .. } => {
+            let until = time_text(Time(*until));
+            let text = format!("the model behind its agent fails, and is asked again at {until}");
+            (on(task, text), Dim)
+        }
         Event::Reported { task, status, .. } => (
             on(task, format!("reported {}", status.as_str())),
             match status {

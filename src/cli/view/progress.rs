@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::event::happened;
+use super::event::happened_among;
 use super::{name, numbers};
 use crate::cli::output::Style;
 use crate::plan::{Decision, Event, Plan, TaskId, Time};
@@ -13,8 +13,12 @@ use crate::plan::{Decision, Event, Plan, TaskId, Time};
 /// Tasks of a new plan that are listed.
 const LISTED: usize = 30;
 
-/// Returns an event as a line of progress; nothing for those that only programs want to see.
-pub fn progress(event: &Event, names: &BTreeMap<TaskId, String>) -> Option<(String, Style)> {
+/// Returns an event of a change as a line of progress; nothing for those that only programs want to see.
+pub fn progress(
+    event: &Event,
+    all: &[Event],
+    names: &BTreeMap<TaskId, String>,
+) -> Option<(String, Style)> {
     let next = matches!(
         event,
         Event::Judged {
@@ -30,7 +34,7 @@ pub fn progress(event: &Event, names: &BTreeMap<TaskId, String>) -> Option<(Stri
     {
         return None;
     }
-    let (text, style) = happened(event);
+    let (text, style) = happened_among(event, all);
     let named = event.task().and_then(|task| {
         let rest = text.strip_prefix(&format!("task {task}: "))?;
         Some(format!("{task} · {}: {rest}", names.get(&task)?))

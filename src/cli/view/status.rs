@@ -11,6 +11,7 @@ use crate::cli::output::{Paint, Style};
 use crate::plan::{
     AttemptState, Choice, Line, Plan, PlanStatus, Question, Task, TaskStatus, Time, counted,
 };
+use crate::wire::question::meaning;
 
 /// The longest result that stands beside a task.
 const RESULT: usize = 120;
@@ -321,7 +322,16 @@ fn under_way(plan: &Plan, task: &Task, now: Time) -> String {
     match (attempt.state, attempt.claimed) {
         (AttemptState::Open, None) => format!("attempt {number} handed out"),
         (AttemptState::Open, Some(since)) => {
-            format!("attempt {number} for {}", span(now.since(since)))
+            let waits = attempt.waits_until.filter(|until| *until > now);
+            let waits = waits.map(|until| {
+                let wait = span(until.since(now));
+                format!(", its model fails and is asked again in {wait}")
+            });
+            format!(
+                "attempt {number} for {}{}",
+                span(now.since(since)),
+                waits.unwrap_or_default()
+            )
         }
         (AttemptState::Reported, _) => format!("attempt {number} is being judged"),
         _ if *plan.status() != PlanStatus::Running => format!("attempt {number} is over"),
@@ -353,11 +363,19 @@ fn question_text(question: &Question, only: bool, paint: Paint, program: &Progra
     } else {
         format!("{} ", name(question.id.as_str()))
     };
+    let meanings = question.choices.iter().map(|choice| {
+        let meaning = meaning(question.about, *choice);
+        paint.text(
+            Style::Dim,
+            &format!("\n    {:<8} {meaning}", choice.as_str()),
+        )
+    });
     format!(
-        "{}\n{}  Answer: {program} answer {id}{}",
+        "{}\n{}  Answer: {program} answer {id}{}{}",
         paint.text(Style::Bold, &about),
         indented(&question.reason, "  "),
-        choices.join("|")
+        choices.join("|"),
+        meanings.collect::<String>()
     )
 }
 
@@ -383,6 +401,9 @@ mod tests {
         Question about task 2
           failed three times: the port is taken
           Answer: plan-agent answer retry|skip|abort
+            retry    try the task once more; the note goes along to the agent
+            skip     leave the task out; what waits for it goes on without it
+            abort    end the plan for good: agents at work are stopped, all that they have done stays
         "#);
     }
 
@@ -402,6 +423,9 @@ mod tests {
         Question about task 2
           failed three times: the port is taken
           Answer: plan-agent answer retry|skip|abort
+            retry    try the task once more; the note goes along to the agent
+            skip     leave the task out; what waits for it goes on without it
+            abort    end the plan for good: agents at work are stopped, all that they have done stays
 
         No daemon works here: `plan-agent resume kqzjwmha` goes on, with its --agent if it had one.
         "#);

@@ -6,7 +6,7 @@ use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
     About, Attempt, AttemptState, By, Changes, CheckResult, CommandId, Kind, Line, PlanStatus,
-    QuestionId, Rejection, Report, Review, Session, SessionId, Task, TaskId, TaskStatus,
+    QuestionId, Rejection, Report, Review, Session, SessionId, Task, TaskId, TaskStatus, Time,
 };
 use crate::plan::state::Row;
 
@@ -115,6 +115,7 @@ impl Draft<'_> {
             text: issue.text,
             issued: self.now,
             claimed: None,
+            waits_until: None,
             waiting_since: self.now,
             recall: false,
             rejections: repairs.unwrap_or(0),
@@ -221,6 +222,30 @@ impl Draft<'_> {
         }
         self.put_attempt(attempt);
         Ok(true)
+    }
+
+    /// Records until when the agent waits for its model, or that it does not. Each wait is told once, however often its end is
+    /// moved.
+    ///
+    /// # Errors
+    /// There is no such command.
+    pub fn waits(&mut self, id: &CommandId, until: Option<Time>) -> Result<(), Refusal> {
+        let mut attempt = self.attempt(id)?;
+        let until = until.filter(|until| *until > self.now);
+        let told = attempt.waits_until.is_some_and(|told| told > self.now);
+        if attempt.state != AttemptState::Open || until.is_some() == told {
+            return Ok(());
+        }
+        if let Some(until) = until {
+            self.tell(Event::Waits {
+                task: attempt.task,
+                command: id.clone(),
+                until: until.0,
+            });
+        }
+        attempt.waits_until = until;
+        self.put_attempt(attempt);
+        Ok(())
     }
 
     /// Takes in a report. One that comes after its attempt timed out, was taken back or asked for again still counts, as

@@ -31,6 +31,9 @@ pub struct Attempt {
     pub issued: Time,
     /// When a sign of life was first seen.
     pub claimed: Option<Time>,
+    /// Its agent's model fails, and is asked again then.
+    #[serde(default)]
+    pub waits_until: Option<Time>,
     /// From when on its not being claimed is counted; a human who waits on moves it.
     pub waiting_since: Time,
     /// Its command is to be taken back, or the agent told to stop.

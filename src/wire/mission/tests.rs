@@ -21,6 +21,7 @@ fn attempt(task: u32, number: u32, verdict: Option<Verdict>) -> Attempt {
         text: String::new(),
         issued: NOW,
         claimed: Some(NOW),
+        waits_until: None,
         waiting_since: Time(0),
         recall: false,
         rejections: 0,
