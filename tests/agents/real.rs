@@ -160,9 +160,8 @@ const PLAN: &str = "---\nname: A greeting\ngoal: Greet twice\n---\n\n## Greet\n\
 /// By rules, with a check that only a second attempt passes.
 const TWICE: &str = "llm.provider = 'none'\n[run]\nchecks = ['twice']\n[checks]\ntwice = { run = ['test', '-s', 'again.txt'] }\n";
 
-/// Has an agent do a task, be sent back by a check, and go on in its session.
-fn works(agent: &str) {
-    let mut scene = Scene::new(TWICE);
+/// Has an agent do a task and be sent back by a check, so that it does it again; `None` where the agent is not installed.
+fn sent_back(mut scene: Scene, agent: &str) -> Option<(Scene, Vendor)> {
     scene.env.write("plan.md", PLAN);
     let (first, second) = (scene.made(), scene.env.path("volumes/workspace/again.txt"));
     let vendor = Vendor::start(move |heard| {
@@ -174,17 +173,25 @@ fn works(agent: &str) {
         heard.make_once(file, "hello")
     });
     if !scene.install(agent, &vendor) {
-        return;
+        return None;
     }
     let ran = scene.run(&["run", "--plan", "plan.md", "--agent", agent, "--no-input"]);
     let reports = scene.reports();
     assert_eq!(ran.code, Some(0), "{ran:?}\n{reports:?}");
+    assert_eq!(reports.len(), 2, "{reports:?}");
+    Some((scene, vendor))
+}
+
+/// Has an agent do a task, be sent back, and go on in its session.
+fn works(agent: &str) {
+    let Some((scene, vendor)) = sent_back(Scene::new(TWICE), agent) else {
+        return;
+    };
+    let reports = scene.reports();
     assert_eq!(
         scene.env.read("volumes/workspace/hello.txt").trim(),
         "hello"
     );
-
-    assert_eq!(reports.len(), 2, "{reports:?}");
     for report in &reports {
         assert_eq!(report.field("status"), Some("SUCCESS"), "{report:?}");
         let tokens = |name: &str| {
@@ -241,7 +248,7 @@ fn aider_works_and_goes_on() {
 
 /// Has an agent do a task, be sent back by a check after which its sessions are gone, and begin anew.
 fn works_after_a_loss(agent: &str, sessions: &str) {
-    let mut scene = Scene::new("");
+    let scene = Scene::new("");
     let sessions = scene.env.path("home").join(sessions);
     let lose = format!("rm -rf '{}'; test -s again.txt", sessions.display());
     let config = TWICE.replace(
@@ -249,23 +256,10 @@ fn works_after_a_loss(agent: &str, sessions: &str) {
         &format!("'sh', '-c', \"{lose}\""),
     );
     scene.env.write("config.toml", &config);
-    scene.env.write("plan.md", PLAN);
-    let (first, second) = (scene.made(), scene.env.path("volumes/workspace/again.txt"));
-    let vendor = Vendor::start(move |heard| {
-        let file = if heard.was_told("`twice`") {
-            &second
-        } else {
-            &first
-        };
-        heard.make_once(file, "hello")
-    });
-    if !scene.install(agent, &vendor) {
+    let Some((scene, vendor)) = sent_back(scene, agent) else {
         return;
-    }
-    let ran = scene.run(&["run", "--plan", "plan.md", "--agent", agent, "--no-input"]);
+    };
     let reports = scene.reports();
-    assert_eq!(ran.code, Some(0), "{ran:?}\n{reports:?}");
-    assert_eq!(reports.len(), 2, "{reports:?}");
     assert!(reports[1].text.contains("was lost"), "{reports:?}");
     let session = |at: usize| reports[at].field("session_id");
     assert!(session(0).is_some(), "{reports:?}");

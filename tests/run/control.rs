@@ -190,6 +190,25 @@ fn after_a_kill_a_start_works_at_once_and_repeats_nothing() {
 }
 
 #[test]
+fn how_the_last_daemon_ended_is_told() {
+    let scene = Scene::by_rules("");
+    scene.leave(&["run", "--plan", "chain.md"]);
+    scene.works(&["stop"]);
+    let status = scene.works(&["status"]);
+    assert!(
+        status.contains("The last one ended at ") && status.contains(": it was told to stop."),
+        "{status}"
+    );
+    let next = scene.leave(&["resume"]);
+    let status = scene.works(&["status"]);
+    assert!(!status.contains("The last one"), "{status}");
+    kill_process(next.pid, Signal::KILL).unwrap();
+    scene.await_end();
+    let status = scene.works(&["status"]);
+    assert!(status.contains("is gone without a word"), "{status}");
+}
+
+#[test]
 fn a_check_of_a_killed_daemon_ends_before_it_runs_again() {
     // It names itself, works in a process of its own as well, and does not listen to a request to end.
     let check = r#"trap "" TERM; echo $$ >> runs; until [ -e ../../go ]; do sleep 0.05; done"#;

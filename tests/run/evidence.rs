@@ -215,6 +215,30 @@ fn in_a_repository_git_tells_what_changed_even_after_a_kill() {
 }
 
 #[test]
+fn where_git_cannot_look_any_more_it_is_not_said_that_nothing_changed() {
+    let scene = Scene::by_rules("");
+    let workspace = scene.env.path("volumes/workspace");
+    scene.env.write("volumes/workspace/gone", "1");
+    if !git(&workspace, &["init", "--quiet"]) {
+        return;
+    }
+    git(&workspace, &["add", "."]);
+    git(&workspace, &["commit", "--quiet", "-m", "first"]);
+    let _agent = scene.agent(move |_| {
+        fs::remove_file(workspace.join("gone")).unwrap();
+        fs::remove_file(workspace.join(".git/HEAD")).unwrap();
+        Act::success("done")
+    });
+    let ran = scene.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let (seen, files) = changes(&scene);
+    assert_eq!((seen.as_str(), files.len()), ("times", 0));
+    let why = scene.works(&["why", "1"]);
+    assert!(why.contains("removed ones are not seen"), "{why}");
+    assert!(!why.contains("no file changed"), "{why}");
+}
+
+#[test]
 fn who_else_was_at_work_is_told() {
     let scene = Scene::by_rules("run.max_parallel = 2");
     let run = scene.start(&["run", "--plan", "two.md"]);
