@@ -277,6 +277,14 @@ pub enum AgentKind {
 }
 
 impl AgentKind {
+    /// Returns the one with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::value_variants()
+            .iter()
+            .copied()
+            .find(|kind| kind.name() == name)
+    }
+
     /// Returns the name under which a person chooses it.
     pub fn name(self) -> &'static str {
         match self {
