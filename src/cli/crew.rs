@@ -11,7 +11,7 @@ use anyhow::anyhow;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::args::{Agent as AgentArgs, AgentKind};
+use super::args::{Agent as AgentArgs, AgentKind, Worker};
 use super::failure::Failure;
 use super::output::complain;
 use super::setup::Setup;
@@ -20,7 +20,7 @@ use crate::config::Config;
 use crate::daemon::{Hands, Settings};
 use crate::plan::RoleRules;
 use crate::volumes::{Volumes, VolumesError};
-use crate::wire::team::{RoleFolder, RoleKind, RoleSpec, RoleWorker, Team};
+use crate::wire::team::{RoleFolder, RoleKind, RoleSpec, RoleWorker};
 use crate::wire::text::one_line;
 use crate::worker::{self, Fitness, RoleFilter};
 
@@ -47,15 +47,11 @@ struct Workers {
 }
 
 impl Crew {
-    /// Chooses the agent that is named, and those of the roles of a team.
+    /// Chooses the agent that is named, and those of the roles of the team.
     ///
     /// # Errors
     /// One of them is not there, or cannot work as it is set up.
-    pub async fn choose(
-        args: &AgentArgs,
-        team: Option<&Team>,
-        setup: &Setup,
-    ) -> Result<Self, Failure> {
+    pub async fn choose(args: &AgentArgs, setup: &Setup) -> Result<Self, Failure> {
         let run = &setup.config.run;
         let general = args.choose(setup).await?;
         let mut crew = Self {
@@ -63,7 +59,7 @@ impl Crew {
             ..Self::default()
         };
         let mut others = BTreeSet::new();
-        for role in team.iter().flat_map(|team| &team.roles) {
+        for role in setup.team.iter().flat_map(|file| &file.team.roles) {
             let rules = RoleRules {
                 concurrency: role.concurrency,
                 task_deadline: role.timeout,
@@ -191,29 +187,87 @@ async fn worker_of(
     args: &AgentArgs,
     setup: &Setup,
 ) -> Result<Option<Agent>, Failure> {
-    let (name, argv) = match (role.kind, &role.worker) {
-        (RoleKind::Agent, _) | (RoleKind::Files, Some(RoleWorker::External)) => return Ok(None),
+    match (role.kind, &role.worker) {
+        (RoleKind::Agent, _) | (RoleKind::Files, Some(RoleWorker::External)) => Ok(None),
         // Whoever works for all does not look into the folder of a role.
-        (RoleKind::Files, None) => {
-            return Ok(general.filter(|_| role.folder == RoleFolder::Own).cloned());
+        (RoleKind::Files, None) => Ok(general.filter(|_| role.folder == RoleFolder::Own).cloned()),
+        (RoleKind::Files, Some(RoleWorker::Agent { name, argv })) => {
+            named(role, name, argv, args, setup).await.map(Some)
         }
-        (RoleKind::Files, Some(RoleWorker::Agent { name, argv })) => (name, argv),
+    }
+}
+
+/// Chooses the agent that the team names for a role, as if it were named on the command line.
+async fn named(
+    role: &RoleSpec,
+    name: &str,
+    argv: &[String],
+    args: &AgentArgs,
+    setup: &Setup,
+) -> Result<Agent, Failure> {
+    let about = format!("the role `{}`", role.id);
+    let unknown = || {
+        Failure::usage(anyhow!("{about} has the unknown agent `{name}`"))
+            .hint(format!("it may be {}", crate::agents::names().join(", ")))
     };
-    let kind = AgentKind::named(name).ok_or_else(|| {
-        let error = anyhow!("the role `{}` has an unknown agent `{name}`", role.id);
-        Failure::usage(error).hint(format!("it may be {}", crate::agents::names().join(", ")))
-    })?;
     let named = AgentArgs {
-        agent: Some(kind),
+        agent: Some(AgentKind::named(name).ok_or_else(unknown)?),
         allow_shell: args.allow_shell,
-        argv: argv.clone(),
+        argv: argv.to_vec(),
     };
     let chosen = named.choose(setup).await;
-    chosen.map_err(|failure| failure.about(&format!("the role `{}`", role.id)))
+    chosen
+        .map_err(|failure| failure.about(&about))?
+        .ok_or_else(unknown)
+}
+
+/// Returns what the worker of a process of its own needs to know. It may be for a role, whose agent is that of the team unless
+/// another is named.
+///
+/// # Errors
+/// No agent is named, it is not there or cannot work as it is set up, or the team has no such role behind files.
+pub(super) async fn alone(args: &Worker, setup: &Setup) -> Result<worker::Options, Failure> {
+    let file = setup.team.as_ref();
+    let role = match (&args.role, file) {
+        (Some(id), Some(file)) => {
+            let role = file.team.role(id).ok_or_else(|| {
+                let path = file.path.display();
+                Failure::usage(anyhow!("there is no role `{id}` in `{path}`"))
+                    .hint(file.team.role_meant(id))
+            })?;
+            if role.kind == RoleKind::Agent {
+                let error = anyhow!("the role `{id}` works inside the daemon and takes no files");
+                return Err(
+                    Failure::usage(error).hint("`worker --role` is for roles of the kind `files`")
+                );
+            }
+            Some(role)
+        }
+        _ => None,
+    };
+    let chosen = match (args.agent.choose(setup).await?, role) {
+        (None, Some(role)) => worker_of(role, None, &args.agent, setup).await?,
+        (chosen, _) => chosen,
+    };
+    let agent = chosen.ok_or_else(|| {
+        let program = &setup.program;
+        Failure::usage(anyhow!("which agent is to work?")).hint(format!(
+            "`{program} worker --agent claude`, or another of its agents"
+        ))
+    })?;
+    let takes = args.role.clone().map_or(RoleFilter::All, RoleFilter::Only);
+    let config = &setup.config;
+    let options = options(agent, takes, config, &config.root(), Fitness::default());
+    Ok(worker::Options {
+        deadline: role
+            .and_then(|role| role.timeout)
+            .unwrap_or(options.deadline),
+        ..options
+    })
 }
 
 /// Returns what a worker that takes some commands needs to know.
-pub(super) fn options(
+fn options(
     agent: Agent,
     role: RoleFilter,
     config: &Config,

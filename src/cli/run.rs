@@ -27,7 +27,7 @@ use crate::tools::new_plan_id;
 use crate::volumes::{DaemonInfo, DaemonLock, Volumes};
 use crate::wire::plan_file;
 use crate::wire::text::time_text;
-use crate::worker::{self, Fitness, RoleFilter, Told};
+use crate::worker::{self, RoleFilter, Told};
 
 /// What is said when a signal comes first.
 const NO_PLAN: &str = "no plan was made";
@@ -41,12 +41,17 @@ pub async fn run(
 ) -> Result<Exit, Failure> {
     let setup = &unless(&mut ended, NO_PLAN, setup).await?;
     let program = &setup.program;
-    let crew = Crew::choose(&args.carry_out.agent, team(setup), setup);
+    let crew = Crew::choose(&args.carry_out.agent, setup);
     let crew = unless(&mut ended, NO_PLAN, crew).await?;
     let planner = setup.planner(crew.general())?;
     let workspace = setup.workspace(args.workspace.as_deref())?;
-    let (mut head, tasks) = match (&args.plan, &args.goal) {
-        (Some(path), _) => {
+    if let Some(team) = &setup.team {
+        team.staffed(crew.general().is_some())?;
+    }
+    let of_workflow = setup.plan_of_workflow(&args)?;
+    let (mut head, tasks) = match (of_workflow, &args.plan, &args.goal) {
+        (Some(plan), ..) => plan,
+        (None, Some(path), _) => {
             unless(
                 &mut ended,
                 NO_PLAN,
@@ -54,8 +59,8 @@ pub async fn run(
             )
             .await?
         }
-        (None, Some(goal)) => (Head::new(new_plan_id(), goal, Time::default()), Vec::new()),
-        (None, None) => {
+        (None, None, Some(goal)) => (Head::new(new_plan_id(), goal, Time::default()), Vec::new()),
+        (None, None, None) => {
             return Err(
                 Failure::usage(anyhow!("there is neither a goal nor a plan file")).hint(format!(
                     "`{program} run \"what is to be reached\"`, or `{program} run --plan FILE`"
@@ -161,11 +166,11 @@ pub async fn resume(
             .plan
             .iter()
             .fold(String::new(), |_, plan| format!(" {plan}"));
-        let agent = args.carry_out.agent.again();
-        format!("`{program} resume{plan}{agent}` goes on where it was")
+        let again = args.carry_out.again();
+        format!("`{program} resume{plan}{again}` goes on where it was")
     };
     let setup = &unless(&mut ended, &goes_on, setup).await?;
-    let crew = Crew::choose(&args.carry_out.agent, team(setup), setup);
+    let crew = Crew::choose(&args.carry_out.agent, setup);
     let crew = unless(&mut ended, &goes_on, crew).await?;
     let planner = setup.planner(crew.general())?;
     unless(&mut ended, &goes_on, setup.introduce(&planner)).await?;
@@ -292,7 +297,10 @@ pub async fn daemon(
     };
     let (setup, lock, site, plan) =
         unless(&mut ended, "the plan goes on with the next daemon", begin).await?;
-    let crew = Crew::choose(&args.agent, team(&setup), &setup).await?;
+    let crew = Crew::choose(&args.agent, &setup).await?;
+    setup
+        .check_team(&plan, &site.store, crew.general().is_some())
+        .await?;
     let prepared = setup.prepare(setup.planner(crew.general())?)?;
     setup.log(&site.volumes)?;
     announce(&lock, &site.volumes, &plan, &site.clock)?;
@@ -318,25 +326,12 @@ pub async fn worker(
     mut ended: Ended,
 ) -> Result<Exit, Failure> {
     let setup = unless(&mut ended, "no command was taken", setup).await?;
-    let choose = args.agent.choose(&setup);
-    let Some(agent) = unless(&mut ended, "no command was taken", choose).await? else {
-        return Err(
-            Failure::usage(anyhow!("which agent is to work?")).hint(format!(
-                "`{} worker --agent claude`, or another of its agents",
-                setup.program
-            )),
-        );
-    };
+    let choose = crew::alone(&args, &setup);
+    let options = unless(&mut ended, "no command was taken", choose).await?;
     let (teller, told) = mpsc::unbounded_channel();
     let options = worker::Options {
         told: Some(teller),
-        ..crew::options(
-            agent,
-            args.role.map_or(RoleFilter::All, RoleFilter::Only),
-            &setup.config,
-            &setup.config.root(),
-            Fitness::default(),
-        )
+        ..options
     };
     let whose = match &options.role {
         RoleFilter::Only(role) => format!(" of `{role}`"),
@@ -416,10 +411,6 @@ fn announce(
     })?)
 }
 
-fn team(_: &Setup) -> Option<&crate::wire::team::Team> {
-    None
-}
-
 async fn end_of(workers: JoinHandle<()>) {
     // One that broke down has said so.
     drop(workers.await);
@@ -461,6 +452,9 @@ impl Ready<'_> {
             crew,
         } = self;
         setup.check_project_of(&plan, &site.store).await?;
+        setup
+            .check_team(&plan, &site.store, crew.general().is_some())
+            .await?;
         let (workspace, over) = site
             .store
             .read(&plan, |plan, _| {
@@ -484,7 +478,9 @@ impl Ready<'_> {
         };
         let mut settings = prepared.settings(&plan, &site, patience).await?;
         let surroundings = setup.surroundings(&settings.workspace);
-        let foreground = Foreground::new(&site, &plan, how, asks, surroundings, output).await?;
+        let manned = crew.general().is_some() || setup.team.is_some();
+        let foreground =
+            Foreground::new(&site, &plan, how, asks, surroundings, manned, output).await?;
         let (stop, stopped) = watch::channel(false);
         let workers = crew.man(&mut settings, &setup.config, &stopped)?;
         let mut ending = stopped.clone();
