@@ -238,6 +238,8 @@ fn task_of(subject: &Subject) -> &'static str {
         Subject::Replan => "change the plan",
         Subject::Audit => "audit the goal",
         Subject::Summary => "summarise",
+        Subject::Strategy => "choose how to plan",
+        Subject::Step(_) => "do a step",
     }
 }
 
