@@ -300,7 +300,7 @@ pub struct OnPlan {
 
 #[derive(Debug, Args)]
 pub struct Plans {
-    /// Those too that were put into the history or deleted
+    /// Those too that were put into the history or deleted, and what roles make of their tasks
     #[arg(long)]
     pub all: bool,
 

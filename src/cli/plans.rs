@@ -12,8 +12,8 @@ use super::output::Output;
 use super::setup::Setup;
 use super::site::Site;
 use super::view;
-use crate::plan::{Plan, PlanId, Shelf};
-use crate::store::StoreError;
+use crate::plan::{Plan, PlanId, ROLE, Shelf};
+use crate::store::{Listed, StoreError};
 use crate::wire::text::{printable, time_text};
 use crate::wire::{graph, plan_file};
 
@@ -21,13 +21,15 @@ use crate::wire::{graph, plan_file};
 /// cheap, since only a number is compared.
 pub const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// Lists the plans, the newest first; those that were put away only if all are wanted.
+/// Lists the plans, the newest first; those that were put away, and what roles make of their tasks, only if all are wanted.
 pub async fn plans(args: &Plans, setup: &Setup, output: &mut Output) -> Result<Exit, Failure> {
     let mut plans = match Site::find(setup).await? {
         Some(site) => site.store.plans().await?,
         None => Vec::new(),
     };
-    plans.retain(|listed| args.all || listed.head.shelf == Shelf::Current);
+    plans.retain(|Listed { head, .. }| {
+        args.all || (head.shelf == Shelf::Current && head.owner != ROLE)
+    });
     if args.json {
         let lines: Vec<_> = plans
             .iter()

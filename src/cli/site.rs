@@ -9,7 +9,7 @@ use super::args::Program;
 use super::failure::Failure;
 use super::setup::Setup;
 use crate::clock::Clock;
-use crate::plan::{DAEMON, PlanId, Question, QuestionId, Refusal, Shelf};
+use crate::plan::{DAEMON, PlanId, Question, QuestionId, ROLE, Refusal, Shelf};
 use crate::store::{Listed, Store, StoreError};
 use crate::volumes::{Volumes, VolumesError};
 use crate::wire::text::one_line;
@@ -187,14 +187,16 @@ fn pick_plan(plans: &[Listed], named: Option<&str>, program: &Program) -> Result
     if let Some(exact) = exact {
         return Ok(exact.head.id.clone());
     }
-    let fits: Vec<&Listed> = there()
+    // What a role makes of a task is meant only by its whole name.
+    let offered = || there().filter(|plan| plan.head.owner != ROLE);
+    let fits: Vec<&Listed> = offered()
         .filter(|plan| {
             plan.head.key().starts_with(named) || plan.head.id.as_str().starts_with(named)
         })
         .collect();
     match fits.as_slice() {
         [one] => Ok(one.head.id.clone()),
-        [] => Err(unclear("no plan", named, &there().collect::<Vec<_>>())),
+        [] => Err(unclear("no plan", named, &offered().collect::<Vec<_>>())),
         several => Err(unclear("more than one plan", named, several)),
     }
 }

@@ -34,3 +34,6 @@ pub fn counted(number: usize, word: &str) -> String {
 
 /// The owner of a plan that the daemon carries out.
 pub const DAEMON: &str = "daemon";
+
+/// The owner of an internal plan: what a role in the process makes of a task or a request.
+pub const ROLE: &str = "role";

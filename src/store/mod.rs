@@ -315,6 +315,16 @@ impl Store {
         self.look(look, answer).await
     }
 
+    /// Returns the plans that an owner has in use with their heads, and so their keys and parents, the oldest first.
+    ///
+    /// # Errors
+    /// A failure of the database, or a plan that cannot be read.
+    pub async fn in_use(&self, owner: &str) -> Result<Vec<Listed>, StoreError> {
+        let (done, answer) = oneshot::channel();
+        let owner = owner.to_owned();
+        self.look(Look::InUse { owner, done }, answer).await
+    }
+
     /// Returns the plans that an owner has put into the history, also those that were taken up again, newest first: at most
     /// `limit` after the first `offset`, and how many there are.
     ///

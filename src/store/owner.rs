@@ -85,6 +85,10 @@ pub(super) enum Look {
         limit: i64,
         done: Answer<Vec<PlanId>>,
     },
+    InUse {
+        owner: String,
+        done: Answer<Vec<Listed>>,
+    },
     Shelved {
         owner: String,
         offset: i64,
@@ -204,6 +208,7 @@ impl Owner {
             Look::Plans { done } => drop(done.send(self.list())),
             Look::Find { key, done } => drop(done.send(self.find(&key))),
             Look::Current { owner, limit, done } => drop(done.send(self.current(&owner, limit))),
+            Look::InUse { owner, done } => drop(done.send(self.in_use(&owner))),
             Look::Shelved {
                 owner,
                 offset,

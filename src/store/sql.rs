@@ -316,6 +316,17 @@ impl Tables {
         rows.into_iter().map(head_record).collect()
     }
 
+    /// Returns the plans that an owner has in use, oldest plan first.
+    pub(super) fn heads_in_use(&mut self, owner: &str) -> Result<Vec<HeadRecord>> {
+        let rows = self.database.query(
+            "SELECT plans.id, plans.seq, plan_rows.body FROM plans JOIN plan_rows ON plan_rows.plan = plans.id \
+             WHERE plan_rows.kind = 'head' AND plans.owner = $1 AND plans.shelf = 'current' \
+             ORDER BY plans.created_at, plans.id",
+            &[Value::Text(owner)],
+        )?;
+        rows.into_iter().map(head_record).collect()
+    }
+
     /// Returns some of the plans that an owner has put into the history, newest plan first, and how many there are.
     pub(super) fn kept_heads(
         &mut self,

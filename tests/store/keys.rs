@@ -1,6 +1,6 @@
 //! Plans are found by the keys of their callers, by their owners and on their shelves.
 
-use plan_agent::plan::{DAEMON, Shelf};
+use plan_agent::plan::{DAEMON, ROLE, Shelf};
 
 use super::*;
 
@@ -300,6 +300,34 @@ async fn what_an_older_version_wrote_is_taken_over() {
             create(&store, "aaaaaaaa").await.unwrap().as_str(),
             "aaaaaaaa~2"
         );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_an_owner_has_in_use_is_listed_oldest_first_with_key_and_parent() {
+    on_every_store(async |given| {
+        let store = given.open().await;
+        let make = async |id: &str, at: i64| {
+            let mut head = owned(id, ROLE, at);
+            head.key = Some(format!("role:architect:{id}"));
+            head.parent = Some(PlanId::new("top"));
+            let made = |draft: &mut Draft<'_>| Ok(draft.plan().id().clone());
+            store.create(head, "test", "made", made).await.unwrap()
+        };
+        make("1-older", 3).await;
+        make("2-newer", 7).await;
+        let done = make("done", 5).await;
+        create(&store, "tool").await.unwrap();
+        put_away(&store, &done, Shelf::History).await;
+        let listed = store.in_use(ROLE).await.unwrap();
+        let keys: Vec<&str> = listed.iter().map(|listed| listed.head.key()).collect();
+        assert_eq!(keys, ["role:architect:1-older", "role:architect:2-newer"]);
+        let parents = listed.iter().map(|listed| listed.head.parent.clone());
+        assert!(parents.eq([Some(PlanId::new("top")), Some(PlanId::new("top"))]));
+        // One that was put away is still found by its key.
+        let id = store.find("role:architect:done").await.unwrap();
+        assert_eq!(id, Some(done));
     })
     .await;
 }

@@ -70,6 +70,10 @@ impl Owner {
         Ok(self.tables()?.current(owner, limit)?)
     }
 
+    pub(super) fn in_use(&mut self, owner: &str) -> Result<Vec<Listed>, StoreError> {
+        listed(self.tables()?.heads_in_use(owner)?)
+    }
+
     pub(super) fn shelved(
         &mut self,
         owner: &str,
