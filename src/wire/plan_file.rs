@@ -307,7 +307,7 @@ fn name_after(plan: &mut PlanFile, file_name: &str) {
 }
 
 /// Returns the word that was probably meant, looking at so many that a large file is not searched for long.
-fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > 64 {
         return None;
     }

@@ -210,6 +210,10 @@ pub fn happened(event: &Event) -> (String, Style) {
         }
         Event::Paused { reason } => (format!("paused: {}", short(reason)), Bold),
         Event::Resumed => ("goes on".to_owned(), Plain),
+        Event::StrategyChosen { strategy, reason } => (
+            format!("plans it as {}: {}", short(strategy), short(reason)),
+            Plain,
+        ),
         Event::Reset => ("every task is as at the beginning".to_owned(), Plain),
         Event::Restored { seq } => (format!("restored to what it was after change {seq}"), Bold),
         Event::TakenUp => ("taken up as the current plan".to_owned(), Plain),
