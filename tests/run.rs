@@ -12,6 +12,7 @@ mod history;
 mod hooks;
 mod hostile;
 mod human;
+mod internal;
 mod isolation;
 mod judging;
 mod planning;

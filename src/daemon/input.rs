@@ -387,7 +387,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Gives a report to the plan that its command belongs to: another plan in the same folder may have been left unfinished.
+    /// Gives a report to the plan that its command belongs to: another plan in the same folder may have been left unfinished, or
+    /// a role waits for what it asked of another one.
     async fn pass_on(&mut self, arrival: Arrival) -> Result<(), StoreError> {
         let Some(command) = arrival.command.clone() else {
             return Ok(());
@@ -397,12 +398,9 @@ impl Daemon {
             (Some(plan), Ok(report)) => {
                 let taken = self
                     .store
-                    .change(
-                        &plan,
-                        BY,
-                        "a report came while another plan was carried out",
-                        move |draft| draft.report(&command, report),
-                    )
+                    .change(&plan, BY, "a report came for it", move |draft| {
+                        draft.report(&command, report)
+                    })
                     .await?;
                 filing(taken)
             }

@@ -10,6 +10,7 @@ mod facts;
 mod hooks;
 mod input;
 mod inspect;
+mod internal;
 mod isolation;
 mod mend;
 mod pace;
@@ -227,6 +228,7 @@ pub async fn run(
         () = &mut shutdown => return Ok(End::Interrupted),
         isolated = async {
             steps::end_checks_left_behind(&settings).await;
+            internal::tidy(&store, &settings.volumes).await;
             isolation::begin(&settings, &store).await
         } => isolated?,
     };
@@ -272,6 +274,7 @@ pub async fn run(
     if matches!(end, End::Settled(_)) {
         steps::tell_unread(&daemon.settings);
         daemon.lookout.clear();
+        internal::tidy(&daemon.store, &daemon.settings.volumes).await;
         if let Err(error) = isolation::tidy(&daemon.settings, &daemon.store).await {
             tracing::warn!(error = format!("{error:#}"), "worktrees stay behind");
         }

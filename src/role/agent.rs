@@ -12,6 +12,7 @@ use crate::plan::{
     CommandId, Draft, Issue, Kind, PlanId, Refusal, Report, ReportStatus, Shelf, TaskStatus, Time,
 };
 use crate::store::{Store, StoreError};
+use crate::wire::team::{self, OnTimeout, StepDoes};
 use crate::wire::text::{clip_bytes, one_line, printable};
 
 use super::ability::Abilities;
@@ -22,25 +23,13 @@ use super::message::{
     CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage, TaskUpdate,
 };
 use super::mind::{Asking, Mind, Situation};
-use super::plan::{InternalPlan, Keeper, Pending, PlanningStrategy, Step, StepDoes, StepSpec};
+use super::plan::{InternalPlan, Keeper, Pending, PlanningStrategy, Step, StepSpec};
 
 /// Tasks that wait while the role does another one; what comes then is rejected.
 pub const MAX_WAITING: usize = 16;
 
 /// Bytes that are kept of what a step said.
 const MAX_RESULT: usize = 128 * 1024;
-
-/// What is done when another role does not answer in time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnTimeout {
-    /// The step fails, and the task with it.
-    #[default]
-    Fail,
-    /// The request is made again, twice at most.
-    Retry,
-    /// The rest of the steps is planned anew, once at most.
-    Replan,
-}
 
 /// A ready list of steps for tasks of a kind.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +38,16 @@ pub struct StepTemplate {
     /// Words that are all in the task, in any case.
     pub matches: Vec<String>,
     pub steps: Vec<StepSpec>,
+}
+
+impl From<&team::StepTemplate> for StepTemplate {
+    fn from(template: &team::StepTemplate) -> Self {
+        Self {
+            name: template.name.clone(),
+            matches: template.matches.clone(),
+            steps: template.steps.iter().map(StepSpec::from).collect(),
+        }
+    }
 }
 
 /// What is special about a role.
@@ -82,6 +81,16 @@ impl RoleSettings {
             collaboration_timeout: Duration::from_secs(600),
             on_timeout: OnTimeout::default(),
         }
+    }
+
+    /// Takes over what a team file says of a role; `prompt` is what is in the file that it names.
+    #[must_use]
+    pub fn of_team(mut self, spec: &team::RoleSpec, prompt: &str) -> Self {
+        prompt.clone_into(&mut self.prompt);
+        self.templates = spec.templates.iter().map(StepTemplate::from).collect();
+        self.collaboration_timeout = spec.collaboration_timeout;
+        self.on_timeout = spec.on_timeout;
+        self
     }
 }
 

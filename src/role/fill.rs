@@ -3,15 +3,11 @@
 
 use serde_json::{Map, Value};
 
+use crate::wire::team::StepDoes;
+use crate::wire::team::fill::{OF_A_STEP, each_name, fill};
 use crate::wire::text::{one_line, quote};
 
-use super::plan::{Step, StepDoes};
-
-/// The names that are there from the beginning.
-const KNOWN: [&str; 3] = ["task.name", "task.description", "context"];
-
-/// The longest name that is taken for one.
-const MAX_NAME: usize = 100;
+use super::plan::Step;
 
 /// Characters of the first line of a task that are its name.
 const NAME: usize = 160;
@@ -43,19 +39,7 @@ impl Known<'_> {
 
     /// Returns a text with its names replaced; a name that is not there stays as it is.
     pub(super) fn fill(&self, text: &str) -> String {
-        let mut filled = String::with_capacity(text.len());
-        each_piece(text, &mut |piece| match piece {
-            Piece::Text(text) => filled.push_str(text),
-            Piece::Name(name) => match self.value(name) {
-                Some(value) => filled.push_str(&value),
-                None => {
-                    filled.push_str("{{");
-                    filled.push_str(name);
-                    filled.push_str("}}");
-                }
-            },
-        });
-        filled
+        fill(text, &|name| self.value(name))
     }
 
     /// Returns parameters with the names in their texts replaced.
@@ -85,7 +69,7 @@ pub(super) fn has_name(value: &Value) -> bool {
 pub(super) fn check(does: &StepDoes, place: usize) -> Result<(), String> {
     let mut wrong = None;
     let mut see = |name: &str| {
-        let there = KNOWN.contains(&name)
+        let there = OF_A_STEP.contains(&name)
             || step_of(name).is_some_and(|number| (1..place).contains(&number));
         if !there && wrong.is_none() {
             let shown = quote(&format!("{{{{{name}}}}}"));
@@ -97,7 +81,7 @@ pub(super) fn check(does: &StepDoes, place: usize) -> Result<(), String> {
                 ),
                 None => format!(
                     "{shown} is not there: known are {} and steps.1.result",
-                    KNOWN.join(", ")
+                    OF_A_STEP.join(", ")
                 ),
             });
         }
@@ -132,47 +116,4 @@ fn each_text(value: &Value, see: &mut impl FnMut(&str)) {
         Value::Object(map) => map.values().for_each(|item| each_text(item, see)),
         _ => {}
     }
-}
-
-/// A piece of a text.
-enum Piece<'a> {
-    Text(&'a str),
-    Name(&'a str),
-}
-
-fn each_name(text: &str, see: &mut impl FnMut(&str)) {
-    each_piece(text, &mut |piece| {
-        if let Piece::Name(name) = piece {
-            see(name);
-        }
-    });
-}
-
-/// Takes a text apart. A backslash before the braces keeps them as they are.
-fn each_piece<'a>(text: &'a str, see: &mut impl FnMut(Piece<'a>)) {
-    let (mut begin, mut from) = (0, 0);
-    while let Some(found) = text[from..].find("{{") {
-        let open = from + found;
-        from = open + 2;
-        if text[..open].ends_with('\\') {
-            see(Piece::Text(&text[begin..open - 1]));
-            begin = open;
-            continue;
-        }
-        let near = &text[from..];
-        let near = &near[..near.floor_char_boundary(MAX_NAME)];
-        let Some(end) = near.find("}}") else {
-            continue;
-        };
-        let name = near[..end].trim();
-        let fits = |c: char| c.is_alphanumeric() || "_-.".contains(c);
-        if name.is_empty() || !name.chars().all(fits) {
-            continue;
-        }
-        see(Piece::Text(&text[begin..open]));
-        see(Piece::Name(name));
-        begin = from + end + 2;
-        from = begin;
-    }
-    see(Piece::Text(&text[begin..]));
 }

@@ -16,8 +16,7 @@ mod strategy;
 pub use ability::{Abilities, Ability, ability};
 pub use actions::{Ask, ReadFile, RunCheck, WriteFile};
 pub use agent::{
-    AgentState, MAX_WAITING, OnTimeout, Role, RoleError, RoleFaults, RoleSettings, RoleStatus,
-    StepTemplate,
+    AgentState, MAX_WAITING, Role, RoleError, RoleFaults, RoleSettings, RoleStatus, StepTemplate,
 };
 pub use base::{AgentBaseRole, ChosenStrategy};
 pub use framework::{Colleague, Framework, FrameworkError, Refused};
@@ -25,5 +24,7 @@ pub use message::{
     BadRoleId, CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage, TaskUpdate,
 };
 pub use mind::{Mind, Situation};
-pub use plan::{InternalPlan, Pending, PlanningStrategy, Step, StepDoes, StepSpec};
+pub use plan::{InternalPlan, Pending, PlanningStrategy, Step, StepSpec};
 pub use strategy::ASK;
+
+pub use crate::wire::team::{OnTimeout, StepDoes};

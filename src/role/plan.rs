@@ -11,6 +11,7 @@ use crate::plan::{
 };
 use crate::store::{Store, StoreError};
 use crate::tools::new_plan_id;
+use crate::wire::team::{self, StepDoes};
 use crate::wire::text::one_line;
 
 use super::message::{CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage};
@@ -24,36 +25,20 @@ const MAX_REPLANS: u32 = 1;
 /// Characters of a step's result in the list of what was done.
 const LINE: usize = 200;
 
-/// What a step does. Texts may name what there is by then: see [`crate::role::fill`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum StepDoes {
-    /// Carries out one of the role's own actions.
-    ExecuteAction {
-        action: String,
-        #[serde(default)]
-        params: Map<String, Value>,
-    },
-    /// Uses one of its tools.
-    UseTool {
-        tool: String,
-        #[serde(default)]
-        params: Map<String, Value>,
-    },
-    /// Asks another role, and waits for the answer.
-    RequestCollaboration {
-        target: String,
-        description: String,
-        #[serde(default)]
-        context: String,
-    },
-}
-
 /// A step that is to be done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepSpec {
     pub name: String,
     pub does: StepDoes,
+}
+
+impl From<&team::StepSpec> for StepSpec {
+    fn from(step: &team::StepSpec) -> Self {
+        Self {
+            name: step.name.clone(),
+            does: step.does.clone(),
+        }
+    }
 }
 
 /// How a role plans a task.

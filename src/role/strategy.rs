@@ -7,7 +7,8 @@ use crate::llm::questions::role::{
 };
 use crate::plan::{MAX_METADATA, Subject};
 use crate::wire::plan_file::nearest;
-use crate::wire::text::quote;
+use crate::wire::team::StepDoes;
+use crate::wire::text::{one_line, quote};
 
 use super::ability::Abilities;
 use super::agent::{Role, RoleError};
@@ -16,7 +17,7 @@ use super::fill;
 use super::framework::{Colleague, Refused};
 use super::message::RoleId;
 use super::mind::{Asking, MindError, NO_MODEL};
-use super::plan::{InternalPlan, PlanningStrategy, StepDoes, StepSpec};
+use super::plan::{InternalPlan, PlanningStrategy, StepSpec};
 
 /// The action that every role with a language model should have: the model does it.
 pub const ASK: &str = "ask";
@@ -55,7 +56,7 @@ impl Checker {
                 let known = || self.colleagues.iter().map(|other| other.id.as_str());
                 if !known().any(|other| other == target) {
                     let similar = nearest(target, known()).and_then(|id| id.parse().ok());
-                    let role = crate::wire::text::one_line(target, 64);
+                    let role = one_line(target, 64);
                     return Err(Refused::UnknownRole { role, similar }.to_string());
                 }
                 if description.trim().is_empty() {

@@ -1,0 +1,188 @@
+//! The internal plan of a role: it is in the store beside the plan that a daemon carries out, gets the reports that it waits
+//! for, and ends with the task that it was made for.
+
+use plan_agent::plan::{
+    AttemptState, CommandId, Head, Issue, Kind, NewTask, PlanId, PlanStatus, Policy, ROLE, Shelf,
+    TaskId, Time,
+};
+use plan_agent::store::Store;
+
+use super::*;
+
+/// What the role asks of another one.
+const REQUEST: &str = "task-0190a0b0-0000-7000-8000-000000000001";
+
+/// The store of a scene, as a role uses it.
+struct Internal {
+    runtime: tokio::runtime::Runtime,
+    store: Store,
+}
+
+impl Internal {
+    fn of(scene: &Scene) -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let path = scene.env.path("volumes/plan-agent.db");
+        let store = runtime.block_on(Store::open(&path, || Time(1_795_255_200_000_000)));
+        Self {
+            runtime,
+            store: store.unwrap(),
+        }
+    }
+
+    /// Makes the internal plan of a role that waits for what it asked for.
+    fn waits(&self, scene: &Scene, key: &str, parent: &str, request: &str) -> PlanId {
+        let mut head = Head::new(PlanId::new(key), "Review", Time::default());
+        ROLE.clone_into(&mut head.owner);
+        head.parent = Some(PlanId::new(parent));
+        let issue = Issue {
+            id: CommandId::new(request),
+            kind: Kind::New,
+            session: None,
+            text: format!(
+                "---\nid: {request}\nsession_id: auto\ncommand_type: new\nassignee: coder\nrequest_id: {request}\n---\n\nMend it.\n"
+            ),
+        };
+        let pending = scene.env.path("volumes/commands/pending");
+        fs::write(pending.join(format!("{request}.md")), &issue.text).unwrap();
+        let made = self.store.create(head, "reviewer", "made", move |draft| {
+            let task = NewTask {
+                name: "Ask the coder".to_owned(),
+                ..NewTask::default()
+            };
+            draft.make_tasks(vec![task])?;
+            draft.start(Policy::default(), "")?;
+            draft.issue(TaskId(1), issue)?;
+            Ok(draft.plan().id().clone())
+        });
+        self.runtime.block_on(made).unwrap()
+    }
+
+    fn read<T: Send + 'static>(
+        &self,
+        plan: &PlanId,
+        read: impl FnOnce(&plan_agent::plan::Plan) -> T + Send + 'static,
+    ) -> T {
+        let read = self.store.read(plan, |plan, _| read(plan));
+        self.runtime.block_on(read).unwrap()
+    }
+
+    fn state(&self, plan: &PlanId, request: &str) -> AttemptState {
+        let request = CommandId::new(request);
+        self.read(plan, move |plan| plan.attempt(&request).unwrap().state)
+    }
+
+    fn status(&self, plan: &PlanId) -> (PlanStatus, Shelf) {
+        self.read(plan, |plan| (plan.status().clone(), plan.head().shelf))
+    }
+}
+
+fn plan_of(scene: &Scene) -> String {
+    scene.status()["plan"]["id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_report_for_a_request_is_recorded_in_the_internal_plan_that_waits_for_it() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let command = scene.exchange.take("the task", |_| true);
+    let internal = Internal::of(&scene);
+    let key = format!("role:reviewer:{}", command.id);
+    let plan = internal.waits(&scene, &key, &plan_of(&scene), REQUEST);
+    assert!(scene.exchange.claim(REQUEST));
+    let answer = "---\nstatus: FAILED\nrequest_id: r\ncollaboration: rejected\n---\n\nNot today.\n";
+    scene.exchange.submit(REQUEST, answer);
+    let name = format!("report-{REQUEST}.md");
+    scene.exchange.await_name("reports/processed", &name);
+    assert_eq!(internal.state(&plan, REQUEST), AttemptState::Reported);
+    let request = CommandId::new(REQUEST);
+    let said = internal.read(&plan, move |plan| {
+        let report = plan.attempt(&request).unwrap().report.clone().unwrap();
+        (report.answer().as_str(), report.results)
+    });
+    assert_eq!(said, ("rejected", "Not today.".to_owned()));
+
+    // Nobody sees it who does not ask for it, and the plan that is carried out knows nothing of it.
+    assert_eq!(scene.tasks(), ["in_progress"]);
+    assert!(!scene.works(&["plans"]).contains("reviewer"));
+    assert!(!scene.works(&["plans", "--json"]).contains("reviewer"));
+    assert!(scene.works(&["plans", "--all", "--json"]).contains(&key));
+    assert_eq!(scene.run(&["status", "role"]).code, Some(2));
+    assert!(scene.works(&["status", &key]).contains("Ask the coder"));
+    scene
+        .exchange
+        .submit(&command.id, &crate::common::agent::report("SUCCESS", "ok"));
+    scene.await_status("completed");
+}
+
+#[test]
+fn internal_plans_end_with_the_plan_that_they_are_for_and_so_do_their_requests() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let command = scene.exchange.take("the task", |_| true);
+    let internal = Internal::of(&scene);
+    let key = format!("role:reviewer:{}", command.id);
+    let plan = internal.waits(&scene, &key, &plan_of(&scene), REQUEST);
+    // A role in the process was asked, which itself asks somebody who has begun.
+    let (second, third) = (
+        REQUEST.replace("0001", "0002"),
+        REQUEST.replace("0001", "0003"),
+    );
+    let key = format!("role:architect:{REQUEST}");
+    let deeper = internal.waits(&scene, &key, plan.as_str(), &second);
+    assert!(scene.exchange.claim(&second));
+    // Of another plan, which was left.
+    let key = format!("role:architect:{third}");
+    let strange = internal.waits(&scene, &key, "nobody", &third);
+
+    scene.works(&["abort", &plan_of(&scene)]);
+    scene.await_end();
+    let ended = (PlanStatus::Abandoned, Shelf::History);
+    for plan in [&plan, &deeper, &strange] {
+        assert_eq!(internal.status(plan), ended, "{plan}");
+    }
+    let withdrawn = scene.exchange.names("commands/withdrawn");
+    assert_eq!(withdrawn, [REQUEST, &third].map(|id| format!("{id}.md")));
+    let active = scene.exchange.names("active");
+    assert!(active.contains(&format!("{second}.cancel")), "{active:?}");
+}
+
+#[test]
+fn internal_plans_that_a_killed_daemon_left_end_with_the_next_one() {
+    let scene = Scene::by_rules("");
+    let daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let command = scene.exchange.take("the task", |_| true);
+    let internal = Internal::of(&scene);
+    let top = plan_of(&scene);
+    let waits = internal.waits(
+        &scene,
+        &format!("role:reviewer:{}", command.id),
+        &top,
+        REQUEST,
+    );
+    // One that ended without its request having been taken back, and one for an attempt that is over.
+    let (second, third) = (
+        REQUEST.replace("0001", "0002"),
+        REQUEST.replace("0001", "0003"),
+    );
+    let ended = internal.waits(&scene, "role:reviewer:task-over", &top, &second);
+    let abandon = internal
+        .store
+        .change(&ended, "reviewer", "over", |draft| draft.abandon("over"));
+    internal.runtime.block_on(abandon).unwrap();
+    let over = internal.waits(&scene, "role:reviewer:task-other", &top, &third);
+    drop(daemon);
+
+    let _daemon = scene.leave(&["resume", &top]);
+    let withdrawn = [&second, &third].map(|id| format!("{id}.md"));
+    wait_until("what nobody waits for is taken back", DEADLINE, || {
+        let done = (PlanStatus::Abandoned, Shelf::History);
+        internal.status(&over) == done && internal.status(&ended) == done
+    });
+    assert_eq!(scene.exchange.names("commands/withdrawn"), withdrawn);
+    // What is still waited for stays.
+    assert_eq!(
+        internal.status(&waits),
+        (PlanStatus::Running, Shelf::Current)
+    );
+    assert_eq!(internal.state(&waits, REQUEST), AttemptState::Open);
+}
