@@ -29,7 +29,7 @@ use crate::tools::new_plan_id;
 use crate::volumes::{DaemonInfo, DaemonLock, Volumes};
 use crate::wire::plan_file;
 use crate::wire::text::{one_line, time_text};
-use crate::worker::{self, Fitness, Told};
+use crate::worker::{self, Fitness, RoleFilter, Told};
 
 /// What is said when a signal comes first.
 const NO_PLAN: &str = "no plan was made";
@@ -46,8 +46,13 @@ pub async fn run(
     let agent = unless(&mut ended, NO_PLAN, args.carry_out.agent.choose(setup)).await?;
     let planner = setup.planner(agent.as_ref())?;
     let workspace = setup.workspace(args.workspace.as_deref())?;
-    let (mut head, tasks) = match (&args.plan, &args.goal) {
-        (Some(path), _) => {
+    if let Some(team) = &setup.team {
+        team.staffed(agent.is_some())?;
+    }
+    let of_workflow = setup.plan_of_workflow(&args)?;
+    let (mut head, tasks) = match (of_workflow, &args.plan, &args.goal) {
+        (Some(plan), ..) => plan,
+        (None, Some(path), _) => {
             unless(
                 &mut ended,
                 NO_PLAN,
@@ -55,8 +60,8 @@ pub async fn run(
             )
             .await?
         }
-        (None, Some(goal)) => (Head::new(new_plan_id(), goal, Time::default()), Vec::new()),
-        (None, None) => {
+        (None, None, Some(goal)) => (Head::new(new_plan_id(), goal, Time::default()), Vec::new()),
+        (None, None, None) => {
             return Err(
                 Failure::usage(anyhow!("there is neither a goal nor a plan file")).hint(format!(
                     "`{program} run \"what is to be reached\"`, or `{program} run --plan FILE`"
@@ -162,8 +167,8 @@ pub async fn resume(
             .plan
             .iter()
             .fold(String::new(), |_, plan| format!(" {plan}"));
-        let agent = args.carry_out.agent.again();
-        format!("`{program} resume{plan}{agent}` goes on where it was")
+        let again = args.carry_out.again();
+        format!("`{program} resume{plan}{again}` goes on where it was")
     };
     let setup = &unless(&mut ended, &goes_on, setup).await?;
     let agent = unless(&mut ended, &goes_on, args.carry_out.agent.choose(setup)).await?;
@@ -293,6 +298,9 @@ pub async fn daemon(
     let (setup, lock, site, plan) =
         unless(&mut ended, "the plan goes on with the next daemon", begin).await?;
     let agent = args.agent.choose(&setup).await?;
+    setup
+        .check_team(&plan, &site.store, agent.is_some())
+        .await?;
     let prepared = setup.prepare(setup.planner(agent.as_ref())?)?;
     setup.log(&site.volumes)?;
     announce(&lock, &site.volumes, &plan, &site.clock)?;
@@ -333,13 +341,18 @@ pub async fn worker(
         told: Some(teller),
         ..worker_options(
             agent,
+            args.role.map_or(RoleFilter::All, RoleFilter::Only),
             &setup.config,
             &setup.config.root(),
             Fitness::default(),
         )
     };
+    let whose = match &options.role {
+        RoleFilter::Only(role) => format!(" of `{role}`"),
+        _ => String::new(),
+    };
     complain(&format!(
-        "taking commands in `{}`; Ctrl-C ends\n",
+        "taking commands{whose} in `{}`; Ctrl-C ends\n",
         setup.config.root().display()
     ));
     let shown = tokio::spawn(show_work(told));
@@ -412,10 +425,17 @@ fn announce(
     })?)
 }
 
-fn worker_options(agent: Agent, config: &Config, root: &Path, fitness: Fitness) -> worker::Options {
+fn worker_options(
+    agent: Agent,
+    role: RoleFilter,
+    config: &Config,
+    root: &Path,
+    fitness: Fitness,
+) -> worker::Options {
     worker::Options {
         root: root.to_owned(),
         agent,
+        role,
         env: config.worker.env.clone(),
         deadline: config.run.task_deadline,
         silence: config.run.task_timeout,
@@ -440,7 +460,13 @@ fn start_workers(
     let fitness = Fitness::default();
     let told = Arc::new(AtomicBool::new(false));
     let start = |agent: &Agent| {
-        let options = worker_options(agent.clone(), config, volumes.root(), fitness.clone());
+        let options = worker_options(
+            agent.clone(),
+            RoleFilter::All,
+            config,
+            volumes.root(),
+            fitness.clone(),
+        );
         let mut stopped = stopped.clone();
         let told = Arc::clone(&told);
         tokio::spawn(async move {
@@ -518,6 +544,9 @@ impl Ready<'_> {
             agent,
         } = self;
         setup.check_project_of(&plan, &site.store).await?;
+        setup
+            .check_team(&plan, &site.store, agent.is_some())
+            .await?;
         let (workspace, over) = site
             .store
             .read(&plan, |plan, _| {
