@@ -81,6 +81,13 @@ fn help_is_short_and_has_the_exit_codes() {
           --config <FILE>    Read this configuration instead of ./config.toml
       -h, --help             Print help
 
+    Team:
+          --team <FILE>          The team whose roles tasks are given to [default: `team` under [run] in
+                                 config.toml]
+          --workflow <WORKFLOW>  Make the plan from this workflow of the team, without asking a model;
+                                 the goal may then be left out
+          --param <NAME=VALUE>   A parameter of the workflow; once for each
+
     Agent:
           --agent <claude|codex|gemini|opencode|aider|command|shell>
               Run this agent for every command: a coding agent by its name, `command` the program after
@@ -96,6 +103,7 @@ fn help_is_short_and_has_the_exit_codes() {
       plan-agent run --plan examples/quickstart.md --agent shell
       plan-agent run "Add a health endpoint" --review --agent claude
       plan-agent run "Translate the docs" --detach
+      plan-agent run --team examples/team.yaml --workflow feature --param feature="a health endpoint"
 
     Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another
     program, a person.
@@ -127,7 +135,11 @@ fn help_is_short_and_has_the_exit_codes() {
               {workspace} and {report} are filled in. For a coding agent: more flags for it, such as `-m
               MODEL`
 
-    The agent is not remembered: name it again.
+    Team:
+          --team <FILE>  The team whose roles tasks are given to [default: `team` under [run] in
+                         config.toml]
+
+    The agent and the team are not remembered: name them again.
     ");
     insta::assert_snapshot!(env.run(&["show", "--help"]).stdout, @r"
     Show a plan
@@ -222,6 +234,9 @@ fn init_makes_everything_once_and_overwrites_nothing() {
     made  prompts/replan.md
     made  prompts/audit.md
     made  prompts/summarise.md
+    made  prompts/strategy.md
+    made  prompts/steps.md
+    made  prompts/ask.md
     made  prompts/command.md
     made  volumes
     made  volumes/README.md
@@ -240,6 +255,9 @@ fn init_makes_everything_once_and_overwrites_nothing() {
     kept  prompts/replan.md
     kept  prompts/audit.md
     kept  prompts/summarise.md
+    kept  prompts/strategy.md
+    kept  prompts/steps.md
+    kept  prompts/ask.md
     kept  prompts/command.md
     made  other
     made  other/README.md

@@ -4,6 +4,7 @@
 mod budget;
 mod clock;
 mod control;
+mod crew;
 mod evidence;
 mod false_success;
 mod faults;
@@ -17,6 +18,7 @@ mod isolation;
 mod judging;
 mod planning;
 mod reports;
+mod roles;
 mod tools;
 
 use std::fs::{self, File};

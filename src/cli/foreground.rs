@@ -67,7 +67,7 @@ pub struct Foreground {
 }
 
 impl Foreground {
-    /// Makes the terminal of a plan. What happened before now is told only of a plan that has just been made: a resumed one does
+    /// Makes the terminal of a plan; `manned` tells that somebody here takes commands. What happened before now is told only of a plan that has just been made: a resumed one does
     /// not tell its whole story again.
     ///
     /// # Errors
@@ -78,6 +78,7 @@ impl Foreground {
         how: &CarryOut,
         asks: bool,
         surroundings: Surroundings,
+        manned: bool,
         mut output: Output,
     ) -> Result<Self, Failure> {
         let json = how.json;
@@ -91,7 +92,7 @@ impl Foreground {
         if !fresh && !json && !settled {
             output.line(&format!("plan {plan} goes on"))?;
         }
-        if how.agent.agent.is_none() && !json {
+        if !manned && !json {
             let commands = site.volumes.path(Folder::CommandsPending);
             output.line(&format!(
                 "no --agent: commands wait in `{}`",
@@ -105,7 +106,7 @@ impl Foreground {
             json,
             asks,
             surroundings,
-            resume: format!("{} resume {plan}{}", site.program, how.agent.again()),
+            resume: format!("{} resume {plan}{}", site.program, how.again()),
             program: site.program.clone(),
             output,
             seq: if fresh { 0 } else { seq },
