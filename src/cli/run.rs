@@ -26,7 +26,7 @@ use crate::plan::{Head, NewTask, Origin, PlanId, PlanStatus, Review, Time};
 use crate::tools::new_plan_id;
 use crate::volumes::{DaemonInfo, DaemonLock, LastWord, Volumes};
 use crate::wire::plan_file;
-use crate::wire::text::time_text;
+use crate::wire::text::{one_line, time_text};
 use crate::worker::{self, RoleFilter, Told};
 
 /// What is said when a signal comes first.
