@@ -506,6 +506,9 @@ fn a_plan_can_be_looked_at_from_every_side() {
     Question about task 2
       it failed
       Answer: plan-agent answer retry|skip|abort
+        retry    try the task once more; the note goes along to the agent
+        skip     leave the task out; what waits for it goes on without it
+        abort    end the plan for good; agents at work stop, their work stays
 
     No daemon works here: `plan-agent resume abcdefgh` goes on, with its --agent if it had one.
     exit 0
@@ -543,7 +546,7 @@ fn a_plan_can_be_looked_at_from_every_side() {
         2  [TIME]  task 1: completed, unverified
         3  [TIME]  task 2: handed out  (tests: second)
         3  [TIME]  task 2: reported FAILED
-        3  [TIME]  task 2: retry: the agent reports FAILED: see the file
+        3  [TIME]  task 2: not accepted: the agent reports FAILED: see the file
         3  [TIME]  asks you about task 2: it failed
     exit 0
     ");
@@ -649,7 +652,8 @@ fn a_plan_is_paused_and_ended_by_hand() {
     exit 2
     ");
     insta::assert_snapshot!(env.run(&["abort", "abcd"]).seen(&env), @r"
-    plan abcdefgh has ended
+    plan abcdefgh has ended for good; agents at work are told to stop, their work stays
+    `plan-agent status abcdefgh`, `log abcdefgh` and `diff abcdefgh` go on showing it
     exit 0
     ");
     insta::assert_snapshot!(env.run(&["abort", "abcd"]).seen(&env), @r"
@@ -732,6 +736,9 @@ fn long_lines_break_between_words_on_a_terminal_and_nowhere_else() {
     Question about task 2
       it failed
       Answer: plan-agent answer retry|skip|abort
+        retry    try the task once more; the note goes along to the agent
+        skip     leave the task out; what waits for it goes on without it
+        abort    end the plan for good; agents at work stop, their work stays
 
     No daemon works here: `plan-agent resume abcdefgh` goes on, with its --agent if
     it had one.
@@ -749,8 +756,8 @@ fn long_lines_break_between_words_on_a_terminal_and_nowhere_else() {
         2  [TIME]  task 1: completed, unverified
         3  [TIME]  task 2: handed out  (tests: second)
         3  [TIME]  task 2: reported FAILED
-        3  [TIME]  task 2: retry: the agent reports FAILED: see the
-                                file
+        3  [TIME]  task 2: not accepted: the agent reports FAILED: see
+                                the file
         3  [TIME]  asks you about task 2: it failed
     exit 0
     ");

@@ -280,7 +280,7 @@ pub async fn abort(
     }
     let program = &setup.program;
     output.line(&format!(
-        "plan {plan} has ended for good: what was done stays, agents that were at work are told to stop"
+        "plan {plan} has ended for good; agents at work are told to stop, their work stays"
     ))?;
     output.line(&format!(
         "`{program} status {plan}`, `log {plan}` and `diff {plan}` go on showing it"

@@ -161,9 +161,7 @@ pub fn meaning(about: About, choice: Choice) -> &'static str {
         (Choice::Wait, _) => "keep waiting",
         (Choice::Reply, _) => "the note, which is needed, answers the agent's question",
         (Choice::More, _) => "allow as much again as the budget did at first, and go on",
-        (Choice::Abort, _) => {
-            "end the plan for good: agents at work are stopped, all that they have done stays"
-        }
+        (Choice::Abort, _) => "end the plan for good; agents at work stop, their work stays",
     }
 }
 
@@ -215,7 +213,7 @@ mod tests {
 
         - `retry`: try the task once more; the note goes along to the agent
         - `skip`: leave the task out; what waits for it goes on without it
-        - `abort`: end the plan for good: agents at work are stopped, all that they have done stays
+        - `abort`: end the plan for good; agents at work stop, their work stays
 
         Write one of these words behind `answer:` above, if you like a note behind `note:`, and save the file. Or run:
 

@@ -96,7 +96,8 @@ impl Talking<'_> {
         // What kept the agent from working may have been mended since.
         let undone = |heard: &mut Heard| {
             let next = heard.outcome.next(0, 0, self.worker.again);
-            matches!(heard.outcome, Outcome::Killed { .. }) || next == Next::Stop
+            let again = matches!(next, Next::Stop | Next::Again(_));
+            again || matches!(heard.outcome, Outcome::Killed { .. })
         };
         if let Some(collected) = heard.take_if(undone) {
             self.session = collected.session.or(self.session.take());

@@ -403,7 +403,7 @@ mod tests {
           Answer: plan-agent answer retry|skip|abort
             retry    try the task once more; the note goes along to the agent
             skip     leave the task out; what waits for it goes on without it
-            abort    end the plan for good: agents at work are stopped, all that they have done stays
+            abort    end the plan for good; agents at work stop, their work stays
         "#);
     }
 
@@ -425,7 +425,7 @@ mod tests {
           Answer: plan-agent answer retry|skip|abort
             retry    try the task once more; the note goes along to the agent
             skip     leave the task out; what waits for it goes on without it
-            abort    end the plan for good: agents at work are stopped, all that they have done stays
+            abort    end the plan for good; agents at work stop, their work stays
 
         No daemon works here: `plan-agent resume kqzjwmha` goes on, with its --agent if it had one.
         "#);
