@@ -417,6 +417,7 @@ impl Config {
             max_attempts: run.max_attempts,
             max_replans: run.max_replans,
             max_parallel: run.max_parallel,
+            roles: BTreeMap::new(),
             task_timeout: run.task_timeout,
             task_deadline: run.task_deadline,
             confirm_abort: run.confirm_abort,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::counted;
 use super::draft::acceptable;
+use super::lanes::Lanes;
 use super::model::{
     About, Attempt, AttemptState, CommandId, Judging, Limit, Line, Lived, PlanStatus, ReportStatus,
     Review, SessionId, SessionScope, Subject, Task, TaskId, Time,
@@ -243,7 +244,8 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
     let sign = world.signs.get(&attempt.id).copied().unwrap_or(claimed);
     let heard = sign.max(claimed).max(world.started);
     let silent = world.after(heard, policy.task_timeout);
-    let too_long = world.after(claimed, policy.task_deadline);
+    let deadline = plan.deadline_of(attempt.task);
+    let too_long = world.after(claimed, deadline);
     let (at, reason) = if silent <= too_long {
         (
             silent,
@@ -252,7 +254,7 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
     } else {
         (
             too_long,
-            format!("not finished within {}", minutes(policy.task_deadline)),
+            format!("not finished within {}", minutes(deadline)),
         )
     };
     if world.now < at {
@@ -323,11 +325,8 @@ fn is_next(plan: &Plan, attempt: &Attempt) -> bool {
             && report.blocked_until.is_none();
         let merged = attempt.merge.as_ref().map(|merge| &merge.onto);
         let first = attempt.checks.is_some();
-        let asked = || {
-            plan.open_questions()
-                .any(|question| question.task == Some(attempt.task))
-        };
-        let counts = merges && (!first || (merged == tip && acceptable(attempt))) && !asked();
+        let ready = !first || (merged == tip && acceptable(attempt));
+        let counts = merges && ready && !plan.asks_about(attempt.task);
         counts.then(|| (!first, report.received, attempt.id.clone()))
     };
     let before = plan.open_attempts().filter_map(place).min();
@@ -406,49 +405,39 @@ fn finish(plan: &Plan, world: &World, due: &mut Due) {
     due.step(Step::Settle);
 }
 
-/// Hands out what may start, retries before new tasks, as far as there are lanes.
+/// Hands out what may start, retries before new tasks, as far as there are lanes. Tasks of a role whose lanes are taken hold
+/// up nobody else.
 fn hand_out(plan: &Plan, world: &World, due: &mut Due) {
-    let policy = &plan.head().policy;
-    let lanes = match policy.session {
-        SessionScope::Task => usize::try_from(policy.max_parallel).unwrap_or(usize::MAX),
-        // One conversation cannot be about two tasks at once.
-        SessionScope::Plan => 1,
-    };
-    let asked = |task: TaskId| {
-        plan.open_questions()
-            .any(|question| question.task == Some(task))
-    };
-    // A result that waits for a human takes no lane from the others.
-    let waits = |attempt: &&Attempt| attempt.state == AttemptState::Reported && asked(attempt.task);
-    let busy = plan
-        .open_attempts()
-        .filter(|attempt| !waits(attempt))
-        .count();
-    let mut free = lanes.saturating_sub(busy);
-    let retries = plan.in_progress().filter(|task| {
+    let mut lanes = Lanes::of(plan);
+    let mut retries = plan.in_progress().filter(|task| {
         plan.current_attempt(task)
             .is_none_or(|current| !current.state.open())
     });
-    for task in retries.chain(plan.ready()) {
-        if free == 0 {
+    let mut fresh = plan.startable();
+    while !lanes.full() {
+        let next = retries
+            .find(|task| !lanes.full_for(task.assignee.as_deref()))
+            .or_else(|| fresh.next(|role| lanes.full_for(role)));
+        let Some(task) = next else {
             break;
-        }
-        if asked(task.number) {
+        };
+        if plan.asks_about(task.number) {
             continue;
         }
-        if recalled(plan, task) {
-            // Over in a moment: the lane is kept for it, so that no other task slips in before a retry.
-            free -= 1;
-            continue;
-        }
-        match task.not_before.filter(|at| *at > world.now) {
-            Some(at) => due.look(at),
-            None if may_begin(plan, plan.no_attempt(world.lived()), due) => {
-                due.step(Step::Issue(task.number));
-                free -= 1;
+        if !recalled(plan, task) {
+            match task.not_before.filter(|at| *at > world.now) {
+                Some(at) => {
+                    due.look(at);
+                    continue;
+                }
+                None if may_begin(plan, plan.no_attempt(world.lived()), due) => {
+                    due.step(Step::Issue(task.number));
+                }
+                None => break,
             }
-            None => break,
         }
+        // One that is recalled is over in a moment: its lane is kept, so that no other task slips in before a retry.
+        lanes.take(task.assignee.as_deref(), task.number);
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::model::{Order, Task, TaskId, TaskStatus};
 use super::places::{Place, Places, Span};
+use super::roles::{ByRole, Walk};
 
 /// How many tasks are in which state; removed ones count nowhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,6 +108,9 @@ pub(super) struct TaskIndex {
     /// Pending tasks without unmet dependencies, and those with some.
     free: Places,
     bound: Places,
+    /// The same ones by whose they are.
+    free_of: ByRole,
+    bound_of: ByRole,
     pub(super) dependants: HashMap<TaskId, BTreeSet<TaskId>>,
     unmet: HashMap<TaskId, usize>,
 }
@@ -134,6 +138,12 @@ impl TaskIndex {
     fn next_in_line(&self) -> usize {
         let first = self.by_status.pending.first();
         usize::from(first.is_some() && first == self.unsettled.first())
+    }
+
+    /// Goes through the pending tasks in the order of the plan, all of them or those without unmet dependencies.
+    pub(super) fn walk(&self, all: bool) -> Walk<'_> {
+        let bound = all.then_some(&self.bound_of);
+        Walk::over([&self.free_of].into_iter().chain(bound))
     }
 
     pub(super) fn may_start(&self, task: &Task, order: Order) -> bool {
@@ -232,6 +242,8 @@ impl TaskIndex {
         if task.status == TaskStatus::Pending {
             self.free.remove(&place);
             self.bound.remove(&place);
+            self.free_of.remove(&task.assignee, &place);
+            self.bound_of.remove(&task.assignee, &place);
         }
         if let Some(assignee) = &task.assignee
             && let Some(tasks) = self.by_assignee.get_mut(assignee)
@@ -260,12 +272,17 @@ impl TaskIndex {
         if task.status != TaskStatus::Pending || task.removed {
             return;
         }
+        let role = &task.assignee;
         if unmet == 0 {
             self.bound.remove(&place);
+            self.bound_of.remove(role, &place);
             self.free.insert(place);
+            self.free_of.insert(role, place);
         } else {
             self.free.remove(&place);
+            self.free_of.remove(role, &place);
             self.bound.insert(place);
+            self.bound_of.insert(role, place);
         }
     }
 }

@@ -7,9 +7,11 @@ mod due;
 mod event;
 mod graph;
 mod index;
+mod lanes;
 pub mod model;
 mod places;
 mod produced;
+mod roles;
 pub mod rules;
 mod state;
 #[cfg(test)]
@@ -20,9 +22,10 @@ pub use due::{Due, Step, World, due};
 pub use event::Event;
 pub use graph::find_cycle;
 pub use index::{Counts, Shown};
+pub use lanes::{Lanes, RoleLanes};
 pub use model::*;
 pub use produced::{MAX_PRODUCED, within_workspace};
-pub use state::{Plan, Row, RowKey, Tasks};
+pub use state::{Plan, Row, RowKey, Startable, Tasks};
 
 /// Returns a number with what it counts: `1 task`, `2 tasks`.
 pub fn counted(number: usize, word: &str) -> String {

@@ -2,15 +2,17 @@
 //! the record of what changed cannot drift apart. Its cost is that of the rows changed, never of the plan.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::index::{Counts, Shown, TaskIndex, forget, place};
 use super::model::{
-    Ask, AskId, Attempt, AttemptState, CommandId, Head, Kind, PlanId, PlanStatus, Question,
+    Ask, AskId, Attempt, AttemptState, CommandId, Head, Kind, Order, PlanId, PlanStatus, Question,
     QuestionId, Session, SessionId, Subject, Task, TaskId, TaskStatus, Time,
 };
 use super::places::{Places, Span};
+use super::roles::Walk;
 
 /// One row of a plan, as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -141,6 +143,15 @@ impl Plan {
         }
     }
 
+    /// Returns how old a claimed attempt at a task may become: as its role has it, else as all have.
+    pub fn deadline_of(&self, task: TaskId) -> Duration {
+        let policy = &self.head.policy;
+        let assignee = self.task(task).and_then(|task| task.assignee.as_deref());
+        let role = assignee.and_then(|role| policy.roles.get(role));
+        role.and_then(|role| role.task_deadline)
+            .unwrap_or(policy.task_deadline)
+    }
+
     /// Returns a task that is part of the plan.
     pub fn task(&self, id: TaskId) -> Option<&Task> {
         self.tasks.get(&id).filter(|task| !task.removed)
@@ -207,6 +218,24 @@ impl Plan {
     /// Returns the tasks that may start now, in the plan's order.
     pub fn ready(&self) -> Tasks<'_> {
         self.tasks_in(Shown::Ready)
+    }
+
+    /// Goes through the tasks that may start now, in the plan's order, and leaves out whole roles on the way.
+    pub fn startable(&self) -> Startable<'_> {
+        let index = &self.index.tasks;
+        let walk = match self.head.order {
+            Order::Dependencies => index.walk(false),
+            Order::Free => index.walk(true),
+            Order::Sequential => {
+                let next = self.ready().next();
+                let next = next.map(|task| (place(task), task.assignee.as_deref()));
+                Walk::of(next, &index.order.span(0, 0))
+            }
+        };
+        Startable {
+            rows: &self.tasks,
+            walk,
+        }
     }
 
     /// Tells whether a task may start now.
@@ -332,6 +361,12 @@ impl Plan {
             .open_questions
             .iter()
             .filter_map(|id| self.questions.get(id))
+    }
+
+    /// Tells whether an answer about a task is awaited.
+    pub fn asks_about(&self, task: TaskId) -> bool {
+        self.open_questions()
+            .any(|question| question.task == Some(task))
     }
 
     /// Returns a session by its id.
@@ -566,6 +601,20 @@ impl<'a> DoubleEndedIterator for Tasks<'a> {
 }
 
 impl ExactSizeIterator for Tasks<'_> {}
+
+/// Tasks that may start now, in the plan's order. However many a role has that is left out, it costs one look.
+pub struct Startable<'a> {
+    rows: &'a BTreeMap<TaskId, Task>,
+    walk: Walk<'a>,
+}
+
+impl<'a> Startable<'a> {
+    /// Returns the next task, but for those of roles that are left out. A role that is left out once is not come back to.
+    pub fn next(&mut self, left_out: impl Fn(Option<&str>) -> bool) -> Option<&'a Task> {
+        let (_, id) = self.walk.next(left_out)?;
+        self.rows.get(&id)
+    }
+}
 
 fn was_made(attempt: &Attempt) -> bool {
     attempt.kind != Kind::Repair && attempt.state != AttemptState::Withdrawn

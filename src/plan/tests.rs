@@ -2,6 +2,7 @@
 
 mod budget;
 mod hand;
+mod lanes;
 mod line;
 mod random;
 

@@ -1,5 +1,6 @@
 //! The plan itself: its state and the rules it is carried out under.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -113,6 +114,25 @@ pub enum Judging {
     OnDoubt,
 }
 
+/// Under which rules tasks of a role are carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RoleRules {
+    /// Its tasks under way at once (1 and more).
+    pub concurrency: u32,
+    /// Age of a claimed attempt that ends it; `None` is that of every task.
+    pub task_deadline: Option<Duration>,
+}
+
+impl Default for RoleRules {
+    fn default() -> Self {
+        Self {
+            concurrency: 1,
+            task_deadline: None,
+        }
+    }
+}
+
 /// Under which rules a plan is carried out. Kept in the plan, so that its history explains itself;
 /// the daemon brings it up to date from the configuration when it starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -124,6 +144,8 @@ pub struct Policy {
     pub max_replans: u32,
     /// Tasks under way at once (1 and more).
     pub max_parallel: u32,
+    /// What holds besides for tasks that are assigned to one of these roles.
+    pub roles: BTreeMap<String, RoleRules>,
     /// Silence of a claimed attempt that ends it.
     pub task_timeout: Duration,
     /// Age of a claimed attempt that ends it.
@@ -150,6 +172,7 @@ impl Default for Policy {
             max_attempts: 3,
             max_replans: 3,
             max_parallel: 1,
+            roles: BTreeMap::new(),
             task_timeout: Duration::from_secs(600),
             task_deadline: Duration::from_secs(7200),
             confirm_abort: ConfirmAbort::default(),

@@ -2,12 +2,38 @@
 
 use super::*;
 
-/// Makes policies with and without a model, under budgets that are soon used up or none.
+/// Makes policies with and without a model, with few lanes, under budgets that are soon used up or none.
 pub(super) fn policy() -> impl Strategy<Value = Policy> {
     let few = || prop::option::of(1..6u64);
-    (any::<bool>(), few(), few(), few(), few(), few()).prop_map(
-        |(model, llm_calls, llm_tokens, dollars, seconds, attempts)| Policy {
+    let lanes = || {
+        (
+            1..5u32,
+            prop::option::of(0..3u32),
+            prop::option::of(1..3u32),
+        )
+    };
+    (any::<bool>(), lanes(), few(), few(), few(), few(), few()).prop_map(
+        |(
             model,
+            (max_parallel, coders, writers),
+            llm_calls,
+            llm_tokens,
+            dollars,
+            seconds,
+            attempts,
+        )| Policy {
+            model,
+            max_parallel,
+            roles: [("coder", coders), ("writer", writers)]
+                .into_iter()
+                .filter_map(|(role, concurrency)| {
+                    let rules = RoleRules {
+                        concurrency: concurrency?,
+                        ..RoleRules::default()
+                    };
+                    Some((role.to_owned(), rules))
+                })
+                .collect(),
             budget: Budget {
                 llm_calls,
                 llm_tokens,

@@ -315,6 +315,7 @@ fn check_index(plan: &Plan) -> Result<(), TestCaseError> {
                 .all(|task| plan.is_ready(task) == ready.contains(&task.number))
         );
         prop_assert_eq!(plan.ready_count(), ready.len());
+        lanes::check_walk(&plan)?;
         prop_assert_eq!(found(Shown::Ready).collect::<Vec<_>>(), ready);
         prop_assert_eq!(found(Shown::Blocked).collect::<Vec<_>>(), blocked);
     }
@@ -385,6 +386,7 @@ fn check_invariants(plan: &Plan) -> Result<(), TestCaseError> {
     }
 
     budget::check(plan)?;
+    lanes::check(plan)?;
     let due = due(plan, &World::default());
     let alive = !due.steps.is_empty() || due.look_again.is_some() || due.rescan;
     let rests = plan.status().settled()

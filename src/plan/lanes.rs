@@ -1,0 +1,85 @@
+//! How many tasks may be under way at once: over the plan, and of each role that has lanes of its own.
+
+use std::collections::BTreeMap;
+
+use super::model::{AttemptState, SessionScope, TaskId};
+use super::state::Plan;
+
+/// The lanes of a plan, and what is on them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lanes {
+    /// Tasks that may be under way at once, whoever does them.
+    pub most: usize,
+    /// Each role with lanes of its own.
+    pub roles: BTreeMap<String, RoleLanes>,
+    /// Tasks under way of no such role.
+    pub others: Vec<TaskId>,
+}
+
+/// The lanes of one role.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoleLanes {
+    /// Tasks of the role that may be under way at once; at least one.
+    pub most: usize,
+    /// Its tasks that are under way, by their numbers.
+    pub busy: Vec<TaskId>,
+}
+
+impl Lanes {
+    /// Returns the lanes of a plan as they are now. A result that waits for a human takes no lane from the others.
+    pub fn of(plan: &Plan) -> Self {
+        let policy = &plan.head().policy;
+        let most = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        let role = |(role, rules): (&String, &super::model::RoleRules)| {
+            let lanes = RoleLanes {
+                most: most(rules.concurrency).max(1),
+                busy: Vec::new(),
+            };
+            (role.clone(), lanes)
+        };
+        let mut lanes = Self {
+            most: match policy.session {
+                SessionScope::Task => most(policy.max_parallel),
+                // One conversation cannot be about two tasks at once.
+                SessionScope::Plan => 1,
+            },
+            roles: policy.roles.iter().map(role).collect(),
+            others: Vec::new(),
+        };
+        for attempt in plan.open_attempts() {
+            if attempt.state != AttemptState::Reported || !plan.asks_about(attempt.task) {
+                let task = plan.task(attempt.task);
+                let role = task.and_then(|task| task.assignee.as_deref());
+                lanes.take(role, attempt.task);
+            }
+        }
+        lanes
+    }
+
+    /// Returns how many tasks are under way.
+    pub fn busy(&self) -> usize {
+        let roles: usize = self.roles.values().map(|role| role.busy.len()).sum();
+        roles + self.others.len()
+    }
+
+    /// Tells whether nothing more may begin.
+    pub fn full(&self) -> bool {
+        self.busy() >= self.most
+    }
+
+    /// Tells whether nothing more of a role may begin.
+    pub fn full_for(&self, role: Option<&str>) -> bool {
+        let lanes = role.and_then(|role| self.roles.get(role));
+        self.full() || lanes.is_some_and(|lanes| lanes.busy.len() >= lanes.most)
+    }
+
+    /// Puts a task of a role on a lane.
+    pub(super) fn take(&mut self, role: Option<&str>, task: TaskId) {
+        let busy = match role.and_then(|role| self.roles.get_mut(role)) {
+            Some(lanes) => &mut lanes.busy,
+            None => &mut self.others,
+        };
+        let at = busy.partition_point(|other| *other < task);
+        busy.insert(at, task);
+    }
+}

@@ -1,0 +1,202 @@
+//! Lanes: over the plan, and of each role; what is handed out is what a look at every task says.
+
+use std::cell::Cell;
+
+use super::*;
+
+/// What must hold in every plan that can be reached.
+pub(super) fn check(plan: &Plan) -> Result<(), TestCaseError> {
+    let lanes = Lanes::of(plan);
+    for (role, lanes) in &lanes.roles {
+        let of_role = |id: &TaskId| plan.task(*id).unwrap().assignee.as_ref() == Some(role);
+        prop_assert!(lanes.busy.iter().all(of_role));
+    }
+    prop_assert_eq!(issued(plan), expected(plan));
+    Ok(())
+}
+
+/// The tasks that may start are gone through as a look at all of them has them, with and without those of a role.
+pub(super) fn check_walk(plan: &Plan) -> Result<(), TestCaseError> {
+    for left_out in [None, Some("coder"), Some("writer"), Some("nobody")] {
+        let mut walk = plan.startable();
+        let walked = std::iter::from_fn(|| walk.next(|role| role.is_some() && role == left_out));
+        let fits = |task: &&Task| left_out.is_none() || task.assignee.as_deref() != left_out;
+        prop_assert!(walked.eq(plan.ready().filter(fits)), "{:?}", left_out);
+    }
+    Ok(())
+}
+
+/// Returns what is to be handed out now.
+fn issued(plan: &Plan) -> Vec<TaskId> {
+    let issued = |step: &Step| match step {
+        Step::Issue(task) => Some(*task),
+        _ => None,
+    };
+    let steps = due(plan, &World::default()).steps;
+    steps.iter().filter_map(issued).collect()
+}
+
+/// Returns what is to be handed out now, by a look at every task.
+fn expected(plan: &Plan) -> Vec<TaskId> {
+    let head = plan.head();
+    let counts = plan.counts();
+    let rests = counts.total() == counts.settled()
+        || head.replan.is_some()
+        || head.review == Review::Wanted
+        || *plan.status() != PlanStatus::Running
+        || plan.no_attempt(Lived::default()).is_some();
+    if rests {
+        return Vec::new();
+    }
+    let role_of = |task: TaskId| plan.task(task).and_then(|task| task.assignee.clone());
+    let asked = |task: TaskId| plan.open_questions().any(|q| q.task == Some(task));
+    let waits = |attempt: &&Attempt| attempt.state == AttemptState::Reported && asked(attempt.task);
+    let busy = plan.open_attempts().filter(|attempt| !waits(attempt));
+    let mut busy: Vec<Option<String>> = busy.map(|attempt| role_of(attempt.task)).collect();
+    let idle = |task: &&Task| {
+        let current = plan.current_attempt(task);
+        task.status == TaskStatus::InProgress && current.is_none_or(|now| !now.state.open())
+    };
+    let retries = plan.tasks().filter(idle);
+    let mut found = Vec::new();
+    for task in retries.chain(plan.tasks().filter(|task| plan.is_ready(task))) {
+        let most = task
+            .assignee
+            .as_ref()
+            .and_then(|role| head.policy.roles.get(role));
+        let same = busy.iter().filter(|role| **role == task.assignee).count();
+        if busy.len() >= head.policy.max_parallel as usize
+            || most.is_some_and(|rules| same >= rules.concurrency.max(1) as usize)
+            || asked(task.number)
+        {
+            continue;
+        }
+        let recalled = plan.recalls().any(|attempt| attempt.task == task.number);
+        let parked = task.not_before.is_some_and(|at| at > Time(0));
+        if parked && !recalled {
+            continue;
+        }
+        busy.push(task.assignee.clone());
+        if !recalled {
+            found.push(task.number);
+        }
+    }
+    found
+}
+
+fn with_roles(tasks: &[(&str, Option<&str>)], max_parallel: u32, roles: &[(&str, u32)]) -> Plan {
+    let mut plan = Plan::new(head());
+    let tasks = tasks.iter().map(|(name, role)| NewTask {
+        assignee: role.map(str::to_owned),
+        ..task(name, &[])
+    });
+    let roles = roles.iter().map(|(role, concurrency)| {
+        let rules = RoleRules {
+            concurrency: *concurrency,
+            ..RoleRules::default()
+        };
+        ((*role).to_owned(), rules)
+    });
+    let policy = Policy {
+        max_parallel,
+        roles: roles.collect(),
+        ..Policy::default()
+    };
+    let (tasks, policy) = (tasks.collect(), policy);
+    change(&mut plan, |draft| {
+        draft.make_tasks(tasks)?;
+        draft.start(policy, "/work")
+    })
+    .unwrap();
+    plan
+}
+
+fn numbers(tasks: &[TaskId]) -> Vec<u32> {
+    tasks.iter().map(|task| task.0).collect()
+}
+
+#[test]
+fn a_role_at_its_limit_holds_up_nobody_else() {
+    let tasks = [
+        ("a", Some("coder")),
+        ("b", Some("coder")),
+        ("c", Some("coder")),
+        ("d", Some("reviewer")),
+        ("e", None),
+        ("f", Some("anybody")),
+    ];
+    let mut plan = with_roles(&tasks, 10, &[("coder", 2), ("reviewer", 1)]);
+    assert_eq!(numbers(&issued(&plan)), [1, 2, 4, 5, 6]);
+    change(&mut plan, |draft| {
+        draft.issue(TaskId(1), issue(1))?;
+        draft.issue(TaskId(2), issue(2))
+    })
+    .unwrap();
+    assert_eq!(numbers(&issued(&plan)), [4, 5, 6]);
+    let lanes = Lanes::of(&plan);
+    assert_eq!(numbers(&lanes.roles["coder"].busy), [1, 2]);
+    assert!(lanes.full_for(Some("coder")) && !lanes.full_for(Some("reviewer")));
+    // Free again as soon as one of its tasks is done.
+    change(&mut plan, |draft| {
+        draft.report(&command(1), report(ReportStatus::Success, Time(1)))?;
+        let verdict = rules::judge(draft.plan().attempt(&command(1)).unwrap(), Time(1));
+        draft.judge(&command(1), &verdict, question(1))
+    })
+    .unwrap();
+    assert_eq!(numbers(&issued(&plan)), [3, 4, 5, 6]);
+}
+
+#[test]
+fn the_lanes_of_the_plan_bound_those_of_the_roles() {
+    let tasks = [("a", Some("coder")), ("b", Some("reviewer")), ("c", None)];
+    let plan = with_roles(&tasks, 2, &[("coder", 5), ("reviewer", 5)]);
+    assert_eq!(numbers(&issued(&plan)), [1, 2]);
+    let plan = with_roles(&tasks, 5, &[("coder", 0)]);
+    assert_eq!(numbers(&issued(&plan)), [1, 2, 3]);
+}
+
+#[test]
+fn tasks_of_a_full_role_cost_one_look_however_many_they_are() {
+    let coder = ("a", Some("coder"));
+    let mut tasks = vec![coder; 10_000];
+    tasks.push(("last", Some("reviewer")));
+    let plan = with_roles(&tasks, 10, &[("coder", 1)]);
+    let looks = Cell::new(0);
+    let mut walk = plan.startable();
+    let next = walk.next(|role| {
+        looks.set(looks.get() + 1);
+        role == Some("coder")
+    });
+    assert_eq!(next.map(|task| task.number), Some(TaskId(10_001)));
+    assert_eq!(looks.get(), 2);
+    assert_eq!(numbers(&issued(&plan)), [1, 10_001]);
+}
+
+#[test]
+fn an_attempt_may_become_as_old_as_its_role_allows() {
+    let mut plan = with_roles(&[("a", Some("coder")), ("b", None)], 2, &[("coder", 1)]);
+    let mut policy = plan.head().policy.clone();
+    policy.roles.get_mut("coder").unwrap().task_deadline = Some(Duration::from_secs(30));
+    change(&mut plan, |draft| {
+        draft.start(policy, "/work")?;
+        for n in [1, 2] {
+            draft.issue(TaskId(n), issue(n))?;
+            draft.claim(&command(n), None)?;
+        }
+        Ok(())
+    })
+    .unwrap();
+    let world = World {
+        now: Time(1).plus(Duration::from_secs(31)),
+        scan_began: Some(Time(1).plus(Duration::from_secs(31))),
+        ..World::default()
+    };
+    let steps = due(&plan, &world).steps;
+    let [Step::TimeOut(id, reason)] = &steps[..] else {
+        panic!("{steps:?}");
+    };
+    assert_eq!(
+        (id, reason.as_str()),
+        (&command(1), "not finished within 30 s")
+    );
+}
