@@ -76,7 +76,7 @@ impl Amount for std::time::Duration {
     }
 
     fn of_text(text: &str) -> Option<Self> {
-        super::read::duration::parse(text)
+        crate::wire::text::parse_span(text)
     }
 }
 

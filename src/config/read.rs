@@ -317,6 +317,7 @@ fn alike(word: &str, other: &str) -> Option<f64> {
 /// A duration as a person writes it: `"90s"`, `"10m"`, `"1h 30m"`; more than nothing.
 pub(super) mod duration {
     use super::{Deserialize, Deserializer, Duration, SignedDuration};
+    use crate::wire::text::parse_span;
     use serde::{Serializer, de::Error};
 
     pub fn serialize<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -326,16 +327,11 @@ pub(super) mod duration {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         let text = String::deserialize(deserializer)?;
-        parse(&text).ok_or_else(|| {
+        parse_span(&text).ok_or_else(|| {
             D::Error::custom(format!(
                 "`{text}` is no duration, which is written \"90s\", \"10m\" or \"1h 30m\""
             ))
         })
-    }
-
-    pub fn parse(text: &str) -> Option<Duration> {
-        let span = text.parse::<SignedDuration>().ok()?;
-        Duration::try_from(span).ok().filter(|span| !span.is_zero())
     }
 }
 

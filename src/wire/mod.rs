@@ -7,12 +7,14 @@ pub mod front;
 pub mod graph;
 mod markdown;
 pub mod mission;
+mod node;
 pub mod plan_file;
 pub mod problem;
 pub mod question;
 pub mod report;
 #[cfg(test)]
 pub(crate) mod sample;
+pub mod team;
 pub mod text;
 
 pub use problem::Problem;

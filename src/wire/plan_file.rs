@@ -8,11 +8,13 @@ mod structure;
 use std::collections::HashMap;
 
 use super::Problem;
+use super::node::Node;
 use super::problem::Problems;
 use super::text::quote;
 use crate::plan::{MAX_PRODUCED, NewTask, Order, TaskRef, find_cycle, within_workspace};
 
 pub use render::render;
+pub(super) use structure::Others;
 pub use structure::{Structure, StructureStep, StructureTask, from_structure};
 
 /// Bytes of a plan file that are read at most.
@@ -89,6 +91,16 @@ pub fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
     finish(plan, drafts, problems, file_name)
 }
 
+/// Makes a plan out of a structure whose values know their places.
+pub(super) fn from_node(node: &Node, what: &str, others: Others) -> Result<PlanFile, Vec<Problem>> {
+    let mut problems = Problems::default();
+    let (plan, drafts) = structure::of_node(node, what, others, &mut problems);
+    if drafts.is_empty() && problems.is_empty() {
+        problems.add(node.problem(format!("{what} has no tasks")));
+    }
+    finish(plan, drafts, problems, "")
+}
+
 /// Makes the plan of a file out of what was read of it.
 fn finish(
     mut plan: PlanFile,
@@ -138,6 +150,7 @@ impl Format {
 struct Draft {
     task: NewTask,
     line: Option<usize>,
+    column: Option<usize>,
     after: Vec<Word>,
     checks: Vec<Word>,
     produced: Vec<Word>,
@@ -306,8 +319,17 @@ fn name_after(plan: &mut PlanFile, file_name: &str) {
     }
 }
 
+/// Says which of the known words was probably meant, or which there are.
+pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
+    match nearest(word, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => "there are none".to_owned(),
+        None => format!("known are {}", known.join(", ")),
+    }
+}
+
 /// Returns the word that was probably meant, looking at so many that a large file is not searched for long.
-fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(super) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > 64 {
         return None;
     }

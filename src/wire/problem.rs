@@ -84,6 +84,10 @@ impl Problems {
         self.0.push(problem);
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns the problems in the order of the file.
     pub(crate) fn in_order(mut self) -> Vec<Problem> {
         self.0.sort_by_key(|problem| (problem.line, problem.column));

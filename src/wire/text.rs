@@ -1,6 +1,8 @@
 //! Small things about text that strangers wrote: made safe to show, bounded, checked as a name; and moments as text.
 
-use jiff::Timestamp;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
 
 use crate::plan::Time;
 
@@ -163,6 +165,12 @@ fn after_control_string<'a>(rest: &'a str, vain: &mut usize) -> &'a str {
         *vain = tail.len();
     }
     behind.unwrap_or(rest)
+}
+
+/// Returns the time that a person writes as `90s`, `10m` or `1h 30m`; more than nothing.
+pub fn parse_span(text: &str) -> Option<Duration> {
+    let span = text.trim().parse::<SignedDuration>().ok()?;
+    Duration::try_from(span).ok().filter(|span| !span.is_zero())
 }
 
 /// Quotes a word for a shell if it needs that; what a terminal obeys is left out.

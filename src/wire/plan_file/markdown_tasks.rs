@@ -3,7 +3,7 @@
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::{Draft, PlanFile, Word, nearest, order};
+use super::{Draft, PlanFile, Word, nearest, order, suggestion};
 use crate::plan::{NewTask, Order, Origin};
 use crate::wire::markdown::{Fences, heading};
 use crate::wire::problem::Problems;
@@ -112,13 +112,6 @@ pub(super) fn needs_escape(line: &str) -> bool {
 fn known(key: &str) -> Option<&'static str> {
     let key = key.to_ascii_lowercase();
     ATTRIBUTES.into_iter().find(|known| *known == key)
-}
-
-fn suggestion(word: &str, known: &[&'static str]) -> String {
-    match nearest(word, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known are {}", known.join(", ")),
-    }
 }
 
 /// Where the reader stands below a heading.

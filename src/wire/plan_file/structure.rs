@@ -7,9 +7,10 @@ use serde::Deserialize;
 
 use super::{Draft, PlanFile, Word, finish, order};
 use crate::plan::{NewTask, Order, Origin};
+use crate::wire::Problem;
+use crate::wire::node::{self, Fields, Node};
 use crate::wire::problem::Problems;
 use crate::wire::text::quote;
-use crate::wire::{Problem, front};
 
 /// A plan with its steps, as `structure_data`. Files may say more in it than tools, and have fields of others beside.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -93,7 +94,139 @@ pub(super) fn read_yaml(
     text: &str,
     problems: &mut Problems,
 ) -> Result<(PlanFile, Vec<Draft>), Problem> {
-    Ok(convert(front::document(text)?, text, problems))
+    let node = node::read(text)?;
+    Ok(of_node(&node, "the plan", Others::Ignored, problems))
+}
+
+/// What is made of fields that are not known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::wire) enum Others {
+    Ignored,
+    Refused,
+}
+
+const PLAN: [&str; 8] = [
+    "name",
+    "description",
+    "workflow_template_source",
+    "goal",
+    "expected_outcome",
+    "constraints",
+    "order",
+    "steps",
+];
+
+const STEP: [&str; 3] = ["step_id", "name", "tasks"];
+
+const TASK: [&str; 10] = [
+    "task_id",
+    "name",
+    "assignee",
+    "description",
+    "expected_outcome",
+    "constraints",
+    "checks",
+    "produces",
+    "optional",
+    "dependencies",
+];
+
+/// Reads a structure whose values know their places.
+pub(super) fn of_node(
+    node: &Node,
+    what: &str,
+    others: Others,
+    problems: &mut Problems,
+) -> (PlanFile, Vec<Draft>) {
+    let open = |node, what: &str, known: &[&'static str], problems: &mut Problems| match others {
+        Others::Ignored => Fields::open(node, what, problems),
+        Others::Refused => Fields::of(node, what, known, problems),
+    };
+    let Some(fields) = open(node, what, &PLAN, problems) else {
+        return Default::default();
+    };
+    let name = fields.need("name", what, problems);
+    let mut text = |key| fields.text(key, problems).unwrap_or_default().to_owned();
+    let mut plan = PlanFile {
+        name: name.map(|_| text("name")).unwrap_or_default(),
+        goal: text("goal"),
+        description: text("description"),
+        expected_outcome: text("expected_outcome"),
+        constraints: text("constraints"),
+        source: Some(text("workflow_template_source")).filter(|source| !source.is_empty()),
+        ..PlanFile::default()
+    };
+    fields.need("steps", what, problems);
+    let mut drafts = Vec::new();
+    for step in fields.list("steps", problems) {
+        let Some(step) = open(step, "the step", &STEP, problems) else {
+            continue;
+        };
+        let id = step
+            .word("step_id", "the step", problems)
+            .unwrap_or_default();
+        let name = step.text("name", problems).filter(|name| !name.is_empty());
+        step.need("tasks", "the step", problems);
+        let tasks = step.list("tasks", problems).iter();
+        for task in tasks {
+            let fields = open(task, "the task", &TASK, problems);
+            drafts.extend(fields.map(|fields| task_of(&fields, id, name.unwrap_or(id), problems)));
+        }
+    }
+    refuse_duplicates(&drafts, problems);
+    let place = fields.get("order");
+    set_order(
+        &mut plan,
+        fields.text("order", problems),
+        &drafts,
+        |message| {
+            problems.add(place.unwrap_or(node).problem(message));
+        },
+    );
+    (plan, drafts)
+}
+
+fn task_of(fields: &Fields<'_>, step_id: &str, step: &str, problems: &mut Problems) -> Draft {
+    let key = fields
+        .word("task_id", "the task", problems)
+        .unwrap_or_default();
+    let name = fields
+        .word("name", "the task", problems)
+        .unwrap_or_default();
+    let optional = fields.truth("optional", problems).unwrap_or_default();
+    let mut words = |key| -> Vec<Word> {
+        let texts = fields.texts(key, problems).into_iter();
+        texts
+            .map(|(node, word)| Word {
+                word: word.to_owned(),
+                line: Some(node.line),
+                column: Some(node.column),
+            })
+            .collect()
+    };
+    let (after, checks, produced) = (words("dependencies"), words("checks"), words("produces"));
+    let mut text = |key| fields.text(key, problems).unwrap_or_default().to_owned();
+    let place = fields.get("task_id").unwrap_or(fields.node);
+    Draft {
+        task: NewTask {
+            key: Some(key.to_owned()),
+            step: Some(step.to_owned()),
+            step_id: Some(step_id.to_owned()),
+            name: name.to_owned(),
+            description: text("description"),
+            constraints: text("constraints"),
+            expected_outcome: text("expected_outcome"),
+            assignee: Some(text("assignee")).filter(|role| !role.is_empty()),
+            optional,
+            origin: Origin::Person,
+            ..NewTask::default()
+        },
+        line: Some(place.line),
+        column: Some(place.column),
+        after,
+        checks,
+        produced,
+    }
 }
 
 pub(super) fn read_json(
@@ -131,16 +264,27 @@ fn convert(structure: Structure, text: &str, problems: &mut Problems) -> (PlanFi
     let drafts: Vec<Draft> = steps.collect();
     let drafts = with_lines(drafts, text);
     refuse_duplicates(&drafts, problems);
-    match structure.order.as_deref().map(order) {
+    set_order(&mut plan, structure.order.as_deref(), &drafts, |message| {
+        problems.add(Problem::new(message));
+    });
+    (plan, drafts)
+}
+
+fn set_order(
+    plan: &mut PlanFile,
+    word: Option<&str>,
+    drafts: &[Draft],
+    mut refuse: impl FnMut(String),
+) {
+    match word.map(order) {
         Some(Ok(order)) => plan.order = Some(order),
-        Some(Err(message)) => problems.add(Problem::new(message)),
+        Some(Err(message)) => refuse(message),
         // Without a word on dependencies it is the steps that say what comes after what.
         None if drafts.iter().all(|draft| draft.after.is_empty()) => {
             plan.order = Some(Order::Sequential);
         }
         None => {}
     }
-    (plan, drafts)
 }
 
 fn draft(step_id: String, step: String, task: StructureTask) -> Draft {
@@ -164,6 +308,7 @@ fn draft(step_id: String, step: String, task: StructureTask) -> Draft {
             ..NewTask::default()
         },
         line: None,
+        column: None,
         after: task.dependencies.into_iter().map(word).collect(),
         checks: task.checks.into_iter().map(word).collect(),
         produced: task.produces.into_iter().map(word).collect(),
@@ -196,6 +341,7 @@ fn refuse_duplicates(drafts: &[Draft], problems: &mut Problems) {
         if !seen.insert(key) {
             problems.add(Problem {
                 line: draft.line,
+                column: draft.column,
                 ..Problem::new(format!("`task_id` {} is used twice", quote(key)))
             });
         }

@@ -189,7 +189,7 @@ fn files_and_checks_are_known_by_their_places() {
         format!("{problem} / {}", problem.hint.clone().unwrap())
     };
     insta::assert_snapshot!(misfits("p.md", markdown), @"line 4, column 17: there is no check `lnt` / did you mean `lint`?");
-    insta::assert_snapshot!(misfits("p.yaml", yaml), @"line 5: there is no check `lnt` / did you mean `lint`?");
+    insta::assert_snapshot!(misfits("p.yaml", yaml), @"line 7, column 20: there is no check `lnt` / did you mean `lint`?");
     insta::assert_snapshot!(misfits("p.json", json), @"line 1: there is no check `lnt` / did you mean `lint`?");
     insta::assert_snapshot!(problems("p.md", "## One\n- produces: ../a, /b\n  src/, *.rs\n"), @"
     line 2, column 13: `../a` leads out of the workspace
@@ -236,11 +236,11 @@ fn problems_of_other_files() {
     --
     line 2, column 10: tasks wait for each other: 1 → 2 → 3 → 1 / take one of these dependencies out
     --
-    line 6, column 11: steps[0].tasks[0].name: invalid type: sequence, expected a string
+    line 6, column 12: `name` is a list, not a text
     --
-    line 5: there is no task `t9` / did you mean `t1`?
-    line 5: tasks wait for each other: t1 → t2 → t1 / take one of these dependencies out
-    line 9: `task_id` `t2` is used twice
+    line 5, column 43: tasks wait for each other: t1 → t2 → t1 / take one of these dependencies out
+    line 5, column 47: there is no task `t9` / did you mean `t1`?
+    line 9, column 15: `task_id` `t2` is used twice
     --
     line 1, column 1: the plan has no tasks / write each task under a heading `## Its name`, or as a line `- [ ] Its name`
     --

@@ -1,0 +1,446 @@
+//! YAML as a tree in which every value knows its place, so that all problems of a file can be told at once, each where it
+//! stands.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use super::problem::Problems;
+use super::text::quote;
+use super::{Problem, front};
+use crate::wire::plan_file::suggestion;
+
+/// A value and where it begins: a list or a map where its first entry does.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Node {
+    pub line: usize,
+    pub column: usize,
+    pub data: Data,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Data {
+    Null,
+    /// With its text as it is written.
+    Bool(bool, String),
+    Number(Number, String),
+    Text(String),
+    List(Vec<Node>),
+    /// Keys in the order of the file; one may be there twice.
+    Map(Vec<(Node, Node)>),
+}
+
+/// Reads a YAML document that a person wrote for us.
+///
+/// # Errors
+/// Anchors, tags, deep nesting, or what is no YAML.
+pub(super) fn read(text: &str) -> Result<Node, Problem> {
+    let Root(mut node) = front::document(text)?;
+    let text = text.trim_start_matches('\u{feff}');
+    node.complete(&text.lines().collect::<Vec<_>>(), (1, 1));
+    Ok(node)
+}
+
+impl Node {
+    pub fn problem(&self, message: impl Into<String>) -> Problem {
+        Problem::at(self.line, self.column, message)
+    }
+
+    /// Returns the text of a text, a number or a truth value.
+    pub fn text(&self) -> Option<&str> {
+        match &self.data {
+            Data::Text(text) | Data::Bool(_, text) | Data::Number(_, text) => Some(text),
+            Data::Null | Data::List(_) | Data::Map(_) => None,
+        }
+    }
+
+    /// Returns what the value is, for a message.
+    pub fn kind(&self) -> &'static str {
+        match self.data {
+            Data::Null => "nothing",
+            Data::Bool(..) => "a truth value",
+            Data::Number(..) => "a number",
+            Data::Text(_) => "a text",
+            Data::List(_) => "a list",
+            Data::Map(_) => "a map",
+        }
+    }
+
+    /// Returns the value without its places; of a key that is there twice the last counts.
+    pub fn value(&self) -> Value {
+        match &self.data {
+            Data::Null => Value::Null,
+            Data::Bool(value, _) => Value::Bool(*value),
+            Data::Number(value, _) => Value::Number(value.clone()),
+            Data::Text(text) => Value::String(text.clone()),
+            Data::List(entries) => entries.iter().map(Self::value).collect(),
+            Data::Map(entries) => {
+                let entry = |(key, value): &(Self, Self)| {
+                    (key.text().unwrap_or_default().to_owned(), value.value())
+                };
+                Value::Object(entries.iter().map(entry).collect::<Map<_, _>>())
+            }
+        }
+    }
+
+    /// Calls a function with each text in the value, keys left out.
+    pub fn each_text<'a>(&'a self, see: &mut impl FnMut(&'a Self, &'a str)) {
+        match &self.data {
+            Data::Text(text) => see(self, text),
+            Data::List(entries) => entries.iter().for_each(|entry| entry.each_text(see)),
+            Data::Map(entries) => entries.iter().for_each(|(_, value)| value.each_text(see)),
+            Data::Null | Data::Bool(..) | Data::Number(..) => {}
+        }
+    }
+
+    /// Puts other texts in place of those in the value, keys left out.
+    pub fn change_texts(&mut self, change: &mut impl FnMut(&str) -> String) {
+        match &mut self.data {
+            Data::Text(text) => *text = change(text),
+            Data::List(entries) => entries
+                .iter_mut()
+                .for_each(|entry| entry.change_texts(change)),
+            Data::Map(entries) => entries
+                .iter_mut()
+                .for_each(|(_, value)| value.change_texts(change)),
+            Data::Null | Data::Bool(..) | Data::Number(..) => {}
+        }
+    }
+
+    /// Gives what is empty the place of what it is in, and numbers and truth values the text that is written in the file:
+    /// `1.10` is a version where a text is wanted.
+    fn complete(&mut self, lines: &[&str], within: (usize, usize)) {
+        if self.line == 0 {
+            (self.line, self.column) = within;
+        }
+        let place = (self.line, self.column);
+        match &mut self.data {
+            Data::Bool(_, text) | Data::Number(_, text) => {
+                let line = lines.get(place.0 - 1).copied().unwrap_or_default();
+                let word: String = line
+                    .chars()
+                    .skip(place.1 - 1)
+                    .take_while(|c| c.is_ascii_alphanumeric() || "+-._".contains(*c))
+                    .collect();
+                if !word.is_empty() {
+                    *text = word;
+                }
+            }
+            Data::List(entries) => {
+                for entry in entries {
+                    entry.complete(lines, place);
+                }
+            }
+            Data::Map(entries) => {
+                for (key, value) in entries {
+                    key.complete(lines, place);
+                    value.complete(lines, (key.line, key.column));
+                }
+            }
+            Data::Null | Data::Text(_) => {}
+        }
+    }
+}
+
+/// The fields of a map, as far as they are known; all that is wrong with them is noted as they are read.
+pub(super) struct Fields<'a> {
+    /// Where the map begins.
+    pub node: &'a Node,
+    entries: &'a [(Node, Node)],
+}
+
+impl<'a> Fields<'a> {
+    /// Takes a map apart. Fields that are not among the known ones are problems.
+    pub fn of(
+        node: &'a Node,
+        what: &str,
+        known: &[&'static str],
+        problems: &mut Problems,
+    ) -> Option<Self> {
+        let fields = Self::open(node, what, problems)?;
+        for (key, _) in fields.entries {
+            let word = key.text().unwrap_or_default();
+            if !known.contains(&word) {
+                let problem = key.problem(format!("unknown field {}", quote(word)));
+                problems.add(problem.with_hint(suggestion(word, known)));
+            }
+        }
+        Some(fields)
+    }
+
+    /// Takes a map apart that may have any fields.
+    pub fn open(node: &'a Node, what: &str, problems: &mut Problems) -> Option<Self> {
+        let Data::Map(entries) = &node.data else {
+            let message = format!("{what} is {}, not a map of fields", node.kind());
+            problems.add(node.problem(message));
+            return None;
+        };
+        for (at, (key, _)) in entries.iter().enumerate() {
+            let Some(word) = key.text() else {
+                problems.add(key.problem(format!("a key is {}, not a word", key.kind())));
+                continue;
+            };
+            let same = |(other, _): &&(Node, Node)| other.text() == Some(word);
+            if let Some((first, _)) = entries[..at].iter().find(same) {
+                let line = first.line;
+                let message = format!("{} is written twice, first on line {line}", quote(word));
+                problems.add(key.problem(message));
+            }
+        }
+        Some(Self { node, entries })
+    }
+
+    /// Returns each key with its value.
+    pub fn entries(&self) -> impl Iterator<Item = (&'a Node, &'a Node)> {
+        self.entries.iter().map(|(key, value)| (key, value))
+    }
+
+    /// Returns a field; one without a value is as good as not there.
+    pub fn get(&self, key: &str) -> Option<&'a Node> {
+        let mut entries = self.entries.iter();
+        let (_, value) = entries.find(|(name, _)| name.text() == Some(key))?;
+        (value.data != Data::Null).then_some(value)
+    }
+
+    /// Returns a field that must be there.
+    pub fn need(&self, key: &str, what: &str, problems: &mut Problems) -> Option<&'a Node> {
+        let found = self.get(key);
+        if found.is_none() {
+            problems.add(self.node.problem(format!("{what} has no `{key}`")));
+        }
+        found
+    }
+
+    pub fn text(&self, key: &str, problems: &mut Problems) -> Option<&'a str> {
+        let node = self.get(key)?;
+        let text = node.text();
+        if text.is_none() {
+            problems.add(node.problem(format!("`{key}` is {}, not a text", node.kind())));
+        }
+        text
+    }
+
+    /// Returns the text of a field that must be there and not be empty.
+    pub fn word(&self, key: &str, what: &str, problems: &mut Problems) -> Option<&'a str> {
+        self.need(key, what, problems)?;
+        let text = self.text(key, problems)?;
+        if text.trim().is_empty() {
+            let place = self.get(key).unwrap_or(self.node);
+            problems.add(place.problem(format!("`{key}` is empty")));
+            return None;
+        }
+        Some(text)
+    }
+
+    /// Returns the text of a field that may be left out, but not be empty.
+    pub fn word_if_there(&self, key: &str, problems: &mut Problems) -> Option<&'a str> {
+        self.get(key)?;
+        self.word(key, "", problems)
+    }
+
+    pub fn truth(&self, key: &str, problems: &mut Problems) -> Option<bool> {
+        let node = self.get(key)?;
+        let Data::Bool(truth, _) = node.data else {
+            let found = node.text().map_or_else(|| node.kind().to_owned(), quote);
+            problems.add(node.problem(format!("`{key}` is {found}, not true or false")));
+            return None;
+        };
+        Some(truth)
+    }
+
+    pub fn list(&self, key: &str, problems: &mut Problems) -> &'a [Node] {
+        match self.get(key) {
+            Some(Node {
+                data: Data::List(entries),
+                ..
+            }) => entries,
+            Some(node) => {
+                problems.add(node.problem(format!("`{key}` is {}, not a list", node.kind())));
+                &[]
+            }
+            None => &[],
+        }
+    }
+
+    /// Returns a list of texts with their places.
+    pub fn texts(&self, key: &str, problems: &mut Problems) -> Vec<(&'a Node, &'a str)> {
+        let entries = self.list(key, problems).iter();
+        entries
+            .filter_map(|entry| {
+                let text = entry.text();
+                if text.is_none() {
+                    let message = format!("`{key}` has {} in it, not only texts", entry.kind());
+                    problems.add(entry.problem(message));
+                }
+                Some((entry, text?))
+            })
+            .collect()
+    }
+}
+
+/// Reads a tree.
+///
+/// The parser tells places in its errors and nowhere else. So a single value is kept aside and answered with an error, which
+/// brings the place.
+struct Root(Node);
+
+impl<'de> de::Deserialize<'de> for Root {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let kept = Cell::new(None);
+        let found = deserializer.deserialize_any(Kept(&kept));
+        match (found, kept.take()) {
+            (Ok(data), _) => {
+                let first = match &data {
+                    Data::List(entries) => entries.first(),
+                    Data::Map(entries) => entries.first().map(|(key, _)| key),
+                    _ => None,
+                };
+                let (line, column) = first.map_or((0, 0), |first| (first.line, first.column));
+                Ok(Self(Node { line, column, data }))
+            }
+            (Err(error), Some(data)) => {
+                let (line, column) = place(&error.to_string());
+                Ok(Self(Node { line, column, data }))
+            }
+            (Err(error), None) => Err(error),
+        }
+    }
+}
+
+/// Reads ` at line 3 column 5` at the end of an error; the beginning of the file is not named in numbers.
+fn place(error: &str) -> (usize, usize) {
+    let numbers = || {
+        let (_, place) = error.rsplit_once(" at line ")?;
+        let (line, column) = place.split_once(" column ")?;
+        Some((line.parse().ok()?, column.parse().ok()?))
+    };
+    numbers().unwrap_or((1, 1))
+}
+
+/// Keeps a single value where its place is not known yet.
+struct Kept<'a>(&'a Cell<Option<Data>>);
+
+impl Kept<'_> {
+    fn keep<E: de::Error>(self, data: Data) -> Result<Data, E> {
+        self.0.set(Some(data));
+        Err(E::custom("a value"))
+    }
+}
+
+impl<'de> Visitor<'de> for Kept<'_> {
+    type Value = Data;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, a number, a list or a map, without a tag")
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Data, E> {
+        self.keep(Data::Null)
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<Data, E> {
+        Ok(Data::Null)
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Data, E> {
+        self.keep(Data::Bool(value, value.to_string()))
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Data, E> {
+        self.keep(Data::Number(value.into(), value.to_string()))
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Data, E> {
+        self.keep(Data::Number(value.into(), value.to_string()))
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Data, E> {
+        let text = value.to_string();
+        self.keep(match Number::from_f64(value) {
+            Some(number) => Data::Number(number, text),
+            // Not a number, or infinite: nothing but its text.
+            None => Data::Text(text),
+        })
+    }
+
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<Data, E> {
+        self.keep(Data::Text(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Data, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(Root(node)) = access.next_element()? {
+            entries.push(node);
+        }
+        Ok(Data::List(entries))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Data, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(Root(key)) = access.next_key()? {
+            let Root(value) = access.next_value()?;
+            entries.push((key, value));
+        }
+        Ok(Data::Map(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        let mut lines = Vec::new();
+        fn walk(node: &Node, lines: &mut Vec<String>) {
+            match &node.data {
+                Data::List(entries) if !entries.is_empty() => {
+                    entries.iter().for_each(|entry| walk(entry, lines));
+                }
+                Data::Map(entries) => entries.iter().for_each(|(key, value)| {
+                    walk(key, lines);
+                    walk(value, lines);
+                }),
+                _ => lines.push(
+                    format!(
+                        "{}:{} {} {}",
+                        node.line,
+                        node.column,
+                        node.kind(),
+                        node.text().unwrap_or_default().replace('\n', "|")
+                    )
+                    .trim_end()
+                    .to_owned(),
+                ),
+            }
+        }
+        walk(&read(text).unwrap(), &mut lines);
+        lines.join("\n")
+    }
+
+    #[test]
+    fn every_value_knows_its_place() {
+        let text = "name: x\nversion: 1.10\nlist:\n- {a: 0x10, ö: \"ü, b\"}\n-   # why\n  - true\n  - ~\ntext: |\n  one\n  two\nnone:\n";
+        insta::assert_snapshot!(shown(text), @"
+        1:1 a text name
+        1:7 a text x
+        2:1 a text version
+        2:10 a number 1.10
+        3:1 a text list
+        4:4 a text a
+        4:7 a number 0x10
+        4:13 a text ö
+        4:16 a text ü, b
+        6:5 a truth value true
+        7:5 nothing
+        8:1 a text text
+        8:7 a text one|two|
+        11:1 a text none
+        11:6 nothing
+        ");
+        assert_eq!(shown("\u{feff}word"), "1:1 a text word");
+        assert_eq!(shown(""), "1:1 nothing");
+        assert_eq!(shown("\n a:\n - []\n"), "2:2 a text a\n2:2 a list");
+    }
+}

@@ -1,0 +1,275 @@
+//! Team files: the roles that do tasks, and the workflows from which plans are made without a model. All problems of a
+//! file are told at once, with line and column.
+
+mod fill;
+mod misfits;
+mod role;
+mod workflow;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::Problem;
+use super::node::{self, Fields, Node};
+use super::plan_file::{nearest, suggestion};
+use super::problem::Problems;
+use super::text::{quote, safe_name};
+
+pub use misfits::Known;
+pub use workflow::{Parameter, ParameterKind, Workflow};
+
+/// Bytes of a team file that are read at most.
+pub const MAX_BYTES: usize = 256 * 1024;
+/// Roles, workflows, and whatever else is listed, of each at most.
+const MAX_ENTRIES: usize = 100;
+
+/// What a team file says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Team {
+    pub name: String,
+    /// In the order of the file, each with an id of its own.
+    pub roles: Vec<RoleSpec>,
+    /// In the order of the file, each with an id of its own.
+    pub workflows: Vec<Workflow>,
+}
+
+/// Somebody who does tasks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoleSpec {
+    /// `[A-Za-z0-9][A-Za-z0-9_-]{0,63}`; tasks name it as their assignee.
+    pub id: String,
+    pub kind: RoleKind,
+    pub description: String,
+    pub folder: RoleFolder,
+    /// Who takes the commands of a role of kind `files`; `None` if it is whoever `--agent` names.
+    pub worker: Option<RoleWorker>,
+    /// A file with words for the role, relative to the team file.
+    pub prompt: Option<PathBuf>,
+    /// The actions that it may carry out, by their names.
+    pub actions: Vec<String>,
+    /// The tools that it may use: `plan.<tool>`, or `<server>.<tool>`.
+    pub tools: Vec<String>,
+    pub templates: Vec<StepTemplate>,
+    /// Tasks that it does side by side; at least one.
+    pub concurrency: u32,
+    /// How long a task may take; `None` leaves it to the plan.
+    pub timeout: Option<Duration>,
+    /// How long it waits for another role.
+    pub collaboration_timeout: Duration,
+    pub on_timeout: OnTimeout,
+    place: Place,
+}
+
+/// Where the tasks of a role are done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RoleKind {
+    /// By a coding agent, a program or a person behind the files.
+    #[default]
+    Files,
+    /// Inside the process.
+    Agent,
+}
+
+/// Where the commands of a role are put.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RoleFolder {
+    /// With those of all others.
+    #[default]
+    Common,
+    /// In a folder of its own.
+    Own,
+}
+
+/// Who takes the commands of a role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoleWorker {
+    /// An agent by its name, as `--agent` knows it, and what would follow `--`.
+    Agent { name: String, argv: Vec<String> },
+    /// Somebody who is started elsewhere.
+    External,
+}
+
+/// What is done when another role does not answer in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnTimeout {
+    #[default]
+    Fail,
+    Retry,
+    Replan,
+}
+
+/// A ready list of steps for tasks of a kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepTemplate {
+    pub name: String,
+    /// Words that are all in the name or the description of the task, in any case; at least one.
+    pub matches: Vec<String>,
+    pub steps: Vec<StepSpec>,
+}
+
+/// One of these steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepSpec {
+    pub name: String,
+    pub does: StepDoes,
+    place: Place,
+}
+
+/// What a step does. Texts in `params`, `description` and `context` may name `{{task.name}}`, `{{task.description}}`,
+/// `{{context}}` and the result of an earlier step, `{{steps.1.result}}`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StepDoes {
+    ExecuteAction {
+        action: String,
+        params: Map<String, Value>,
+    },
+    UseTool {
+        tool: String,
+        params: Map<String, Value>,
+    },
+    RequestCollaboration {
+        target: String,
+        description: String,
+        context: String,
+    },
+}
+
+/// A place in the team file, which two roles that say the same do not share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    line: usize,
+    column: usize,
+}
+
+impl Place {
+    fn of(node: &Node) -> Self {
+        Self {
+            line: node.line,
+            column: node.column,
+        }
+    }
+
+    fn problem(self, message: impl Into<String>) -> Problem {
+        Problem::at(self.line, self.column, message)
+    }
+}
+
+/// Reads a team file, YAML or JSON.
+///
+/// # Errors
+/// All problems of the file, with line and column. What depends on the world outside is told by [`Team::misfits`].
+pub fn parse(text: &str) -> Result<Team, Vec<Problem>> {
+    if text.len() > MAX_BYTES {
+        let message = format!("the file has {} bytes, more than {MAX_BYTES}", text.len());
+        return Err(vec![Problem::new(message)]);
+    }
+    let node = node::read(text).map_err(|problem| vec![problem])?;
+    let mut problems = Problems::default();
+    let team = read(&node, &mut problems);
+    match problems.in_order() {
+        found if found.is_empty() => Ok(team),
+        found => Err(found),
+    }
+}
+
+fn read(node: &Node, problems: &mut Problems) -> Team {
+    let known = ["name", "roles", "workflows"];
+    let Some(fields) = Fields::of(node, "the team", &known, problems) else {
+        return Team::default();
+    };
+    let name = fields.text("name", problems).unwrap_or_default();
+    let roles = bounded(&fields, "roles", problems);
+    if roles.is_empty() && fields.need("roles", "the team", problems).is_some() {
+        problems.add(node.problem("the team has no roles"));
+    }
+    let roles = roles.iter().filter_map(|role| role::read(role, problems));
+    let roles: Vec<RoleSpec> = roles.collect();
+    refuse_twice(
+        roles.iter().map(|role| (role.id.as_str(), role.place)),
+        problems,
+    );
+    let workflows = bounded(&fields, "workflows", problems).iter();
+    let workflows = workflows.filter_map(|workflow| workflow::read(workflow, problems));
+    let workflows: Vec<Workflow> = workflows.collect();
+    let ids = workflows
+        .iter()
+        .map(|workflow| (workflow.id.as_str(), workflow.place()));
+    refuse_twice(ids, problems);
+    let team = Team {
+        name: name.to_owned(),
+        roles,
+        workflows,
+    };
+    team.check_names(problems);
+    team
+}
+
+/// Returns a list that is not too long.
+fn bounded<'a>(fields: &Fields<'a>, key: &str, problems: &mut Problems) -> &'a [Node] {
+    let entries = fields.list(key, problems);
+    if let Some(first) = entries.get(MAX_ENTRIES) {
+        problems.add(first.problem(format!("`{key}` has more than {MAX_ENTRIES} entries")));
+    }
+    entries
+}
+
+/// Reads the id of a role or a workflow.
+fn id(fields: &Fields<'_>, what: &str, problems: &mut Problems) -> Option<String> {
+    let id = fields.word("id", what, problems)?;
+    if !safe_name(id) {
+        let place = fields.get("id").unwrap_or(fields.node);
+        let problem = place.problem(format!("{} cannot be an id", quote(id)));
+        problems.add(problem.with_hint(
+            "an id begins with a letter or a digit, and has only letters, digits, `_` and `-` in it, at most 64",
+        ));
+    }
+    Some(id.to_owned())
+}
+
+fn refuse_twice<'a>(ids: impl Iterator<Item = (&'a str, Place)>, problems: &mut Problems) {
+    let mut seen: BTreeMap<&str, Place> = BTreeMap::new();
+    for (id, place) in ids.filter(|(id, _)| !id.is_empty()) {
+        if let Some(first) = seen.get(id) {
+            let line = first.line;
+            let message = format!("the id {} is used twice, first on line {line}", quote(id));
+            problems.add(place.problem(message));
+        } else {
+            seen.insert(id, place);
+        }
+    }
+}
+
+impl Team {
+    /// Returns a role by its id.
+    pub fn role(&self, id: &str) -> Option<&RoleSpec> {
+        self.roles.iter().find(|role| role.id == id)
+    }
+
+    /// Returns a workflow by its id.
+    pub fn workflow(&self, id: &str) -> Option<&Workflow> {
+        self.workflows.iter().find(|workflow| workflow.id == id)
+    }
+
+    /// Says which role was probably meant, or which there are.
+    pub fn role_meant(&self, word: &str) -> String {
+        let ids: Vec<&str> = self.roles.iter().map(|role| role.id.as_str()).collect();
+        suggestion(word, &ids)
+    }
+
+    /// Says which workflow was probably meant, and which there are.
+    pub fn workflow_meant(&self, word: &str) -> String {
+        let ids = || self.workflows.iter().map(|workflow| workflow.id.as_str());
+        let all = ids().collect::<Vec<_>>().join(", ");
+        match nearest(word, ids()) {
+            _ if all.is_empty() => "the team file has no workflows".to_owned(),
+            Some(near) => format!("did you mean `{near}`? The workflows are {all}"),
+            None => format!("the workflows are {all}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! What does not fit together: names within the team file, and names of what is known outside of it only.
+
+use super::{RoleKind, RoleSpec, RoleWorker, StepDoes, Team, fill};
+use crate::wire::Problem;
+use crate::wire::plan_file::{PlanFile, nearest, suggestion};
+use crate::wire::problem::Problems;
+use crate::wire::text::{one_line, quote};
+
+/// The action that every role inside the process has: its model does the task.
+const ALWAYS: &str = "ask";
+
+/// What there is outside the team file.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known<'a> {
+    /// The names of the configured checks.
+    pub checks: &'a [&'a str],
+    /// The agents that can be started, by their names.
+    pub agents: &'a [&'a str],
+    /// The actions that are registered.
+    pub actions: &'a [&'a str],
+    /// The tools that are registered; `docs.*` stands for all of a server, which tells them only once it runs.
+    pub tools: &'a [&'a str],
+}
+
+impl Known<'_> {
+    fn has_tool(&self, name: &str) -> bool {
+        self.tools
+            .iter()
+            .any(|known| match known.strip_suffix(".*") {
+                Some(server) => name
+                    .strip_prefix(server)
+                    .and_then(|rest| rest.strip_prefix('.'))
+                    .is_some_and(|tool| !tool.is_empty()),
+                None => *known == name,
+            })
+    }
+}
+
+impl Team {
+    /// Notes names that are not in the team file but should be.
+    pub(super) fn check_names(&self, problems: &mut Problems) {
+        for role in &self.roles {
+            self.check_templates(role, problems);
+        }
+        for workflow in &self.workflows {
+            for task in workflow.tasks() {
+                let Some(node) = task.get("assignee") else {
+                    continue;
+                };
+                let id = node
+                    .text()
+                    .filter(|id| !id.is_empty() && !fill::has_name(id));
+                if let Some(id) = id.filter(|id| self.role(id).is_none()) {
+                    let problem = node.problem(format!("there is no role {}", quote(id)));
+                    problems.add(problem.with_hint(self.role_meant(id)));
+                }
+            }
+        }
+    }
+
+    fn check_templates(&self, role: &RoleSpec, problems: &mut Problems) {
+        for step in role.templates.iter().flat_map(|template| &template.steps) {
+            let listed = |list: &[String], name: &str, what: &str| {
+                let problem = format!("the role `{}` has no {what} {}", role.id, quote(name));
+                let names: Vec<&str> = list.iter().map(String::as_str).collect();
+                let hint = match nearest(name, names.iter().copied()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("list it under `{what}s` of the role"),
+                };
+                (!names.contains(&name)).then(|| step.place.problem(problem).with_hint(hint))
+            };
+            let found = match &step.does {
+                StepDoes::ExecuteAction { action, .. } if action == ALWAYS => None,
+                StepDoes::ExecuteAction { action, .. } => listed(&role.actions, action, "action"),
+                StepDoes::UseTool { tool, .. } => listed(&role.tools, tool, "tool"),
+                StepDoes::RequestCollaboration { target, .. } if *target == role.id => Some(
+                    step.place
+                        .problem(format!("the role {} asks itself", quote(target))),
+                ),
+                StepDoes::RequestCollaboration { target, .. } => {
+                    self.role(target).is_none().then(|| {
+                        let problem = format!("there is no role {}", quote(target));
+                        step.place
+                            .problem(problem)
+                            .with_hint(self.role_meant(target))
+                    })
+                }
+            };
+            found.into_iter().for_each(|problem| problems.add(problem));
+        }
+    }
+
+    /// Returns what names something that is not there, given what there is.
+    pub fn misfits(&self, known: &Known<'_>) -> Vec<Problem> {
+        let mut problems = Problems::default();
+        for role in &self.roles {
+            self.misfits_of(role, known, &mut problems);
+        }
+        for workflow in &self.workflows {
+            for task in workflow.tasks() {
+                for (node, check) in task.texts("checks", &mut Problems::default()) {
+                    if !known.checks.contains(&check) && !fill::has_name(check) {
+                        let problem = node.problem(format!("there is no check {}", quote(check)));
+                        problems.add(problem.with_hint(
+                            match nearest(check, known.checks.iter().copied()) {
+                                Some(near) => format!("did you mean `{near}`?"),
+                                None => format!(
+                                    "define it in config.toml: [checks] {} = {{ run = [\"…\"] }}",
+                                    one_line(check, 60)
+                                ),
+                            },
+                        ));
+                    }
+                }
+            }
+        }
+        problems.in_order()
+    }
+
+    fn misfits_of(&self, role: &RoleSpec, known: &Known<'_>, problems: &mut Problems) {
+        let mut unknown = |what: &str, name: &str, words: &[&str]| {
+            let message = format!(
+                "the role `{}` names {what} {}, which is not there",
+                role.id,
+                quote(name)
+            );
+            problems.add(
+                role.place
+                    .problem(message)
+                    .with_hint(suggestion(name, words)),
+            );
+        };
+        if let Some(RoleWorker::Agent { name, .. }) = &role.worker
+            && !known.agents.contains(&name.as_str())
+        {
+            let mut words = known.agents.to_vec();
+            words.push("external");
+            unknown("the worker", name, &words);
+        }
+        for action in &role.actions {
+            if !known.actions.contains(&action.as_str()) {
+                unknown("the action", action, known.actions);
+            }
+        }
+        for tool in &role.tools {
+            if !known.has_tool(tool) {
+                unknown("the tool", tool, known.tools);
+            }
+        }
+    }
+
+    /// Returns the roles behind files whose commands nobody takes unless an agent is named for all, as problems.
+    pub fn without_worker(&self) -> Vec<Problem> {
+        let nobody = |role: &&RoleSpec| role.kind == RoleKind::Files && role.worker.is_none();
+        let problem = |role: &RoleSpec| {
+            let message = format!("the role `{}` has no agent", role.id);
+            role.place.problem(message).with_hint(
+                "write `worker: claude`, or another agent; `worker: external` if it is started elsewhere; or name one for all: --agent",
+            )
+        };
+        self.roles.iter().filter(nobody).map(problem).collect()
+    }
+
+    /// Returns what is wrong with the assignees of a plan: roles that the team does not have.
+    pub fn strangers(&self, file: &PlanFile) -> Vec<Problem> {
+        let assignees = file.tasks.iter().filter_map(|task| {
+            let id = task.assignee.as_deref()?;
+            self.role(id).is_none().then_some((task, id))
+        });
+        let problem = |(task, id): (&crate::plan::NewTask, &str)| {
+            let message = format!(
+                "the task {} is for {}, a role that the team does not have",
+                quote(&task.name),
+                quote(id)
+            );
+            Problem::new(message).with_hint(self.role_meant(id))
+        };
+        assignees.map(problem).collect()
+    }
+}
+
+impl RoleSpec {
+    /// Returns a problem of the place where the role is defined.
+    pub fn problem(&self, message: impl Into<String>) -> Problem {
+        self.place.problem(message)
+    }
+}

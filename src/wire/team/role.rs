@@ -1,0 +1,293 @@
+//! Roles of a team file, with their templates of steps.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::{
+    MAX_ENTRIES, OnTimeout, Place, RoleFolder, RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec,
+    StepTemplate, bounded, fill, id,
+};
+use crate::wire::node::{Data, Fields, Node};
+use crate::wire::plan_file::suggestion;
+use crate::wire::problem::Problems;
+use crate::wire::text::{parse_span, quote};
+
+/// How long a role waits for another one if it does not say.
+const COLLABORATION: Duration = Duration::from_secs(600);
+
+/// Tasks that a role may do side by side.
+const MAX_CONCURRENCY: u64 = 256;
+
+const FIELDS: [&str; 13] = [
+    "id",
+    "kind",
+    "description",
+    "folder",
+    "worker",
+    "prompt",
+    "actions",
+    "tools",
+    "templates",
+    "concurrency",
+    "timeout",
+    "collaboration_timeout",
+    "on_timeout",
+];
+
+/// Fields that mean something for roles inside the process only.
+const INSIDE: [&str; 5] = [
+    "actions",
+    "tools",
+    "templates",
+    "collaboration_timeout",
+    "on_timeout",
+];
+
+/// Reads a role. One with problems is returned as far as it goes, so that what names it is no problem besides.
+pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<RoleSpec> {
+    let fields = Fields::of(node, "the role", &FIELDS, problems)?;
+    let id = id(&fields, "the role", problems).unwrap_or_default();
+    let kinds = [("files", RoleKind::Files), ("agent", RoleKind::Agent)];
+    let kind = choice(&fields, "kind", &kinds, problems);
+    let folders = [("common", RoleFolder::Common), ("own", RoleFolder::Own)];
+    let folder = choice(&fields, "folder", &folders, problems);
+    let timeouts = [
+        ("fail", OnTimeout::Fail),
+        ("retry", OnTimeout::Retry),
+        ("replan", OnTimeout::Replan),
+    ];
+    let on_timeout = choice(&fields, "on_timeout", &timeouts, problems);
+    fields.need("kind", "the role", problems);
+    let misplaced: &[&str] = match kind {
+        Some(RoleKind::Agent) => &["worker", "folder"],
+        Some(RoleKind::Files) => &INSIDE,
+        None => &[],
+    };
+    for (key, _) in fields.entries() {
+        let word = key.text().unwrap_or_default();
+        if misplaced.contains(&word) {
+            let (own, other) = match kind {
+                Some(RoleKind::Agent) => ("agent", "files"),
+                _ => ("files", "agent"),
+            };
+            let problem = key.problem(format!("a role of kind `{own}` has no `{word}`"));
+            problems.add(problem.with_hint(format!("take it out, or write `kind: {other}`")));
+        }
+    }
+    let timeout = span(&fields, "timeout", problems);
+    let collaboration_timeout = span(&fields, "collaboration_timeout", problems);
+    let templates = bounded(&fields, "templates", problems).iter();
+    Some(RoleSpec {
+        id,
+        kind: kind.unwrap_or_default(),
+        description: fields
+            .text("description", problems)
+            .unwrap_or_default()
+            .to_owned(),
+        folder: folder.unwrap_or_default(),
+        worker: fields.get("worker").and_then(|node| worker(node, problems)),
+        prompt: fields.word_if_there("prompt", problems).map(PathBuf::from),
+        actions: names(&fields, "actions", problems),
+        tools: names(&fields, "tools", problems),
+        templates: templates
+            .filter_map(|node| template(node, problems))
+            .collect(),
+        concurrency: concurrency(&fields, problems),
+        timeout,
+        collaboration_timeout: collaboration_timeout.unwrap_or(COLLABORATION),
+        on_timeout: on_timeout.unwrap_or_default(),
+        place: Place::of(fields.get("id").unwrap_or(node)),
+    })
+}
+
+/// Reads a field that is one of a few words.
+fn choice<T: Copy>(
+    fields: &Fields<'_>,
+    key: &str,
+    known: &[(&str, T)],
+    problems: &mut Problems,
+) -> Option<T> {
+    let word = fields.text(key, problems)?;
+    let found = known.iter().find(|(name, _)| *name == word);
+    if found.is_none() {
+        let place = fields.get(key).unwrap_or(fields.node);
+        let words: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        let problem = place.problem(format!("`{key}` is {}", quote(word)));
+        problems.add(problem.with_hint(suggestion(word, &words)));
+    }
+    found.map(|(_, value)| *value)
+}
+
+fn span(fields: &Fields<'_>, key: &str, problems: &mut Problems) -> Option<Duration> {
+    let text = fields.text(key, problems)?;
+    let span = parse_span(text);
+    if span.is_none() {
+        let place = fields.get(key).unwrap_or(fields.node);
+        let problem = place.problem(format!("`{key}` is {}, no duration", quote(text)));
+        problems.add(problem.with_hint("durations are written 90s, 10m or 1h 30m"));
+    }
+    span
+}
+
+fn concurrency(fields: &Fields<'_>, problems: &mut Problems) -> u32 {
+    let Some(node) = fields.get("concurrency") else {
+        return 1;
+    };
+    let number = match &node.data {
+        Data::Number(number, _) => number.as_u64(),
+        _ => None,
+    };
+    match number.filter(|number| (1..=MAX_CONCURRENCY).contains(number)) {
+        Some(number) => u32::try_from(number).unwrap_or(1),
+        None => {
+            let message = format!("`concurrency` is no number from 1 to {MAX_CONCURRENCY}");
+            problems.add(node.problem(message));
+            1
+        }
+    }
+}
+
+/// Reads a list of names, each of which is there once.
+fn names(fields: &Fields<'_>, key: &str, problems: &mut Problems) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    let texts = fields.texts(key, problems);
+    if let Some((node, _)) = texts.get(MAX_ENTRIES) {
+        problems.add(node.problem(format!("`{key}` has more than {MAX_ENTRIES} entries")));
+    }
+    for (node, name) in texts {
+        if names.iter().any(|other| other == name) {
+            problems.add(node.problem(format!("{} is listed twice", quote(name))));
+        } else {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+/// Reads `claude`, `external`, or `{agent: claude, argv: [-m, opus]}`.
+fn worker(node: &Node, problems: &mut Problems) -> Option<RoleWorker> {
+    if let Some(word) = node.text() {
+        return Some(match word {
+            "external" => RoleWorker::External,
+            name => RoleWorker::Agent {
+                name: name.to_owned(),
+                argv: Vec::new(),
+            },
+        });
+    }
+    let fields = Fields::of(node, "`worker`", &["agent", "argv"], problems)?;
+    let name = fields.word("agent", "`worker`", problems)?.to_owned();
+    let argv = fields.texts("argv", problems).into_iter();
+    let argv = argv.map(|(_, word)| word.to_owned()).collect();
+    Some(RoleWorker::Agent { name, argv })
+}
+
+fn template(node: &Node, problems: &mut Problems) -> Option<StepTemplate> {
+    let known = ["name", "matches", "steps"];
+    let fields = Fields::of(node, "the template", &known, problems)?;
+    let name = fields.word("name", "the template", problems);
+    let matches = fields.texts("matches", problems);
+    if fields.need("matches", "the template", problems).is_some() && matches.is_empty() {
+        let problem = node.problem("`matches` is empty");
+        problems
+            .add(problem.with_hint("list words that are all in the task's name or description"));
+    }
+    for (node, _) in matches.iter().filter(|(_, word)| word.trim().is_empty()) {
+        problems.add(node.problem("a word of `matches` is empty"));
+    }
+    fields.need("steps", "the template", problems);
+    let nodes = bounded(&fields, "steps", problems);
+    if nodes.is_empty() {
+        problems.add(node.problem("the template has no steps"));
+    }
+    let steps = (1..).zip(nodes);
+    let steps = steps.filter_map(|(number, node)| step(node, number, problems));
+    Some(StepTemplate {
+        name: name.unwrap_or_default().to_owned(),
+        matches: matches.iter().map(|(_, word)| (*word).to_owned()).collect(),
+        steps: steps.collect(),
+    })
+}
+
+fn step(node: &Node, number: usize, problems: &mut Problems) -> Option<StepSpec> {
+    let known = [
+        "name",
+        "action",
+        "tool",
+        "ask",
+        "params",
+        "description",
+        "context",
+    ];
+    let fields = Fields::of(node, "the step", &known, problems)?;
+    let name = fields.word("name", "the step", problems);
+    let given = |key: &&str| fields.get(key).is_some();
+    let kinds: Vec<&str> = ["action", "tool", "ask"]
+        .into_iter()
+        .filter(given)
+        .collect();
+    let [kind] = kinds[..] else {
+        let message = match kinds[..] {
+            [] => "the step has none of `action`, `tool` and `ask`".to_owned(),
+            _ => format!("the step has both `{}` and `{}`", kinds[0], kinds[1]),
+        };
+        let problem = node.problem(message);
+        problems.add(
+            problem.with_hint("a step carries out one action, or uses one tool, or asks one role"),
+        );
+        return None;
+    };
+    let misplaced: &[&str] = match kind {
+        "ask" => &["params"],
+        _ => &["description", "context"],
+    };
+    for (key, _) in fields.entries() {
+        let word = key.text().unwrap_or_default();
+        if misplaced.contains(&word) {
+            problems.add(key.problem(format!("a step with `{kind}` has no `{word}`")));
+        }
+    }
+    node.each_text(&mut |node, text| fill::check_step(node, text, number, problems));
+    let target = fields.word(kind, "the step", problems)?.to_owned();
+    let does = match kind {
+        "action" => StepDoes::ExecuteAction {
+            action: target,
+            params: params(&fields, problems),
+        },
+        "tool" => StepDoes::UseTool {
+            tool: target,
+            params: params(&fields, problems),
+        },
+        _ => StepDoes::RequestCollaboration {
+            target,
+            description: fields
+                .word("description", "the step", problems)
+                .unwrap_or_default()
+                .to_owned(),
+            context: fields
+                .text("context", problems)
+                .unwrap_or_default()
+                .to_owned(),
+        },
+    };
+    Some(StepSpec {
+        name: name?.to_owned(),
+        does,
+        place: Place::of(fields.get(kind).unwrap_or(node)),
+    })
+}
+
+fn params(fields: &Fields<'_>, problems: &mut Problems) -> Map<String, Value> {
+    let Some(node) = fields.get("params") else {
+        return Map::new();
+    };
+    if Fields::open(node, "`params`", problems).is_none() {
+        return Map::new();
+    }
+    match node.value() {
+        Value::Object(params) => params,
+        _ => Map::new(),
+    }
+}
