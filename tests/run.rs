@@ -17,6 +17,7 @@ mod isolation;
 mod judging;
 mod planning;
 mod reports;
+mod team;
 mod tools;
 
 use std::fs::{self, File};
