@@ -4,6 +4,7 @@
 
 mod edits;
 mod fields;
+pub mod role;
 mod tasks;
 
 use serde::Deserialize;
