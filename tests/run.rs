@@ -17,6 +17,7 @@ mod isolation;
 mod judging;
 mod planning;
 mod reports;
+mod roles;
 mod team;
 mod tools;
 

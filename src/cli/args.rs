@@ -449,8 +449,13 @@ pub struct Restore {
 #[command(after_help = "\
 Examples:
   plan-agent worker --agent claude
+  plan-agent worker --agent codex --role reviewer
   plan-agent worker --agent command -- my-agent {prompt_file}")]
 pub struct Worker {
+    /// Take only what is assigned to this role
+    #[arg(long, value_name = "ROLE", value_parser = role)]
+    pub role: Option<String>,
+
     #[command(flatten)]
     pub agent: Agent,
 }
@@ -553,6 +558,13 @@ fn goal(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("must not be empty".into()),
         goal => Ok(goal.to_owned()),
+    }
+}
+
+fn role(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("must not be empty".into()),
+        role => Ok(role.to_owned()),
     }
 }
 

@@ -29,7 +29,7 @@ use crate::tools::new_plan_id;
 use crate::volumes::{DaemonInfo, DaemonLock, Volumes};
 use crate::wire::plan_file;
 use crate::wire::text::{one_line, time_text};
-use crate::worker::{self, Fitness, Told};
+use crate::worker::{self, Fitness, RoleFilter, Told};
 
 /// What is said when a signal comes first.
 const NO_PLAN: &str = "no plan was made";
@@ -333,13 +333,18 @@ pub async fn worker(
         told: Some(teller),
         ..worker_options(
             agent,
+            args.role.map_or(RoleFilter::All, RoleFilter::Only),
             &setup.config,
             &setup.config.root(),
             Fitness::default(),
         )
     };
+    let whose = match &options.role {
+        RoleFilter::Only(role) => format!(" of `{role}`"),
+        _ => String::new(),
+    };
     complain(&format!(
-        "taking commands in `{}`; Ctrl-C ends\n",
+        "taking commands{whose} in `{}`; Ctrl-C ends\n",
         setup.config.root().display()
     ));
     let shown = tokio::spawn(show_work(told));
@@ -412,10 +417,17 @@ fn announce(
     })?)
 }
 
-fn worker_options(agent: Agent, config: &Config, root: &Path, fitness: Fitness) -> worker::Options {
+fn worker_options(
+    agent: Agent,
+    role: RoleFilter,
+    config: &Config,
+    root: &Path,
+    fitness: Fitness,
+) -> worker::Options {
     worker::Options {
         root: root.to_owned(),
         agent,
+        role,
         env: config.worker.env.clone(),
         deadline: config.run.task_deadline,
         silence: config.run.task_timeout,
@@ -440,7 +452,13 @@ fn start_workers(
     let fitness = Fitness::default();
     let told = Arc::new(AtomicBool::new(false));
     let start = |agent: &Agent| {
-        let options = worker_options(agent.clone(), config, volumes.root(), fitness.clone());
+        let options = worker_options(
+            agent.clone(),
+            RoleFilter::All,
+            config,
+            volumes.root(),
+            fitness.clone(),
+        );
         let mut stopped = stopped.clone();
         let told = Arc::clone(&told);
         tokio::spawn(async move {

@@ -210,7 +210,10 @@ impl Desk {
             plan: Some(plan.id().clone()),
             task: None,
             attempt: None,
-            assignee: None,
+            // Whoever had the session forgets it.
+            assignee: plan
+                .session(session)
+                .and_then(|session| plan.task(session.task)?.assignee.clone()),
             origin: crate::plan::Origin::Model,
             workspace: plan.session(session).map_or_else(
                 || plan.head().workspace.clone(),

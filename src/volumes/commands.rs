@@ -9,6 +9,7 @@ use super::files::{Unpublished, VolumesError, move_aside, move_new, read_capped}
 use super::layout::{Folder, Volumes};
 use super::scan::REPORT_CAP;
 use crate::plan::CommandId;
+use crate::wire::command::Command;
 use crate::wire::report::command_of;
 use crate::wire::text::safe_name;
 
@@ -47,14 +48,29 @@ impl Volumes {
         self.publish_prepared(self.prepare(id, text)?, text)
     }
 
-    /// Writes a command beside its folder, where nobody looks, so that only a rename is left to publish it.
+    /// Writes a command beside its folder, where nobody looks, so that only a rename is left to publish it. The folder is
+    /// that of its assignee, if the assignee has one of its own.
     ///
     /// # Errors
     /// As [`Volumes::publish`].
     pub fn prepare(&self, id: &CommandId, text: &str) -> Result<Unpublished, VolumesError> {
         let name = file_name(id.as_str())?;
-        let path = self.command(Folder::CommandsPending, id);
-        Unpublished::write(&self.temp("commands", &name), &path, text.as_bytes(), 0o666)
+        let there = self.where_published(text);
+        let path = there.command(Folder::CommandsPending, id);
+        Unpublished::write(
+            &there.temp("commands", &name),
+            &path,
+            text.as_bytes(),
+            0o666,
+        )
+    }
+
+    fn where_published(&self, text: &str) -> Self {
+        // Only what may lie elsewhere has to be read.
+        match self.own().next() {
+            Some(_) => self.publishes(assignee(text).as_deref()),
+            None => self.clone(),
+        }
     }
 
     /// Publishes a command that was prepared with this text.
@@ -80,13 +96,16 @@ impl Volumes {
     /// When a folder cannot be looked into.
     pub fn whereabouts(&self, id: &CommandId) -> Result<Whereabouts, VolumesError> {
         file_name(id.as_str())?;
+        let everywhere = self.everywhere();
         for (folder, found) in [
             (Folder::CommandsPending, Whereabouts::Pending),
             (Folder::CommandsProcessed, Whereabouts::Processed),
             (Folder::CommandsWithdrawn, Whereabouts::Withdrawn),
         ] {
-            if there(&self.command(folder, id))? {
-                return Ok(found);
+            for volumes in &everywhere {
+                if there(&volumes.command(folder, id))? {
+                    return Ok(found);
+                }
             }
         }
         Ok(if self.reported(id)? {
@@ -134,19 +153,22 @@ impl Volumes {
     /// What the file system says; the command is where it was then.
     pub fn withdraw(&self, id: &CommandId) -> Result<Withdrawal, VolumesError> {
         file_name(id.as_str())?;
-        let withdrawn = self.path(Folder::CommandsWithdrawn);
-        match move_aside(&self.command(Folder::CommandsPending, id), &withdrawn) {
-            Ok(_) => Ok(Withdrawal::Withdrawn),
-            // A crash may have come between the rename and the note of it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Ok(if there(&self.command(Folder::CommandsWithdrawn, id))? {
-                    Withdrawal::Withdrawn
-                } else {
-                    Withdrawal::Taken
-                })
+        let everywhere = self.everywhere();
+        for volumes in &everywhere {
+            let withdrawn = volumes.path(Folder::CommandsWithdrawn);
+            match move_aside(&volumes.command(Folder::CommandsPending, id), &withdrawn) {
+                Ok(_) => return Ok(Withdrawal::Withdrawn),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
             }
-            Err(error) => Err(error),
         }
+        // A crash may have come between the rename and the note of it.
+        for volumes in &everywhere {
+            if there(&volumes.command(Folder::CommandsWithdrawn, id))? {
+                return Ok(Withdrawal::Withdrawn);
+            }
+        }
+        Ok(Withdrawal::Taken)
     }
 
     /// Takes a command for an agent. One rename decides the race with other agents and with the daemon.
@@ -253,6 +275,11 @@ impl Volumes {
     }
 }
 
+/// Returns the role that is to take a command; `None` if it is anybody's, or cannot be read.
+fn assignee(text: &str) -> Option<String> {
+    Command::parse(text).ok()?.assignee
+}
+
 /// Returns the file name of an id, or refuses one that could point anywhere else.
 pub(super) fn file_name(id: &str) -> Result<String, VolumesError> {
     if safe_name(id) {
@@ -276,6 +303,7 @@ pub(super) fn there(path: &Path) -> Result<bool, VolumesError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Hints, Scanner};
     use super::*;
 
     fn volumes() -> (tempfile::TempDir, Volumes) {
@@ -346,6 +374,42 @@ mod tests {
             }
         }
         found(Whereabouts::Nowhere);
+    }
+
+    #[test]
+    fn commands_of_a_role_with_folders_of_its_own_lie_there() {
+        let (root, common) = volumes();
+        let volumes = common.with_own(&["reviewer".to_owned()]).unwrap();
+        let front = "session_id: auto\ncommand_type: new";
+        let text = |assignee| format!("---\nid: {}\n{front}\nassignee: {assignee}\n---\n", id());
+        let own = volumes.of_role("reviewer");
+        let path = own.command(Folder::CommandsPending, &id());
+        assert!(path.starts_with(root.path().join("roles/reviewer")));
+        volumes.publish(&id(), &text("reviewer")).unwrap();
+        volumes.publish(&id(), &text("reviewer")).unwrap();
+        assert!(path.exists());
+        // Whoever looks finds it, also one that knows nothing of the role.
+        assert_eq!(common.whereabouts(&id()).unwrap(), Whereabouts::Pending);
+        assert_eq!(common.waiting().unwrap(), []);
+        assert_eq!(own.waiting().unwrap(), [id()]);
+        let mut scanner = Scanner::new(&common, Hints::default());
+        own.claim(&id()).unwrap();
+        let scan = scanner.scan(&[id()], &[], 1).unwrap();
+        assert!(scan.signs[&id()].claimed);
+        assert_eq!(common.withdraw(&id()).unwrap(), Withdrawal::Taken);
+        own.give_back(&id()).unwrap();
+        assert_eq!(common.withdraw(&id()).unwrap(), Withdrawal::Withdrawn);
+        assert_eq!(common.withdraw(&id()).unwrap(), Withdrawal::Withdrawn);
+        assert_eq!(common.whereabouts(&id()).unwrap(), Whereabouts::Withdrawn);
+        assert!(own.command(Folder::CommandsWithdrawn, &id()).exists());
+
+        let other = CommandId::new("task-2");
+        volumes.publish(&other, &text("coder")).unwrap();
+        assert_eq!(common.waiting().unwrap(), [other]);
+        for hostile in ["../x", "", "a/b"] {
+            assert!(common.with_own(&[hostile.to_owned()]).is_err());
+            assert_eq!(common.of_role(hostile), common);
+        }
     }
 
     #[test]

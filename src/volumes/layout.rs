@@ -4,11 +4,13 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::Access;
 
 use super::files::{VolumesError, remove_if_there};
 use crate::plan::{CommandId, PlanId};
+use crate::wire::text::safe_name;
 
 /// A folder of the volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +58,14 @@ impl Folder {
         Self::Workspace,
     ];
 
+    /// Tells whether a role can have a folder of this kind for itself.
+    fn is_of_commands(self) -> bool {
+        matches!(
+            self,
+            Self::CommandsPending | Self::CommandsProcessed | Self::CommandsWithdrawn
+        )
+    }
+
     /// Returns the path below the root.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -75,6 +85,9 @@ impl Folder {
     }
 }
 
+/// What has the folders of commands.
+const COMMANDS: &str = "commands";
+
 /// Folders in which files are written before they are renamed into place: beside the place, so on its file system,
 /// and out of sight of those who watch it.
 const TEMP: [&str; 4] = [
@@ -84,10 +97,17 @@ const TEMP: [&str; 4] = [
     "active/.tmp",
 ];
 
+/// What is below the root for a role with command folders of its own.
+const ROLES: &str = "roles";
+
 /// The volumes at one root. Cheap to clone; holds no handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volumes {
     root: PathBuf,
+    /// Whose commands these are, where that role has command folders of its own.
+    role: Option<Arc<str>>,
+    /// The roles whose commands are published in folders of their own.
+    own: Arc<[String]>,
 }
 
 impl Volumes {
@@ -98,7 +118,73 @@ impl Volumes {
     pub fn at(root: &Path) -> Result<Self, VolumesError> {
         let root = std::path::absolute(root)
             .map_err(|error| VolumesError::new("find the folder", root, error))?;
-        Ok(Self { root })
+        Ok(Self {
+            root,
+            role: None,
+            own: Arc::new([]),
+        })
+    }
+
+    /// Returns the same volumes where the commands of these roles are published in folders of their own, and makes those.
+    ///
+    /// # Errors
+    /// A folder cannot be made, or a role's name cannot be that of a folder.
+    pub fn with_own(&self, roles: &[String]) -> Result<Self, VolumesError> {
+        if let Some(name) = roles.iter().find(|role| !safe_name(role)) {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "it can be no folder's name");
+            return Err(VolumesError::new("use the role", Path::new(name), error));
+        }
+        let volumes = Self {
+            own: roles.into(),
+            ..self.clone()
+        };
+        volumes.make_missing()?;
+        Ok(volumes)
+    }
+
+    /// Returns the volumes as a role has them whose commands lie in folders of its own; all else is common.
+    pub fn of_role(&self, role: &str) -> Self {
+        Self {
+            role: safe_name(role).then(|| role.into()),
+            own: Arc::new([]),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the role whose commands these are, where it has folders of its own.
+    pub fn role(&self) -> Option<&str> {
+        self.role.as_deref()
+    }
+
+    /// Returns the volumes of the roles whose commands are published in folders of their own.
+    pub(super) fn own(&self) -> impl Iterator<Item = Self> {
+        self.own.iter().map(|role| self.of_role(role))
+    }
+
+    /// Returns the volumes where commands of an assignee are published.
+    pub(super) fn publishes(&self, assignee: Option<&str>) -> Self {
+        match assignee.filter(|role| self.own.iter().any(|own| own == role)) {
+            Some(role) => self.of_role(role),
+            None => self.clone(),
+        }
+    }
+
+    /// Returns everywhere that commands may be: these volumes, and those of each role that has folders of its own by now,
+    /// whoever made them. Of the volumes of a role only themselves.
+    pub fn everywhere(&self) -> Vec<Self> {
+        let mut all = vec![self.clone()];
+        if self.role.is_none()
+            && let Ok(entries) = fs::read_dir(self.root.join(ROLES))
+        {
+            let names = entries.flatten().map(|entry| entry.file_name());
+            let mut roles: Vec<String> = names
+                .filter_map(|name| name.into_string().ok())
+                .filter(|name| safe_name(name))
+                .collect();
+            roles.sort_unstable();
+            all.extend(roles.iter().map(|role| self.of_role(role)));
+        }
+        all
     }
 
     /// Makes every folder that is missing and checks that all can be written to.
@@ -133,11 +219,17 @@ impl Volumes {
     }
 
     fn folders(&self) -> impl Iterator<Item = PathBuf> {
-        Folder::ALL
-            .into_iter()
-            .map(Folder::as_str)
-            .chain(TEMP)
-            .map(|folder| self.root.join(folder))
+        let all = Folder::ALL.into_iter().map(Folder::as_str).chain(TEMP);
+        let common = all.map(|folder| self.root.join(folder));
+        let own = self.own().flat_map(|volumes| {
+            let of_role = Folder::ALL
+                .into_iter()
+                .filter(|folder| folder.is_of_commands());
+            let mut folders: Vec<PathBuf> = of_role.map(|folder| volumes.path(folder)).collect();
+            folders.push(volumes.temp(COMMANDS, ""));
+            folders
+        });
+        common.chain(own)
     }
 
     /// Returns the absolute root.
@@ -147,7 +239,14 @@ impl Volumes {
 
     /// Returns the absolute path of a folder.
     pub fn path(&self, folder: Folder) -> PathBuf {
-        self.root.join(folder.as_str())
+        match &self.role {
+            Some(role) if folder.is_of_commands() => self.of(role).join(folder.as_str()),
+            _ => self.root.join(folder.as_str()),
+        }
+    }
+
+    fn of(&self, role: &str) -> PathBuf {
+        self.root.join(ROLES).join(role)
     }
 
     /// Returns the path of the embedded database.
@@ -189,13 +288,19 @@ impl Volumes {
     /// Returns the path under which a file for `commands`, `reports`, `questions` or `active` is written before it
     /// gets its name.
     pub(super) fn temp(&self, area: &str, name: &str) -> PathBuf {
-        self.root.join(area).join(".tmp").join(name)
+        let base = match &self.role {
+            Some(role) if area == COMMANDS => self.of(role),
+            _ => self.root.clone(),
+        };
+        base.join(area).join(".tmp").join(name)
     }
 
     /// Removes what a killed daemon had not finished writing. Only for the one who holds the daemon's lock.
     pub(super) fn sweep(&self) -> io::Result<()> {
-        for area in ["commands", "questions"] {
-            for entry in fs::read_dir(self.root.join(area).join(".tmp"))? {
+        let commands = self.own().map(|volumes| volumes.temp(COMMANDS, ""));
+        let common = [COMMANDS, "questions"].map(|area| self.temp(area, ""));
+        for folder in common.into_iter().chain(commands) {
+            for entry in fs::read_dir(folder)? {
                 remove_if_there(&entry?.path())?;
             }
         }

@@ -150,8 +150,13 @@ impl Scanner {
         let mut scan = Scan::default();
         self.look_for_reports(&mut scan, most)?;
         self.signs.retain(|id, _| open.contains(id));
+        let everywhere = if open.is_empty() {
+            Vec::new()
+        } else {
+            self.volumes.everywhere()
+        };
         for id in open {
-            if let Some(sign) = self.sign(id) {
+            if let Some(sign) = self.sign(id, &everywhere) {
                 scan.signs.insert(id.clone(), sign);
             }
         }
@@ -312,9 +317,11 @@ impl Scanner {
         }
     }
 
-    fn sign(&mut self, id: &CommandId) -> Option<Sign> {
-        let claimed =
-            fs::symlink_metadata(self.volumes.command(Folder::CommandsProcessed, id)).is_ok();
+    fn sign(&mut self, id: &CommandId, everywhere: &[Volumes]) -> Option<Sign> {
+        let taken = |volumes: &Volumes| {
+            fs::symlink_metadata(volumes.command(Folder::CommandsProcessed, id)).is_ok()
+        };
+        let claimed = everywhere.iter().any(taken);
         let path = self.volumes.life(id);
         let Some(metadata) = fs::symlink_metadata(&path).ok().filter(Metadata::is_file) else {
             return claimed.then(|| Sign {

@@ -23,8 +23,6 @@ const DAEMON: [Folder; 5] = [
     Folder::QuestionsPending,
     Folder::Active,
 ];
-/// Folders in which something happens that a worker waits for.
-const WORKER: [Folder; 1] = [Folder::CommandsPending];
 
 /// Watched folders that were removed. Their number alone does not tell: a new folder often gets the inode of the old.
 type Gone = Arc<Mutex<HashSet<PathBuf>>>;
@@ -63,30 +61,37 @@ impl Watch {
     /// folders then; everything else wakes `wake`. Without watches it says so once in the log, and the regular looks
     /// are all there is.
     pub fn start(volumes: &Volumes, wake: Arc<Notify>, stored: Arc<Notify>) -> Self {
-        Self::of(volumes, &DAEMON, wake, Some(stored))
+        let own = volumes.own().flat_map(|volumes| {
+            [Folder::CommandsProcessed, Folder::CommandsPending].map(|folder| volumes.path(folder))
+        });
+        let common = DAEMON.map(|folder| volumes.path(folder));
+        let paths = common.into_iter().chain(own).collect();
+        Self::of(volumes, paths, wake, Some(stored))
     }
 
-    /// Watches what a worker waits for.
-    pub fn for_worker(volumes: &Volumes, wake: Arc<Notify>) -> Self {
-        Self::of(volumes, &WORKER, wake, None)
+    /// Watches what a worker waits for that takes commands from these volumes.
+    pub fn for_worker(from: &[Volumes], wake: Arc<Notify>) -> Self {
+        let paths = from
+            .iter()
+            .map(|volumes| volumes.path(Folder::CommandsPending));
+        Self::of(&from[0], paths.collect(), wake, None)
     }
 
     /// Watches only the store, for those who serve plans: every commit of any process wakes `stored`.
     pub fn for_server(volumes: &Volumes, stored: Arc<Notify>) -> Self {
-        Self::of(volumes, &[], Arc::clone(&stored), Some(stored))
+        Self::of(volumes, Vec::new(), Arc::clone(&stored), Some(stored))
     }
 
     fn of(
         volumes: &Volumes,
-        folders: &[Folder],
+        folders: Vec<PathBuf>,
         wake: Arc<Notify>,
         stored: Option<Arc<Notify>>,
     ) -> Self {
         let hints = Hints::default();
         let gone = Gone::default();
         let store = stored.is_some().then(|| volumes.database());
-        let folders = folders.iter().map(|folder| volumes.path(*folder));
-        let paths: Vec<_> = folders.chain(store).collect();
+        let paths: Vec<_> = folders.into_iter().chain(store).collect();
         let hear = Hear {
             reports: volumes.path(Folder::ReportsPending),
             store: volumes.database(),

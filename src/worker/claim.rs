@@ -6,31 +6,103 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::RoleFilter;
 use crate::plan::CommandId;
 use crate::volumes::{Folder, Volumes, VolumesError};
+use crate::wire::command::Command;
+use crate::wire::text::one_line;
+
+/// The most of a role that is written into a lock, in characters: more than the name of any that a team has.
+const MAX_ROLE: usize = 80;
+/// The most that is read of a lock.
+const LONGEST: u64 = 1024;
 
 /// A command that is this worker's and nobody else's.
 #[derive(Debug)]
 pub(super) struct Claim {
+    /// Those in which the command lies.
     volumes: Volumes,
     id: CommandId,
-    /// Closed, and so unlocked, with the claim; its text is the name of the agent.
+    /// Closed, and so unlocked, with the claim; signed by whoever has it.
     lock: File,
 }
 
+/// Who has a command, as its lock says: the agent, and on a second line the role that the command is assigned to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Signature {
+    agent: String,
+    assignee: Option<String>,
+}
+
+impl Signature {
+    /// Reads what a lock says; `None` if nobody has signed it.
+    fn read(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        let agent = lines.next()?.to_owned();
+        let assignee = lines.next().map(str::to_owned);
+        Some(Self { agent, assignee })
+    }
+
+    fn text(&self) -> String {
+        let assignee = self.assignee.iter().map(|role| format!("\n{role}"));
+        self.agent.clone() + &assignee.collect::<String>()
+    }
+}
+
 impl Claim {
-    /// Takes a command: first one that a dead worker with the same agent left behind, then the oldest that nobody has.
+    /// Takes a command for a worker: first one that a dead worker like it left behind, then the oldest that nobody has.
     ///
     /// # Errors
     /// What the file system says.
-    pub(super) fn next(volumes: &Volumes, agent: &str) -> Result<Option<Self>, VolumesError> {
+    pub(super) fn next(
+        volumes: &Volumes,
+        agent: &str,
+        role: &RoleFilter,
+    ) -> Result<Option<Self>, VolumesError> {
+        match Self::left(volumes, agent, role)? {
+            Some(claim) => Ok(Some(claim)),
+            None => Self::fresh(volumes, agent, role),
+        }
+    }
+
+    /// Takes a command that a dead worker like this one left behind.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(super) fn left(
+        volumes: &Volumes,
+        agent: &str,
+        role: &RoleFilter,
+    ) -> Result<Option<Self>, VolumesError> {
         for id in volumes.locked()? {
-            if let Some(claim) = Self::take_up(volumes, &id, agent)? {
+            if let Some(claim) = Self::take_up(volumes, &id, agent, role)? {
                 return Ok(Some(claim));
             }
         }
-        for id in volumes.waiting()? {
-            if let Some(claim) = Self::take(volumes, &id, agent)? {
+        Ok(None)
+    }
+
+    /// Takes the oldest command for a worker that nobody has.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(super) fn fresh(
+        volumes: &Volumes,
+        agent: &str,
+        role: &RoleFilter,
+    ) -> Result<Option<Self>, VolumesError> {
+        let mut waiting = Vec::new();
+        for volumes in role.from(volumes) {
+            waiting.extend(
+                volumes
+                    .waiting()?
+                    .into_iter()
+                    .map(|id| (id, volumes.clone())),
+            );
+        }
+        waiting.sort_by(|(id, _), (other, _)| id.cmp(other));
+        for (id, volumes) in waiting {
+            if let Some(claim) = Self::take(&volumes, &id, agent, role)? {
                 return Ok(Some(claim));
             }
         }
@@ -41,22 +113,38 @@ impl Claim {
         volumes: &Volumes,
         id: &CommandId,
         agent: &str,
+        role: &RoleFilter,
     ) -> Result<Option<Self>, VolumesError> {
-        let Some((claim, before)) = Self::lock(volumes, id, false)? else {
+        let Some((mut claim, before)) = Self::lock(volumes, id, false)? else {
             return Ok(None);
         };
-        let taken = volumes.command(Folder::CommandsProcessed, id).exists();
-        let pending = volumes.command(Folder::CommandsPending, id).exists();
-        if !taken && !pending {
-            // Withdrawn in the instant before it was taken, or removed by somebody.
-            claim.finish()?;
+        let everywhere = volumes.everywhere();
+        let there = |folder| {
+            everywhere
+                .iter()
+                .find(|there| there.command(folder, id).exists())
+        };
+        let Some(taken) = there(Folder::CommandsProcessed) else {
+            if there(Folder::CommandsPending).is_none() {
+                // Withdrawn in the instant before it was taken, or removed by somebody.
+                claim.finish()?;
+            }
             return Ok(None);
-        }
-        let mine = before.is_empty() || before == agent;
-        Ok(Some(claim).filter(|_| taken && mine))
+        };
+        let mine = match before {
+            Some(signed) => {
+                signed.agent == agent && role.takes_from(taken, signed.assignee.as_deref())
+            }
+            None => {
+                let assignee = assignee(taken, Folder::CommandsProcessed, id);
+                role.takes_from(taken, assignee.as_deref())
+            }
+        };
+        claim.volumes = taken.clone();
+        Ok(Some(claim).filter(|_| mine))
     }
 
-    /// Takes a command that nobody has; `None` if somebody was faster.
+    /// Takes a command that nobody has; `None` if it is for others, or somebody was faster.
     ///
     /// # Errors
     /// What the file system says.
@@ -64,11 +152,19 @@ impl Claim {
         volumes: &Volumes,
         id: &CommandId,
         agent: &str,
+        role: &RoleFilter,
     ) -> Result<Option<Self>, VolumesError> {
+        let assignee = assignee(volumes, Folder::CommandsPending, id);
+        if !role.takes_from(volumes, assignee.as_deref()) {
+            return Ok(None);
+        }
         let Some((mut claim, _)) = Self::lock(volumes, id, true)? else {
             return Ok(None);
         };
-        claim.sign(agent)?;
+        claim.sign(&Signature {
+            agent: agent.to_owned(),
+            assignee,
+        })?;
         match volumes.claim(id) {
             Ok(()) => {
                 tracing::info!(command = %id, "taken");
@@ -92,7 +188,7 @@ impl Claim {
         volumes: &Volumes,
         id: &CommandId,
         make: bool,
-    ) -> Result<Option<(Self, String)>, VolumesError> {
+    ) -> Result<Option<(Self, Option<Signature>)>, VolumesError> {
         let path = lock_path(volumes, id);
         let locked = || -> io::Result<Option<(File, String)>> {
             let opened = OpenOptions::new()
@@ -116,7 +212,7 @@ impl Claim {
                 return Ok(None);
             }
             let mut before = String::new();
-            (&mut file).take(64).read_to_string(&mut before)?;
+            (&mut file).take(LONGEST).read_to_string(&mut before)?;
             Ok(Some((file, before)))
         };
         let locked = locked().map_err(|error| VolumesError::new("lock", &path, error))?;
@@ -126,19 +222,24 @@ impl Claim {
                 id: id.clone(),
                 lock: file,
             };
-            (claim, before)
+            (claim, Signature::read(&before))
         }))
     }
 
-    fn sign(&mut self, agent: &str) -> Result<(), VolumesError> {
+    fn sign(&mut self, signature: &Signature) -> Result<(), VolumesError> {
         self.lock
             .set_len(0)
-            .and_then(|()| self.lock.write_all(agent.as_bytes()))
+            .and_then(|()| self.lock.write_all(signature.text().as_bytes()))
             .map_err(|error| VolumesError::new("write", &lock_path(&self.volumes, &self.id), error))
     }
 
     pub(super) fn id(&self) -> &CommandId {
         &self.id
+    }
+
+    /// Returns the volumes in which the command lies.
+    pub(super) fn volumes(&self) -> &Volumes {
+        &self.volumes
     }
 
     /// Lets go of a command with which nothing was begun, so that whoever looks next takes it.
@@ -157,6 +258,13 @@ impl Claim {
         fs::remove_file(&path).map_err(|error| VolumesError::new("remove", &path, error))?;
         self.volumes.rest(&self.id)
     }
+}
+
+/// Returns the role that a command is assigned to, on one line; `None` if it is anybody's, or cannot be read.
+fn assignee(volumes: &Volumes, folder: Folder, id: &CommandId) -> Option<String> {
+    let text = volumes.read_command(folder, id).ok()?;
+    let assignee = Command::parse(&text).ok()?.assignee?;
+    Some(one_line(&assignee, MAX_ROLE))
 }
 
 fn lock_path(volumes: &Volumes, id: &CommandId) -> PathBuf {

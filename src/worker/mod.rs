@@ -2,6 +2,8 @@
 //! speaks through the files alone, inside the daemon's process as well as in one of its own, and one command at a time.
 
 mod claim;
+pub mod inside;
+mod roles;
 mod talk;
 mod work;
 
@@ -18,6 +20,7 @@ use crate::agents::{Agent, Retries};
 use crate::plan::ReportStatus;
 use crate::volumes::{Volumes, VolumesError, Watch};
 use claim::Claim;
+pub use roles::RoleFilter;
 use work::Worker;
 
 /// Without an event, commands are looked for that often.
@@ -31,6 +34,8 @@ pub struct Options {
     /// The root of the volumes.
     pub root: PathBuf,
     pub agent: Agent,
+    /// Whose commands it takes.
+    pub role: RoleFilter,
     /// Names of variables that the agent gets besides those that every child gets.
     pub env: Vec<String>,
     /// An agent may work that long on a command.
@@ -105,6 +110,7 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()>) -> Result
     let worker = Worker {
         volumes,
         agent: options.agent,
+        role: options.role,
         env: options.env,
         deadline: options.deadline,
         silence: options.silence,
@@ -125,11 +131,12 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()>) -> Result
 
 async fn work(worker: Worker) -> Result<(), WorkerError> {
     let wake = Arc::new(Notify::new());
-    let mut watch = Watch::for_worker(&worker.volumes, Arc::clone(&wake));
+    let from = worker.role.from(&worker.volumes);
+    let mut watch = Watch::for_worker(&from, Arc::clone(&wake));
     let mut stopping = worker.stopping.clone();
     let mut pause = LOOK;
     while !*stopping.borrow_and_update() && !worker.fitness.is_lost() {
-        let worked = match Claim::next(&worker.volumes, worker.agent.name()) {
+        let worked = match Claim::next(&worker.volumes, worker.agent.name(), &worker.role) {
             Ok(Some(claim)) => worker.carry_out(claim).await.map(|()| true),
             Ok(None) => Ok(false),
             Err(error) => Err(error.into()),

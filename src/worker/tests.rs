@@ -1,3 +1,5 @@
+mod roles;
+
 use std::fs;
 use std::future::pending;
 use std::path::Path;
@@ -71,9 +73,18 @@ impl Given {
     }
 
     fn start_with(&self, agent: Agent, deadline: Duration) -> Running {
+        self.start_as(RoleFilter::All, agent, deadline)
+    }
+
+    fn start_for(&self, role: RoleFilter, agent: Agent) -> Running {
+        self.start_as(role, agent, LONG)
+    }
+
+    fn start_as(&self, role: RoleFilter, agent: Agent, deadline: Duration) -> Running {
         let options = Options {
             root: self.root.path().to_owned(),
             agent,
+            role,
             env: vec![],
             deadline,
             silence: LONG,
@@ -224,6 +235,7 @@ async fn who_is_told_to_end_takes_the_end_commands_and_nothing_else() {
     let text = "---\nid: task-2\nsession_id: s\ncommand_type: end\n---\n";
     given.volumes.publish(&end, text).unwrap();
     work(Worker {
+        role: RoleFilter::All,
         volumes: given.volumes.clone(),
         agent: shell(),
         env: vec![],

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::claim::Claim;
-use super::{Fitness, Told, WorkerError};
+use super::{Fitness, RoleFilter, Told, WorkerError};
 use crate::agents::{Agent, Coding, Ended, Job, MOST_PRINTED, Retries, Step};
 use crate::clock::Allowance;
 use crate::exec::{self, GRACE, Output, Spec, stop_group};
@@ -43,6 +43,7 @@ const MOST_ERR: usize = 4 * 1024;
 pub(super) struct Worker {
     pub(super) volumes: Volumes,
     pub(super) agent: Agent,
+    pub(super) role: RoleFilter,
     pub(super) env: Vec<String>,
     pub(super) deadline: Duration,
     /// The daemon ends an agent that is silent for so long.
@@ -191,7 +192,7 @@ impl Worker {
     /// # Errors
     /// What the file system says, and the command is taken up again then; or that the agent is not to be used any more.
     pub(super) async fn carry_out(&self, claim: Claim) -> Result<(), WorkerError> {
-        match self.result(claim.id()).await {
+        match self.result(&claim).await {
             Ok(Finished { report, stop, left }) => {
                 let began = left.as_ref().is_some_and(|(_, report)| report.is_some());
                 if stop.is_some() && !self.fitness.lose() && !began {
@@ -239,8 +240,9 @@ impl Worker {
         }
     }
 
-    async fn result(&self, id: &CommandId) -> Result<Finished, Halt> {
-        let command = match self.read(Folder::CommandsProcessed, id) {
+    async fn result(&self, claim: &Claim) -> Result<Finished, Halt> {
+        let (id, volumes) = (claim.id(), claim.volumes());
+        let command = match read(volumes, Folder::CommandsProcessed, id) {
             Ok(command) => command,
             Err(reason) => return Ok(Some(unread(id, &reason)).into()),
         };
@@ -257,7 +259,7 @@ impl Worker {
             return Err(Halt::Cancelled);
         }
         self.tell(Told::Begun(title(&command)));
-        let job = Job::new(&self.volumes, &command);
+        let job = Job::new(volumes, &command);
         let report = match &self.agent {
             Agent::Coding(coder) => return self.talk(&job, coder, &output, &life).await,
             Agent::Shell(shell) => match shell.steps(&job) {
@@ -279,28 +281,17 @@ impl Worker {
     /// # Errors
     /// What the file system says; they wait for another worker then.
     pub(super) async fn take_ends(&self) -> Result<(), WorkerError> {
-        for id in self.volumes.waiting()? {
-            let ends = self
-                .read(Folder::CommandsPending, &id)
-                .is_ok_and(|command| command.kind == CommandType::End);
-            if ends && let Some(claim) = Claim::take(&self.volumes, &id, self.agent.name())? {
-                self.carry_out(claim).await?;
+        for volumes in self.role.from(&self.volumes) {
+            for id in volumes.waiting()? {
+                let ends = read(&volumes, Folder::CommandsPending, &id)
+                    .is_ok_and(|command| command.kind == CommandType::End);
+                let take = || Claim::take(&volumes, &id, self.agent.name(), &self.role);
+                if ends && let Some(claim) = take()? {
+                    self.carry_out(claim).await?;
+                }
             }
         }
         Ok(())
-    }
-
-    fn read(&self, folder: Folder, id: &CommandId) -> Result<Command, String> {
-        let text = self.volumes.read_command(folder, id).map_err(chain)?;
-        let command = Command::parse(&text).map_err(|problems| {
-            let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-            problems.join("; ")
-        })?;
-        if command.id == *id {
-            Ok(command)
-        } else {
-            Err("the id in the command is not that of its file".into())
-        }
     }
 
     /// Opens the files for the agent's output. As long as an agent runs that a dead worker left behind with them,
@@ -554,6 +545,19 @@ impl Worker {
     }
 }
 
+pub(super) fn read(volumes: &Volumes, folder: Folder, id: &CommandId) -> Result<Command, String> {
+    let text = volumes.read_command(folder, id).map_err(chain)?;
+    let command = Command::parse(&text).map_err(|problems| {
+        let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        problems.join("; ")
+    })?;
+    if command.id == *id {
+        Ok(command)
+    } else {
+        Err("the id in the command is not that of its file".into())
+    }
+}
+
 fn grace(halt: &Halt) -> Duration {
     match halt {
         Halt::Stopping | Halt::Flooded => SHORT_GRACE,
@@ -566,7 +570,7 @@ fn still_runs(err: &Path) -> VolumesError {
     VolumesError::new("open", err, busy)
 }
 
-fn unread(id: &CommandId, reason: &str) -> Report {
+pub(super) fn unread(id: &CommandId, reason: &str) -> Report {
     let mut report = Report::new(id.clone(), ReportStatus::Failed);
     report.results = format!("Nothing was done: the command cannot be read: {reason}.");
     report

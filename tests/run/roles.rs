@@ -1,0 +1,87 @@
+//! Roles behind the files: workers that take only what is assigned to theirs, and as many of them as one likes.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+/// Notes who works on what, whether somebody works on it already, and reports it.
+const WORKER: &str = r#"
+who=$1 task=$(basename "$2" .md)
+mkdir "$task.busy" || echo "$task" >> overlap
+echo "$who" >> "$task.by"
+rmdir "$task.busy"
+printf -- '---\nstatus: SUCCESS\n---\n\n## Core results\n\nDone by %s.\n' "$who" > "$task.part"
+mv "$task.part" "$2"
+"#;
+
+fn words<'a>(role: &'a [&'a str], who: &'a str) -> Vec<&'a str> {
+    let agent = [
+        "--agent",
+        "command",
+        "--",
+        "sh",
+        "worker.sh",
+        who,
+        "{report}",
+    ];
+    [&["worker"], role, &agent].concat()
+}
+
+/// Returns what was done by whom, as each task's result says.
+fn done_by(scene: &Scene) -> Vec<(u64, String)> {
+    let status = scene.status();
+    let tasks = status["tasks"].as_array().unwrap();
+    let result = |task: &Value| {
+        let said = task["result"].as_str().unwrap_or_default().to_owned();
+        (task["id"].as_u64().unwrap(), said)
+    };
+    tasks.iter().map(result).collect()
+}
+
+#[test]
+fn each_worker_takes_what_its_role_is_assigned() {
+    let scene = Scene::by_rules("run.max_parallel = 4\n");
+    scene.env.write("volumes/workspace/worker.sh", WORKER);
+    scene.env.write(
+        "plan.md",
+        "# Parts\n\n## One\n\n- assignee: coder\n\n## Two\n\n- assignee: reviewer\n\n## Three\n\n## Four\n\n- assignee: coder\n",
+    );
+    let _daemon = scene.leave(&["run", "--plan", "plan.md"]);
+    let coder = scene.env.start(&words(&["--role", "coder"], "coder"));
+    let reviewer = scene.env.start(&words(&["--role", "reviewer"], "reviewer"));
+    wait_until("three are done", DEADLINE, || {
+        let done = |task: &(u64, String)| !task.1.is_empty();
+        done_by(&scene).iter().filter(|task| done(task)).count() == 3
+    });
+    // Nobody was there for the one that is anybody's.
+    let anybody = scene.env.start(&words(&[], "anybody"));
+    scene.await_status("completed");
+    let by: BTreeMap<u64, String> = done_by(&scene).into_iter().collect();
+    for (task, who) in [(1, "coder"), (2, "reviewer"), (3, "anybody"), (4, "coder")] {
+        assert_eq!(by[&task], format!("Done by {who}."), "task {task}");
+    }
+    for mut worker in [coder, reviewer, anybody] {
+        kill_process(Pid::from_child(&worker.child), Signal::INT).unwrap();
+        assert_eq!(worker.wait().code(), Some(130));
+    }
+}
+
+#[test]
+fn of_several_workers_on_one_folder_one_gets_each_command() {
+    const TASKS: usize = 24;
+    let scene = Scene::by_rules("run.max_parallel = 8\n");
+    scene.env.write("volumes/workspace/worker.sh", WORKER);
+    let task = |number| format!("## Part {number}\n\n- assignee: coder\n\n");
+    let tasks: String = (1..=TASKS).map(task).collect();
+    scene.env.write("plan.md", &format!("# Parts\n\n{tasks}"));
+    let names = ["first", "second", "third"];
+    let workers = names.map(|who| scene.env.start(&words(&["--role", "coder"], who)));
+    let ran = scene.run(&["run", "--plan", "plan.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    drop(workers);
+    assert!(!scene.exchange.path("workspace/overlap").exists());
+    let by = scene.exchange.texts("workspace", ".by");
+    assert_eq!(by.len(), TASKS);
+    assert!(by.iter().all(|by| by.lines().count() == 1), "{by:?}");
+    assert!(scene.events_named("stale").is_empty());
+}
