@@ -87,7 +87,9 @@ fn requests(scene: &Scene) -> Vec<String> {
 fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_out_and_a_crash() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "steps" => review_steps(),
-        "ask" if asked.prompt().contains("How is it built?") => Answer::Json(json!({"answer": DESIGN})),
+        "ask" if asked.prompt().contains("How is it built?") => {
+            Answer::Json(json!({"answer": DESIGN}))
+        }
         "ask" => Answer::Json(json!({"answer": "It is right."})),
         // Of a review that did not come about.
         "judge" if judged(asked) == (3, 1) => verdict("retry", "Ask again."),
@@ -96,21 +98,33 @@ fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_ou
     let scene = Scene::with_model(&server, Shape::Messages, "");
     scene.env.write("team.yaml", TEAM);
     let daemon = scene.leave(&[
-        "run", "--team", "team.yaml", "--workflow", "feature", "--param", "feature=a flag",
+        "run",
+        "--team",
+        "team.yaml",
+        "--workflow",
+        "feature",
+        "--param",
+        "feature=a flag",
     ]);
 
     // The architect works in the process, the coder is told of what came of it.
     let code = task_of(&scene, 2, 1);
     assert_eq!(code.field("assignee"), Some("coder"));
     assert_eq!(scene.env.read("volumes/workspace/DESIGN.md").trim(), DESIGN);
-    scene.exchange.submit(&code.id, &report("SUCCESS", "The flag is there."));
+    scene
+        .exchange
+        .submit(&code.id, &report("SUCCESS", "The flag is there."));
 
     // The first review fails: the coder rejects what is asked.
     let first = scene.exchange.take("a request", is_request);
     assert_eq!(first.field("assignee"), Some("coder"));
     assert_eq!(first.field("request_id"), Some(first.id.as_str()));
     assert!(first.body().contains("Mend the flag."), "{}", first.text);
-    assert!(first.body().contains(&format!("    The design: {DESIGN}")), "{}", first.text);
+    assert!(
+        first.body().contains(&format!("    The design: {DESIGN}")),
+        "{}",
+        first.text
+    );
     let rejected = "---\nstatus: FAILED\ncollaboration: rejected\n---\n\n## Core results\n\nNot without tests.\n";
     scene.exchange.submit(&first.id, rejected);
 
@@ -125,13 +139,18 @@ fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_ou
     let third = scene.exchange.take("a request", is_request);
     let asked = server.asked().len();
     drop(daemon);
-    scene.exchange.submit(&third.id, &report("SUCCESS", "Mended."));
+    scene
+        .exchange
+        .submit(&third.id, &report("SUCCESS", "Mended."));
     let again = ["resume", "--team", "team.yaml"];
     let ran = scene.run(&again);
     assert_eq!(ran.code, Some(0), "{ran:?}");
 
     assert_eq!(scene.tasks(), ["completed", "completed", "completed"]);
-    let since: Vec<String> = server.asked()[asked..].iter().map(|asked| asked.kind.clone()).collect();
+    let since: Vec<String> = server.asked()[asked..]
+        .iter()
+        .map(|asked| asked.kind.clone())
+        .collect();
     assert_eq!(since, ["ask", "judge", "audit", "summarise"]);
     // Nothing was asked or done twice: a plan of the steps for each review, each step once.
     assert_eq!((server.count("steps"), server.count("ask")), (2, 2));
@@ -140,15 +159,23 @@ fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_ou
     let issued = scene.events_named("issued");
     assert_eq!(issued.len(), 4, "{issued:?}");
     let reported = scene.events_named("reported");
-    let words: Vec<&str> = reported.iter().map(|event| event["status"].as_str().unwrap()).collect();
+    let words: Vec<&str> = reported
+        .iter()
+        .map(|event| event["status"].as_str().unwrap())
+        .collect();
     assert_eq!(words, ["SUCCESS", "SUCCESS", "FAILED", "SUCCESS"]);
     // What the roles used is counted against the budget of the plan: two plans of steps and two questions.
     let shown = scene.works(&["show", "--format", "json"]);
     assert!(shown.contains("\"agent_input_tokens\": 44"), "{shown}");
     let plans = scene.works(&["plans"]);
     assert_eq!(plans.lines().count(), 1, "{plans}");
-    let all: Vec<Value> = serde_json::from_str(&scene.works(&["plans", "--all", "--json"])).unwrap();
-    let shelves: Vec<&str> = all.iter().filter(|plan| plan["owner"] == "role").map(|plan| plan["shelf"].as_str().unwrap()).collect();
+    let all: Vec<Value> =
+        serde_json::from_str(&scene.works(&["plans", "--all", "--json"])).unwrap();
+    let shelves: Vec<&str> = all
+        .iter()
+        .filter(|plan| plan["owner"] == "role")
+        .map(|plan| plan["shelf"].as_str().unwrap())
+        .collect();
     assert_eq!(shelves, ["history"; 3]);
 }
 
@@ -167,7 +194,9 @@ fn row(names: &[&str], then: &str) -> String {
 
 /// A plan of one task for a role.
 fn one_for(role: &str) -> String {
-    format!("---\nname: One\ngoal: Pass it on\n---\n\n## Pass it on\n\n- assignee: {role}\n\nPass it on.\n")
+    format!(
+        "---\nname: One\ngoal: Pass it on\n---\n\n## Pass it on\n\n- assignee: {role}\n\nPass it on.\n"
+    )
 }
 
 /// Carries a plan of one task out whose role fails, and returns what its first report says.
@@ -175,7 +204,14 @@ fn first_failure(team: &str, role: &str, config: &str) -> String {
     let scene = Scene::by_rules(config);
     scene.env.write("team.yaml", team);
     scene.env.write("pass.md", &one_for(role));
-    let args = ["run", "--team", "team.yaml", "--plan", "pass.md", "--no-input"];
+    let args = [
+        "run",
+        "--team",
+        "team.yaml",
+        "--plan",
+        "pass.md",
+        "--no-input",
+    ];
     let ran = scene.run(&args);
     assert_eq!(ran.code, Some(4), "{ran:?}");
     let reports = scene.exchange.texts("reports/processed", ".md");
@@ -186,26 +222,46 @@ fn first_failure(team: &str, role: &str, config: &str) -> String {
 fn roles_that_ask_each_other_in_a_circle_are_refused_at_once() {
     let said = first_failure(&row(&["a", "b", "c"], "a"), "a", "");
     assert!(said.contains("status: FAILED"), "{said}");
-    assert!(said.contains("the request would wait for itself: a → b → c → a"), "{said}");
+    assert!(
+        said.contains("the request would wait for itself: a → b → c → a"),
+        "{said}"
+    );
 }
 
 #[test]
 fn requests_within_requests_go_only_so_deep() {
     let names = ["a", "b", "c", "d", "e", "f", "g"];
     let said = first_failure(&row(&names, "a"), "a", "");
-    assert!(said.contains("requests within requests go 5 deep at most"), "{said}");
+    assert!(
+        said.contains("requests within requests go 5 deep at most"),
+        "{said}"
+    );
     let said = first_failure(&row(&names, "a"), "a", "role.max_depth = 2\n");
-    assert!(said.contains("requests within requests go 2 deep at most"), "{said}");
+    assert!(
+        said.contains("requests within requests go 2 deep at most"),
+        "{said}"
+    );
 }
 
 #[test]
 fn a_role_without_a_model_is_refused_unless_it_never_asks_one() {
     let scene = Scene::by_rules("");
     scene.env.write("team.yaml", TEAM);
-    let args = ["run", "--team", "team.yaml", "--workflow", "feature", "--param", "feature=x"];
+    let args = [
+        "run",
+        "--team",
+        "team.yaml",
+        "--workflow",
+        "feature",
+        "--param",
+        "feature=x",
+    ];
     let ran = scene.run(&args);
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("architect") && ran.stderr.contains("Hint:"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("architect") && ran.stderr.contains("Hint:"),
+        "{ran:?}"
+    );
     assert!(!scene.env.path("volumes").exists(), "nothing was begun");
 }
 
@@ -218,8 +274,8 @@ fn one_role_in_the_process_asks_another_whose_answer_survives_a_crash() {
         _ => all_well(asked),
     });
     let scene = Scene::with_model(&server, Shape::Chat, "");
-    let team = row(&["a"], "b")
-        + "- id: b\n  kind: agent\n  description: Answers.\n  actions: [ask]\n";
+    let team =
+        row(&["a"], "b") + "- id: b\n  kind: agent\n  description: Answers.\n  actions: [ask]\n";
     scene.env.write("team.yaml", &team);
     scene.env.write("pass.md", &one_for("a"));
     let daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
@@ -239,7 +295,8 @@ fn one_role_in_the_process_asks_another_whose_answer_survives_a_crash() {
 /// One role in the process that asks somebody behind files, who takes so long as the test wants.
 fn asks_coder(more: &str) -> String {
     let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
-    row(&["a"], "coder").replace("description: Asks.", &format!("description: Asks.\n{more}")) + coder
+    row(&["a"], "coder").replace("description: Asks.", &format!("description: Asks.\n{more}"))
+        + coder
 }
 
 #[test]
@@ -252,7 +309,10 @@ fn what_a_role_asked_for_is_taken_back_when_its_plan_is_aborted() {
     let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
     scene.works(&["abort", &plan]);
     scene.await_end();
-    assert_eq!(scene.exchange.names("commands/withdrawn"), [format!("{}.md", request.id)]);
+    assert_eq!(
+        scene.exchange.names("commands/withdrawn"),
+        [format!("{}.md", request.id)]
+    );
     assert_eq!(scene.exchange.names("active"), Vec::<String>::new());
 }
 
@@ -265,18 +325,29 @@ fn what_a_role_asked_for_is_taken_back_when_its_attempt_is_over() {
     let request = scene.exchange.take("a request", is_request);
     scene.await_events("timed_out", 1);
     // Whoever works on it is told to stop.
-    scene.exchange.await_name("active", &format!("{}.cancel", request.id));
+    scene
+        .exchange
+        .await_name("active", &format!("{}.cancel", request.id));
     let question = scene.exchange.await_questions(1).remove(0);
     scene.exchange.fill_in(&question.0, "retry", "");
     let again = scene.exchange.take("another request", |command| {
         is_request(command) && command.id != request.id
     });
     // The first answer comes too late for everybody.
-    scene.exchange.submit(&request.id, &report("SUCCESS", "Late."));
-    scene.exchange.await_name("reports/stale", &format!("report-{}.md", request.id));
-    scene.exchange.submit(&again.id, &report("SUCCESS", "In time."));
+    scene
+        .exchange
+        .submit(&request.id, &report("SUCCESS", "Late."));
+    scene
+        .exchange
+        .await_name("reports/stale", &format!("report-{}.md", request.id));
+    scene
+        .exchange
+        .submit(&again.id, &report("SUCCESS", "In time."));
     scene.await_end();
     assert_eq!(scene.tasks(), ["completed"]);
     let said = scene.exchange.texts("reports/processed", ".md").concat();
-    assert!(said.contains("In time.") && !said.contains("Late."), "{said}");
+    assert!(
+        said.contains("In time.") && !said.contains("Late."),
+        "{said}"
+    );
 }

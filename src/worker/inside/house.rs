@@ -67,10 +67,13 @@ const MOST: usize = 100;
 
 impl House {
     pub(super) fn new(options: Options) -> Self {
-        let inside = options.members.iter().filter_map(|member| match member.place {
-            Place::Inside { lanes } => Some((member.id.clone(), lanes)),
-            Place::Files => None,
-        });
+        let inside = options
+            .members
+            .iter()
+            .filter_map(|member| match member.place {
+                Place::Inside { lanes } => Some((member.id.clone(), lanes)),
+                Place::Files => None,
+            });
         Self {
             board: Board::new(inside),
             store: options.store,
@@ -88,10 +91,12 @@ impl House {
     /// Returns the lanes of a role that works here.
     pub(super) fn lanes(&self, role: &RoleId) -> usize {
         let mut members = self.members.iter().filter(|member| member.id == *role);
-        members.find_map(|member| match member.place {
-            Place::Inside { lanes } => Some(lanes),
-            Place::Files => None,
-        }).unwrap_or(0)
+        members
+            .find_map(|member| match member.place {
+                Place::Inside { lanes } => Some(lanes),
+                Place::Files => None,
+            })
+            .unwrap_or(0)
     }
 
     /// Puts the requests on the board that roles in the process had been asked when an earlier process ended: what was begun
@@ -146,7 +151,11 @@ impl House {
         {
             let head = self.store.read(&plan, |plan, _| {
                 let head = plan.head();
-                (head.owner.clone(), head.key().to_owned(), head.parent.clone())
+                (
+                    head.owner.clone(),
+                    head.key().to_owned(),
+                    head.parent.clone(),
+                )
             });
             let (owner, key, parent) = match head.await {
                 Err(StoreError::UnknownPlan(_)) => break,
@@ -157,7 +166,9 @@ impl House {
                 break;
             }
             let mut parts = key.splitn(3, ':').skip(1);
-            chain.roles.extend(parts.next().and_then(|role| role.parse().ok()));
+            chain
+                .roles
+                .extend(parts.next().and_then(|role| role.parse().ok()));
             chain.command = parts.next().map(CommandId::new);
             next = parent;
         }

@@ -1,6 +1,5 @@
 //! One lane of a role in the process: takes one thing at a time, hands it to the role, and waits with it for other roles.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -164,7 +163,9 @@ impl Worker {
     }
 
     fn command(&self, claim: Claim) -> Work {
-        self.house.board.works(&self.lane, &claim.id().clone().into());
+        self.house
+            .board
+            .works(&self.lane, &claim.id().clone().into());
         let command = read(claim.volumes(), Folder::CommandsProcessed, claim.id());
         Work::Command(claim, command.map(Box::new))
     }
@@ -341,9 +342,8 @@ impl Worker {
             (Some(plan), Some(task)) => {
                 let read = self.house.store.read(plan, move |plan, _| {
                     let task = plan.task(task)?;
-                    let key = task.key.clone();
-                    let key = key.unwrap_or_else(|| task.number.to_string());
-                    Some((key, task.name.clone(), task.description.clone()))
+                    let texts = (task.name.clone(), task.description.clone());
+                    Some((task.key.clone(), texts.0, texts.1))
                 });
                 // A command by hand may name a plan that is not here.
                 read.await.ok().flatten()
@@ -357,11 +357,9 @@ impl Worker {
                 if said.description.trim() != description.trim() {
                     context.push(said.description);
                 }
-                message.description = Some(match description.trim() {
-                    "" => name,
-                    text if text.starts_with(name.trim()) => description,
-                    text => format!("{name}\n\n{text}"),
-                });
+                // A heading is no part of what is to be done.
+                let text = format!("# {name}\n\n{}", description.trim());
+                message.description = Some(text.trim().to_owned());
             }
             None => message.description = Some(said.description),
         }
@@ -387,12 +385,16 @@ impl Worker {
         let (house, state) = (&self.house, role.state());
         let plan = state.internal_plan.as_ref()?;
         let request = state.pending_collaboration_request_id.as_ref()?;
-        let on = state.current_step_index.and_then(|at| match &plan.steps.get(at)?.does {
-            StepDoes::RequestCollaboration { target, .. } => target.parse::<RoleId>().ok(),
-            _ => None,
-        });
+        let on = state
+            .current_step_index
+            .and_then(|at| match &plan.steps.get(at)?.does {
+                StepDoes::RequestCollaboration { target, .. } => target.parse::<RoleId>().ok(),
+                _ => None,
+            });
         if let Some(on) = on {
-            house.board.waits(&self.lane, &work.assignment(), request, &on);
+            house
+                .board
+                .waits(&self.lane, &work.assignment(), request, &on);
         }
         // An earlier process may have held up what it asked for.
         let until = role.waits_until().unwrap_or_default();

@@ -72,7 +72,9 @@ impl Link {
 
     fn place(&self, role: &RoleId) -> Option<Place> {
         let mut members = self.house.members.iter();
-        members.find(|member| member.id == *role).map(|member| member.place)
+        members
+            .find(|member| member.id == *role)
+            .map(|member| member.place)
     }
 
     async fn look(&self, request: &StructuredMessage) -> Result<String, Refused> {
@@ -129,17 +131,30 @@ impl Link {
         let id = request.assignment();
         let asked = request.description.clone().unwrap_or_default();
         let mut description = asked.clone();
-        if let Some(context) = request.context.as_deref().filter(|text| !text.trim().is_empty()) {
+        if let Some(context) = request
+            .context
+            .as_deref()
+            .filter(|text| !text.trim().is_empty())
+        {
             description.push_str("\n\nWhat is good to know for it:\n\n");
             description.push_str(&indented(context, CONTEXT));
         }
         let task = self.hand().task;
-        let report_path = self.house.volumes.report(id.command()).display().to_string();
+        let report_path = self
+            .house
+            .volumes
+            .report(id.command())
+            .display()
+            .to_string();
         let first = asked.lines().find(|line| !line.trim().is_empty());
         let context = CommandContext {
             language: self.house.language,
             number: task,
-            name: format!("{} asks: {}", request.from, one_line(first.unwrap_or_default(), HEADING)),
+            name: format!(
+                "{} asks: {}",
+                request.from,
+                one_line(first.unwrap_or_default(), HEADING)
+            ),
             goal,
             description,
             plan_constraints: constraints,
@@ -153,7 +168,9 @@ impl Link {
             produces: Vec::new(),
             dependencies: Vec::new(),
             report_path: report_path.clone(),
-            kind: CommandKind::New { note: String::new() },
+            kind: CommandKind::New {
+                note: String::new(),
+            },
         };
         let body = command_body(&self.house.prompts, &context).map_err(trouble)?;
         let command = Command {
@@ -184,7 +201,13 @@ impl Link {
             let gone = format!("role `{}` is not in the process any more", message.to);
             let plan = request.plan_id.clone();
             return self
-                .answer(plan.as_ref(), &request.assignment(), Collaboration::Rejected, gone, None)
+                .answer(
+                    plan.as_ref(),
+                    &request.assignment(),
+                    Collaboration::Rejected,
+                    gone,
+                    None,
+                )
                 .await;
         }
         // At once, so that whoever drops this knows what was done.
@@ -245,7 +268,8 @@ impl Link {
         report.input_tokens = update.spent.input_tokens;
         report.output_tokens = update.spent.output_tokens;
         report.cost_usd = update.spent.cost_usd;
-        self.submit(&id, &report::render(&report)).map_err(trouble)?;
+        self.submit(&id, &report::render(&report))
+            .map_err(trouble)?;
         tracing::info!(role = %self.lane.role, command = %update.assignment, status = update.status.as_str(), "reported");
         Ok(())
     }
@@ -281,12 +305,12 @@ impl Link {
             received: self.house.clock.now(),
         };
         let command: CommandId = request.command().clone();
-        let answered = self
-            .house
-            .store
-            .change(plan, &name, "a request was answered", move |draft| {
-                draft.report(&command, report)
-            });
+        let answered =
+            self.house
+                .store
+                .change(plan, &name, "a request was answered", move |draft| {
+                    draft.report(&command, report)
+                });
         match answered.await {
             Ok(Taken::Counts | Taken::Known) => {
                 tracing::info!(role = %self.lane.role, %request, status = status_of.as_str(), "answered");

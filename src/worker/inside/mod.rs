@@ -7,6 +7,8 @@ mod board;
 mod house;
 mod lane;
 mod link;
+#[cfg(test)]
+mod tests;
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
