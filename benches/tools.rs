@@ -111,6 +111,9 @@ impl Plans {
             list(&|number| json!({"subject": name(number), "description": "It is needed."}));
         self.call(Dialect::Tasks, "TaskCreate", json!({"tasks": tasks}))
             .await;
+        // A list with a gap in it.
+        let given = json!({"taskId": "2", "status": "deleted"});
+        self.call(Dialect::Tasks, "TaskUpdate", given).await;
         let tasks = list(&|number| {
             let id = format!("t{number}");
             json!({"task_id": id, "name": name(number), "assignee": "builder", "description": "d"})
@@ -165,7 +168,8 @@ impl Plans {
         let status = ["in_progress", "pending"][turn % 2];
         let given = json!({"taskId": "1", "status": status});
         self.timed(Dialect::Tasks, "TaskUpdate", given).await;
-        self.timed(Dialect::Tasks, "TaskList", page.clone()).await;
+        let given = json!({"limit": 5, "offset": self.tasks / 2});
+        self.timed(Dialect::Tasks, "TaskList", given).await;
 
         let status = ["inprogress", "ready"][turn % 2];
         let given = json!({"task_id": "t1", "status": status});

@@ -745,6 +745,37 @@ async fn what_is_no_database_is_refused_and_not_touched() {
 }
 
 #[tokio::test]
+async fn nothing_is_acknowledged_once_the_file_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plans.db");
+    let store = Store::open(&path, now).await.unwrap();
+    make(&store, "aaaaaaaa").await;
+    let plan = PlanId::new("aaaaaaaa");
+    let name = |name: &'static str| {
+        let change = move |draft: &mut Draft<'_>| {
+            draft.describe(|head| head.name = name.to_owned());
+            Ok::<_, Refusal>(())
+        };
+        store.change(&plan, "test", "named", change)
+    };
+    name("before").await.unwrap();
+    let aside = folder.path().join("aside.db");
+    fs::rename(&path, &aside).unwrap();
+    let refusal = name("removed").await.unwrap_err().to_string();
+    assert!(refusal.contains("plans.db` was removed"), "{refusal}");
+    fs::write(&path, "").unwrap();
+    let refusal = name("replaced").await.unwrap_err().to_string();
+    assert!(refusal.contains("replaced while"), "{refusal}");
+    let seen = store.read(&plan, |plan, _| plan.head().name.clone()).await;
+    assert_eq!(seen.unwrap(), "before");
+
+    fs::rename(&aside, &path).unwrap();
+    name("after").await.unwrap();
+    let seen = store.read(&plan, |plan, _| plan.head().name.clone()).await;
+    assert_eq!(seen.unwrap(), "after");
+}
+
+#[tokio::test]
 async fn the_file_is_its_owners_only_whatever_it_is_called() {
     for name in [
         "plans.db",

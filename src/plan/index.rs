@@ -102,6 +102,8 @@ impl ByStatus {
 pub(super) struct TaskIndex {
     pub(super) by_key: HashMap<String, TaskId>,
     pub(super) order: Places,
+    /// Those that are not skipped.
+    pub(super) wanted: Places,
     pub(super) by_status: ByStatus,
     pub(super) by_assignee: HashMap<String, ByStatus>,
     pub(super) unsettled: Places,
@@ -187,6 +189,9 @@ impl TaskIndex {
         if !task.status.settled() {
             self.unsettled.insert(place);
         }
+        if task.status != TaskStatus::Skipped {
+            self.wanted.insert(place);
+        }
     }
 
     pub(super) fn leave(&mut self, task: &Task) {
@@ -203,6 +208,7 @@ impl TaskIndex {
             forget(&mut self.dependants, *dependency, &task.number);
         }
         self.unsettled.remove(&place);
+        self.wanted.remove(&place);
         self.unmet.remove(&task.number);
     }
 
@@ -220,6 +226,11 @@ impl TaskIndex {
             (true, false) => self.unsettled.insert(place),
             (false, true) => self.unsettled.remove(&place),
             _ => {}
+        }
+        if old.status == TaskStatus::Skipped {
+            self.wanted.insert(place);
+        } else if task.status == TaskStatus::Skipped {
+            self.wanted.remove(&place);
         }
     }
 

@@ -168,6 +168,11 @@ impl Plan {
         self.all_of(&self.index.tasks.order)
     }
 
+    /// Returns the tasks that are not skipped, in the plan's order.
+    pub fn tasks_wanted(&self) -> Tasks<'_> {
+        self.all_of(&self.index.tasks.wanted)
+    }
+
     /// Returns the place of a task in the plan's order, counted from 0.
     pub fn index_of(&self, task: &Task) -> usize {
         self.index.tasks.order.rank(&place(task))

@@ -5,6 +5,7 @@ mod hand;
 mod lanes;
 mod line;
 mod random;
+mod time;
 
 use std::time::Duration;
 
@@ -306,115 +307,6 @@ fn unreadable_reports_are_asked_for_twice_and_then_count_as_a_failure() {
 }
 
 #[test]
-fn silence_is_counted_from_the_last_sign_and_confirmed_by_a_scan() {
-    let mut plan = running(&[("a", &[])]);
-    change_at(&mut plan, Time(0), |draft| {
-        draft.issue(TaskId(1), issue(1))?;
-        draft.claim(&command(1), None)
-    })
-    .unwrap();
-    let minute = |n: u64| Time(0).plus(Duration::from_secs(60 * n));
-    let mut world = World {
-        now: minute(9),
-        ..World::default()
-    };
-    assert_eq!(due(&plan, &world).look_again, Some(minute(10)));
-    world.now = minute(11);
-    assert!(
-        due(&plan, &world).rescan,
-        "a time-out needs a look that began after it was due"
-    );
-    world.scan_began = Some(minute(10));
-    assert!(matches!(due(&plan, &world).steps[..], [Step::TimeOut(..)]));
-    world.signs.insert(command(1), minute(5));
-    assert_eq!(due(&plan, &world).look_again, Some(minute(15)));
-    world.started = minute(8);
-    assert_eq!(
-        due(&plan, &world).look_again,
-        Some(minute(18)),
-        "a daemon that was down blames nobody"
-    );
-}
-
-#[test]
-fn a_command_issued_within_the_change_has_not_waited_since_the_start() {
-    let mut plan = running(&[("a", &[])]);
-    let minute = |n: u64| Time(0).plus(Duration::from_secs(60 * n));
-    change_at(
-        &mut plan,
-        minute(20).plus(Duration::from_millis(4)),
-        |draft| draft.issue(TaskId(1), issue(1)),
-    )
-    .unwrap();
-    // The change begins a little before the moment that it records.
-    let mut world = World {
-        now: minute(20),
-        scan_began: Some(minute(20)),
-        ..World::default()
-    };
-    assert_eq!(due(&plan, &world).steps, []);
-    // By the clock of an earlier process it was issued far ahead: what counts is the start.
-    world.now = minute(10);
-    world.scan_began = Some(minute(10));
-    assert!(matches!(due(&plan, &world).steps[..], [Step::AskHuman(..)]));
-}
-
-#[test]
-fn what_a_daemon_did_not_live_through_is_nobody_s_silence() {
-    let mut plan = running(&[("a", &[])]);
-    change_at(&mut plan, Time(0), |draft| {
-        draft.issue(TaskId(1), issue(1))?;
-        draft.claim(&command(1), None)
-    })
-    .unwrap();
-    let minute = |n: u64| Time(0).plus(Duration::from_secs(60 * n));
-    let mut world = World {
-        now: minute(300),
-        scan_began: Some(minute(300)),
-        ..World::default()
-    };
-    world.stood_still(Duration::from_secs(60 * 296));
-    assert_eq!(due(&plan, &world).look_again, Some(minute(306)));
-    world.signs.insert(command(1), minute(3));
-    assert_eq!(due(&plan, &world).look_again, Some(minute(309)));
-    // Heard after it woke: the silence begins anew, and the age of two hours is due before it is over.
-    world.signs.insert(command(1), minute(410));
-    assert_eq!(due(&plan, &world).look_again, Some(minute(416)));
-    world.now = minute(500);
-    for _ in 0..100 {
-        world.stood_still(Duration::from_secs(1));
-    }
-    assert_eq!(world.still.len(), 64, "it is not remembered for ever");
-    assert_eq!(
-        world.still.iter().map(|(_, span)| *span).sum::<Duration>(),
-        Duration::from_secs(60 * 296 + 100)
-    );
-}
-
-#[test]
-fn a_command_nobody_takes_is_no_failure_but_a_question_that_closes_itself() {
-    let mut plan = running(&[("a", &[])]);
-    change_at(&mut plan, Time(0), |draft| draft.issue(TaskId(1), issue(1))).unwrap();
-    let late = Time(0).plus(Duration::from_secs(601));
-    let world = World {
-        now: late,
-        scan_began: Some(late),
-        ..World::default()
-    };
-    let steps = due(&plan, &world).steps;
-    let [Step::AskHuman(about, task, reason)] = &steps[..] else {
-        panic!("{steps:?}");
-    };
-    change_at(&mut plan, late, |draft| {
-        draft.ask(question(1), *about, *task, reason)
-    })
-    .unwrap();
-    assert_eq!(plan.task(TaskId(1)).unwrap().failures, 0);
-    change_at(&mut plan, late, |draft| draft.claim(&command(1), None)).unwrap();
-    assert_eq!(plan.open_questions().count(), 0);
-}
-
-#[test]
 fn other_ready_tasks_go_on_while_a_human_is_asked() {
     let mut plan = running(&[("a", &[]), ("b", &[])]);
     for n in 1..=3 {
@@ -486,26 +378,6 @@ fn who_works_at_the_same_time_is_noted_on_both_sides() {
     assert_eq!(
         evidence.facts,
         ["changed: a.txt", "task 2 was at work in the same folder"]
-    );
-}
-
-#[test]
-fn a_clock_that_was_wrong_when_an_attempt_began_delays_no_time_out() {
-    let mut plan = running(&[("a", &[])]);
-    let year = Time(0).plus(Duration::from_secs(365 * 24 * 3600));
-    change_at(&mut plan, year, |draft| {
-        draft.issue(TaskId(1), issue(1))?;
-        draft.claim(&command(1), None)
-    })
-    .unwrap();
-    let world = World {
-        now: Time(5),
-        started: Time(5),
-        ..World::default()
-    };
-    assert_eq!(
-        due(&plan, &world).look_again,
-        Some(Time(5).plus(Duration::from_secs(600)))
     );
 }
 

@@ -37,7 +37,7 @@ use crate::wire::text::{clip_bytes, one_line};
 pub(super) const MAX_MESSAGE: usize = 64 * 1024 * 1024;
 
 /// Bytes of a resource at most.
-const MAX_RESOURCE: usize = 16 * 1024 - 64;
+const MAX_RESOURCE: usize = 14_500;
 
 /// Streams of news that are open at once, of all clients.
 const MAX_LISTENERS: usize = 256;

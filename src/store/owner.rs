@@ -4,6 +4,8 @@
 mod lookup;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -119,6 +121,8 @@ struct Cached {
 
 pub(super) struct Owner {
     place: Place,
+    /// Which file that was when it was opened.
+    file: Option<FileId>,
     /// `None` after the connection to a server broke.
     tables: Option<Tables>,
     now: Box<dyn Fn() -> Time + Send>,
@@ -126,6 +130,21 @@ pub(super) struct Owner {
     announce: watch::Sender<u64>,
     /// Bytes committed since the database was last tidied.
     untidy: usize,
+}
+
+/// Device and number of a file: whether another is there under its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileId(u64, u64);
+
+impl FileId {
+    /// Returns that of a database's file, `None` where there is none.
+    fn of(place: &Place) -> Option<Self> {
+        let Place::File(path) = place else {
+            return None;
+        };
+        let file = path.metadata().ok()?;
+        Some(Self(file.dev(), file.ino()))
+    }
 }
 
 /// What a batch of changes is going to write.
@@ -144,6 +163,7 @@ impl Owner {
     ) -> Result<Self, OpenError> {
         Ok(Self {
             tables: Some(Tables::open(&place)?),
+            file: FileId::of(&place),
             place,
             now,
             plans: HashMap::new(),
@@ -222,9 +242,9 @@ impl Owner {
 
     /// Runs the closures and commits what they did with one flush.
     fn commit(&mut self, jobs: Vec<ChangeJob>) {
-        if let Err(error) = self.begin() {
+        if let Err(error) = self.begin().map_err(reason) {
             for job in jobs {
-                drop(job.done.send(Err(StoreError::Database(error.to_string()))));
+                drop(job.done.send(Err(StoreError::Database(error.clone()))));
             }
             return;
         }
@@ -251,7 +271,7 @@ impl Owner {
             None => self.write(&writes),
             Some(error) => {
                 self.give_up();
-                Err(StoreError::Database(error))
+                Err(error)
             }
         };
         match result {
@@ -274,7 +294,7 @@ impl Owner {
                     self.plans.remove(plan);
                 }
                 for done in waiting {
-                    drop(done.send(Err(StoreError::Database(error.to_string()))));
+                    drop(done.send(Err(StoreError::Database(error.clone()))));
                 }
             }
         }
@@ -449,13 +469,21 @@ impl Owner {
             .ok_or_else(|| StoreError::UnknownPlan(id.clone()))
     }
 
-    /// Writes what the changes did and ends the transaction, without effect if there is nothing to write.
-    fn write(&mut self, writes: &Writes) -> Result<(), StoreError> {
-        let tables = self.tables()?;
+    /// Writes what the changes did and ends the transaction, without effect if there is nothing to write; else says why it
+    /// could not.
+    fn write(&mut self, writes: &Writes) -> Result<(), String> {
+        let removed = self.removed().map(|file| file.display().to_string());
+        let tables = self.tables().map_err(reason)?;
         let Some(last) = writes.log.last() else {
             tables.roll_back();
             return Ok(());
         };
+        if let Some(file) = removed {
+            tables.roll_back();
+            return Err(format!(
+                "`{file}` was removed or replaced while it was in use"
+            ));
+        }
         let Err(error) = writes.write(tables) else {
             self.untidy += writes.size();
             return Ok(());
@@ -465,12 +493,19 @@ impl Owner {
         if tables.remote() {
             self.tables = None;
         }
-        match self
-            .tables()?
-            .has_change(&last.plan, last.seq, &last.change_id)
-        {
+        let tables = self.tables().map_err(reason)?;
+        match tables.has_change(&last.plan, last.seq, &last.change_id) {
             Ok(true) => Ok(()),
-            _ => Err(error.into()),
+            _ => Err(error.to_string()),
+        }
+    }
+
+    /// Returns the path of the database's file if what is there is not that file any more: what is written then is gone
+    /// with this process.
+    fn removed(&self) -> Option<&Path> {
+        match &self.place {
+            Place::File(path) if self.file != FileId::of(&self.place) => Some(path),
+            _ => None,
         }
     }
 
@@ -490,6 +525,14 @@ impl Owner {
             })
         };
         records.into_iter().map(read).collect()
+    }
+}
+
+/// Returns what went wrong, without the words that every failure begins with.
+fn reason(error: StoreError) -> String {
+    match error {
+        StoreError::Database(reason) => reason,
+        other => other.to_string(),
     }
 }
 

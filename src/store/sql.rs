@@ -48,7 +48,7 @@ impl Lookup {
             key: there.then(|| head.key().to_owned()),
             owner: head.owner.clone(),
             shelf: head.shelf,
-            kept: there && (head.kept || head.shelf == Shelf::History),
+            kept: there && (head.put_away.is_some() || head.shelf == Shelf::History),
             taken_up: head.taken_up.unwrap_or(head.created_at).0,
         }
     }

@@ -159,9 +159,8 @@ impl TaskTools {
                     page.shown(tasks.len(), tasks, |task| line(plan, task))
                 }
                 None => {
-                    let counts = plan.counts();
-                    let total = counts.total() - counts.skipped;
-                    page.shown(total, not_deleted(plan), |task| line(plan, task))
+                    let tasks = plan.tasks_wanted();
+                    page.shown(tasks.len(), tasks, |task| line(plan, task))
                 }
             }
         };
@@ -310,28 +309,6 @@ fn find<'a>(plan: &'a Plan, id: &Id) -> Result<&'a Task, Refusal> {
 
 fn unknown(id: &Id) -> ToolError {
     Refusal::UnknownTask(one_line(id.as_str(), 60)).into()
-}
-
-/// Returns the tasks that are not skipped, without a look at those that are.
-fn not_deleted(plan: &Plan) -> Box<dyn Iterator<Item = &Task> + '_> {
-    if plan.counts().skipped == 0 {
-        return Box::new(plan.tasks());
-    }
-    let mut rows = [
-        Shown::Pending,
-        Shown::InProgress,
-        Shown::Completed,
-        Shown::Failed,
-    ]
-    .map(|shown| plan.tasks_in(shown).peekable());
-    Box::new(std::iter::from_fn(move || {
-        let place = |task: &&Task| (task.position, task.number);
-        let first = rows
-            .iter_mut()
-            .filter_map(|row| Some((place(row.peek()?), row)))
-            .min_by_key(|(place, _)| *place);
-        first.and_then(|(_, row)| row.next())
-    }))
 }
 
 fn line(plan: &Plan, task: &Task) -> TaskLine {

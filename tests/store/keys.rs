@@ -237,7 +237,7 @@ fn old_plan(id: &str, made: i64) -> String {
     let bodies = delta.rows.iter().map(|row| {
         let mut body = serde_json::to_value(row).unwrap();
         if let Some(head) = body.get_mut("head").and_then(|head| head.as_object_mut()) {
-            for later in ["key", "shelf", "taken_up", "kept"] {
+            for later in ["key", "shelf", "taken_up", "put_away"] {
                 assert!(head.remove(later).is_some(), "{later}");
             }
         }

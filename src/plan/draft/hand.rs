@@ -6,7 +6,8 @@ use super::{Draft, Refusal, Taken};
 use crate::plan::DAEMON;
 use crate::plan::event::Event;
 use crate::plan::model::{
-    AttemptState, PlanStatus, Replan, Report, ReportStatus, Shelf, Task, TaskId, TaskStatus,
+    AttemptState, PlanStatus, PutAway, Replan, Report, ReportStatus, Shelf, Task, TaskId,
+    TaskStatus,
 };
 
 /// What stands for the name and the hash of a report that is no file; no file has that hash.
@@ -279,7 +280,9 @@ impl Draft<'_> {
         self.tell(Event::PutAway { shelf });
         self.change_head(|head| {
             head.shelf = shelf;
-            head.kept = head.kept || shelf == Shelf::History;
+            if shelf == Shelf::History {
+                head.put_away = Some(Box::new(PutAway::of(head)));
+            }
         });
         Ok(())
     }

@@ -95,7 +95,7 @@ impl Draft<'_> {
             owner: now.owner.clone(),
             shelf,
             taken_up: now.taken_up,
-            kept: now.kept || now.shelf == Shelf::History,
+            put_away: now.in_history().map(Box::new),
             workspace: now.workspace.clone(),
             line: now.line.clone(),
             policy: now.policy.clone(),

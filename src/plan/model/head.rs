@@ -234,6 +234,24 @@ impl Shelf {
     }
 }
 
+/// What is listed of a plan in the history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PutAway {
+    pub name: String,
+    pub description: String,
+    pub status: PlanStatus,
+}
+
+impl PutAway {
+    pub(in crate::plan) fn of(head: &Head) -> Self {
+        Self {
+            name: head.name.clone(),
+            description: head.description.clone(),
+            status: head.status.clone(),
+        }
+    }
+}
+
 /// The one row that stands for the plan itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Head {
@@ -261,9 +279,9 @@ pub struct Head {
     /// When a caller last made it the current plan.
     #[serde(default)]
     pub taken_up: Option<Time>,
-    /// Whether it has been put into the history before; the log has it as it was then, at its last `Shelved`.
+    /// What it was when it was last put into the history, if ever; the log has all of it, at its last `PutAway`.
     #[serde(default)]
-    pub kept: bool,
+    pub put_away: Option<Box<PutAway>>,
     /// Folder in which agents work; absolute; empty when nobody carries the plan out.
     pub workspace: String,
     /// Where the results are gathered when each task has a worktree of its own; `None` when all work in the workspace.
@@ -304,6 +322,14 @@ impl Head {
         self.key.as_deref().unwrap_or(self.id.as_str())
     }
 
+    /// Returns what is listed of the plan in the history, if it has ever been put there.
+    pub fn in_history(&self) -> Option<PutAway> {
+        match self.shelf {
+            Shelf::History => Some(PutAway::of(self)),
+            Shelf::Current | Shelf::Deleted => self.put_away.as_deref().cloned(),
+        }
+    }
+
     /// Makes the head of an idle plan that has only a goal.
     pub fn new(id: PlanId, goal: &str, now: Time) -> Self {
         Self {
@@ -326,7 +352,7 @@ impl Head {
             owner: crate::plan::DAEMON.to_owned(),
             shelf: Shelf::default(),
             taken_up: None,
-            kept: false,
+            put_away: None,
             workspace: String::new(),
             line: None,
             order: Order::default(),

@@ -333,6 +333,10 @@ fn check_index(plan: &Plan) -> Result<(), TestCaseError> {
     }
     let unsettled = scan.iter().filter(|task| !task.status.settled());
     prop_assert!(plan.unsettled().eq(unsettled.copied()));
+    let wanted = scan
+        .iter()
+        .filter(|task| task.status != TaskStatus::Skipped);
+    prop_assert!(plan.tasks_wanted().eq(wanted.copied()));
     Ok(())
 }
 

@@ -136,7 +136,8 @@ pub enum ErrorCode {
     StoreError,
 }
 
-/// Why the notebook did not do what was asked. Nothing has changed then.
+/// Why the notebook did not do what was asked. The plans are as they were then; a storage of your own that fails half-way
+/// may have kept a copy of the plan that was to leave.
 #[derive(Debug, thiserror::Error)]
 pub enum NotebookError {
     /// A rule of the notebook.

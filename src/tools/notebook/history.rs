@@ -315,7 +315,10 @@ impl PlanNotebook {
         // The store's own history needs no copy: what is on its shelf is the plan as it was put away.
         let plan = match (&self.storage, &here) {
             (None, None) => None,
-            (None, Some(here)) => (here.head.shelf == Shelf::History || here.head.kept)
+            (None, Some(here)) => here
+                .head
+                .in_history()
+                .is_some()
                 .then(|| (here.plan.clone(), false)),
             (Some(storage), _) => storage.get_plan(plan_id).await?.map(|plan| (plan, true)),
         };
@@ -508,14 +511,16 @@ impl Entry {
         }
     }
 
-    pub(super) fn of_head(head: &Head) -> Self {
-        Self {
+    /// Returns a plan of the store as it was when it was last put away, if ever.
+    pub(super) fn kept(head: &Head) -> Option<Self> {
+        let kept = head.in_history()?;
+        Some(Self {
             id: head.key().to_owned(),
-            name: shown(&head.name),
+            name: shown(&kept.name),
             created_at: time_text(head.created_at),
-            description: one_line(&head.description, DESCRIPTION),
-            state: State::of_plan(&head.status),
-        }
+            description: one_line(&kept.description, DESCRIPTION),
+            state: State::of_plan(&kept.status),
+        })
     }
 
     fn text(&self) -> String {

@@ -67,15 +67,7 @@ impl StoreStorage {
         limit: usize,
     ) -> Result<(Vec<Entry>, usize), StorageError> {
         let (heads, total) = self.heads(offset, limit).await?;
-        let mut entries = Vec::new();
-        for head in heads {
-            if head.shelf == Shelf::History {
-                entries.push(Entry::of_head(&head));
-            } else {
-                entries.extend(self.as_kept(&head).await?.as_ref().map(Entry::of));
-            }
-        }
-        Ok((entries, total))
+        Ok((heads.iter().filter_map(Entry::kept).collect(), total))
     }
 
     /// Puts a plan into the history as it is given, also one that is current.
@@ -127,7 +119,7 @@ impl StoreStorage {
     /// Returns a plan as it was when it was last put away.
     pub(super) async fn as_kept(&self, head: &Head) -> Result<Option<Plan>, StorageError> {
         let store = self.0.store();
-        if head.shelf == Shelf::Current && !head.kept {
+        if head.in_history().is_none() {
             return Ok(None);
         }
         if head.shelf == Shelf::History {
@@ -186,11 +178,11 @@ impl PlanStorage for StoreStorage {
             let id = plan_id.to_owned();
             let delete = move |draft: &mut Draft<'_>| {
                 let head = draft.plan().head();
-                if head.shelf != Shelf::History && !head.kept {
+                if head.in_history().is_none() {
                     return Err(unknown(&id).into());
                 }
                 if head.shelf == Shelf::Current {
-                    draft.describe(|head| head.kept = false);
+                    draft.describe(|head| head.put_away = None);
                     return Ok(());
                 }
                 Ok::<_, NotebookError>(draft.put_away(Shelf::Deleted)?)
