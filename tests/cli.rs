@@ -81,6 +81,13 @@ fn help_is_short_and_has_the_exit_codes() {
           --config <FILE>    Read this configuration instead of ./config.toml
       -h, --help             Print help
 
+    Team:
+          --team <FILE>          The team whose roles tasks are given to [default: `team` under [run] in
+                                 config.toml]
+          --workflow <WORKFLOW>  Make the plan from this workflow of the team, without asking a model;
+                                 the goal may then be left out
+          --param <NAME=VALUE>   A parameter of the workflow; once for each
+
     Agent:
           --agent <claude|codex|gemini|opencode|aider|command|shell>
               Run this agent for every command: a coding agent by its name, `command` the program after
@@ -96,6 +103,7 @@ fn help_is_short_and_has_the_exit_codes() {
       plan-agent run --plan examples/quickstart.md --agent shell
       plan-agent run "Add a health endpoint" --review --agent claude
       plan-agent run "Translate the docs" --detach
+      plan-agent run --team examples/team.yaml --workflow feature --param feature="a health endpoint"
 
     Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another
     program, a person.

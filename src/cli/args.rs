@@ -14,6 +14,9 @@ use crate::wire::text::quoted;
 /// The heading of what names the agent.
 const AGENT: &str = "Agent";
 
+/// The heading of what names the team and what it does.
+const TEAM: &str = "Team";
+
 /// The place of what every command takes: below its own flags.
 const LAST: usize = 100;
 
@@ -139,6 +142,7 @@ Examples:
   plan-agent run --plan examples/quickstart.md --agent shell
   plan-agent run \"Add a health endpoint\" --review --agent claude
   plan-agent run \"Translate the docs\" --detach
+  plan-agent run --team examples/team.yaml --workflow feature --param feature=\"a health endpoint\"
 
 Without --agent, whoever works with the folder takes the commands: `plan-agent worker`, another program, a person.")]
 pub struct Run {
@@ -162,6 +166,20 @@ pub struct Run {
     #[arg(long)]
     pub review: bool,
 
+    /// Make the plan from this workflow of the team, without asking a model; the goal may then be left out
+    #[arg(long, conflicts_with = "plan", help_heading = TEAM)]
+    pub workflow: Option<String>,
+
+    /// A parameter of the workflow; once for each
+    #[arg(
+        long = "param",
+        value_name = "NAME=VALUE",
+        requires = "workflow",
+        value_parser = param,
+        help_heading = TEAM
+    )]
+    pub params: Vec<(String, String)>,
+
     #[command(flatten)]
     pub carry_out: CarryOut,
 }
@@ -180,13 +198,16 @@ pub struct MakePlan {
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub team: Team,
+
     /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "The agent is not remembered: name it again.")]
+#[command(after_help = "The agent and the team are not remembered: name them again.")]
 pub struct Resume {
     #[command(flatten)]
     pub on: OnPlan,
@@ -201,6 +222,9 @@ pub struct CarryOut {
     #[command(flatten)]
     pub agent: Agent,
 
+    #[command(flatten)]
+    pub team: Team,
+
     /// Leave a daemon behind and return
     #[arg(long)]
     pub detach: bool,
@@ -212,6 +236,29 @@ pub struct CarryOut {
     /// Print one JSON event a line
     #[arg(long)]
     pub json: bool,
+}
+
+impl CarryOut {
+    /// Returns the flags that name the same agent and the same team again, as they are typed in a shell.
+    pub fn again(&self) -> String {
+        self.team.again() + &self.agent.again()
+    }
+}
+
+/// Who is there to do tasks.
+#[derive(Debug, Args)]
+pub struct Team {
+    /// The team whose roles tasks are given to [default: `team` under [run] in config.toml]
+    #[arg(long = "team", value_name = "FILE", display_order = 0, help_heading = TEAM)]
+    pub file: Option<PathBuf>,
+}
+
+impl Team {
+    /// Returns the flag that names the same team again, as it is typed in a shell; nothing if it is that of the configuration.
+    pub fn again(&self) -> String {
+        let name = |file: &PathBuf| format!(" --team {}", quoted(&file.to_string_lossy()));
+        self.file.as_ref().map(name).unwrap_or_default()
+    }
 }
 
 /// Which agent runs, for `run`, `resume` and `worker`.
@@ -458,6 +505,9 @@ pub struct Worker {
 
     #[command(flatten)]
     pub agent: Agent,
+
+    #[command(flatten)]
+    pub team: Team,
 }
 
 /// Dialects of the tools: one, or all.
@@ -528,10 +578,16 @@ pub struct Daemon {
 
     #[command(flatten)]
     pub agent: Agent,
+
+    #[command(flatten)]
+    pub team: Team,
 }
 
 #[derive(Debug, Args)]
 pub struct Doctor {
+    #[command(flatten)]
+    pub team: Team,
+
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -565,6 +621,15 @@ fn role(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("must not be empty".into()),
         role => Ok(role.to_owned()),
+    }
+}
+
+fn param(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.to_owned()))
+        }
+        _ => Err("must be NAME=VALUE, such as feature=\"a health endpoint\"".into()),
     }
 }
 
@@ -672,11 +737,34 @@ mod tests {
     }
 
     #[test]
+    fn a_workflow_takes_parameters_and_the_team_is_named_again() {
+        let Ok(Command::Run(run)) = parse(&[
+            "run",
+            "--team",
+            "my team.yaml",
+            "--workflow",
+            "w",
+            "--param",
+            "a=b=c",
+            "--param",
+            "d=",
+        ]) else {
+            panic!("a run");
+        };
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(run.params, [pair("a", "b=c"), pair("d", "")]);
+        assert_eq!(run.carry_out.again(), " --team 'my team.yaml'");
+    }
+
+    #[test]
     fn wrong_usage_is_refused() {
         for words in [
             vec!["run", " "],
             vec!["run", "goal", "--plan", "p.md"],
             vec!["run", "goal", "--", "tool"],
+            vec!["run", "goal", "--param", "a=b"],
+            vec!["run", "--workflow", "w", "--param", "a"],
+            vec!["run", "--workflow", "w", "--plan", "p.md"],
             vec!["answer", "perhaps"],
             vec!["why", "0"],
             vec!["abort"],

@@ -69,6 +69,9 @@ pub async fn detach(
         command.arg("--config").arg(file);
     }
     command.arg("daemon").arg(plan.as_str());
+    if let Some(team) = &how.team.file {
+        command.arg("--team").arg(team);
+    }
     if let Some(agent) = how.agent.agent {
         command.args(["--agent", agent.name()]);
     }
@@ -93,7 +96,7 @@ pub async fn detach(
     let program = &setup.program;
     let goes_on = format!(
         "`{program} resume {plan}{}` goes on where it was",
-        how.agent.again()
+        how.again()
     );
     let started = await_start(&mut child, volumes);
     let started = match unless(ended, &goes_on, started).await {

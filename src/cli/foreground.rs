@@ -104,7 +104,7 @@ impl Foreground {
             json,
             asks,
             surroundings,
-            resume: format!("{} resume {plan}{}", site.program, how.agent.again()),
+            resume: format!("{} resume {plan}{}", site.program, how.again()),
             program: site.program.clone(),
             output,
             seq: if fresh { 0 } else { seq },

@@ -24,6 +24,7 @@ mod run;
 mod setup;
 mod signals;
 mod site;
+mod team;
 mod tool;
 mod wrap;
 
@@ -31,7 +32,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use self::args::{Command, CommandLine, Program};
+use self::args::{Command, CommandLine, Program, Team};
 use self::failure::{Exit, Failure};
 use self::output::{Output, complain};
 use self::setup::Setup;
@@ -86,17 +87,37 @@ async fn carry_out(
     let file = line.config.as_deref();
     let config = || Config::load(file, &environment);
     let setup = || Setup::load(line.config.clone(), environment.clone());
+    let with = |team: &Team| {
+        let file = team.file.clone();
+        let setup = setup();
+        Box::pin(async move { setup.await?.with_team(file).await })
+    };
     let program = Program::with(file);
     let out = &mut output;
     match line.command {
         Command::Completions { shell } => completions::print(shell, out),
         Command::Init => init::init(file, &program, &environment, out),
         Command::Doctor(args) => doctor::examine(&args, config(), &environment, out).await,
-        Command::Run(args) => run::run(args, setup(), ended(), output).await,
-        Command::Plan(args) => run::plan(args, setup(), ended(), output).await,
-        Command::Resume(args) => run::resume(args, &program, setup(), ended(), output).await,
-        Command::Daemon(args) => run::daemon(args, setup(), ended()).await,
-        Command::Worker(args) => run::worker(args, setup(), ended()).await,
+        Command::Run(args) => {
+            let setup = with(&args.carry_out.team);
+            run::run(args, setup, ended(), output).await
+        }
+        Command::Plan(args) => {
+            let setup = with(&args.team);
+            run::plan(args, setup, ended(), output).await
+        }
+        Command::Resume(args) => {
+            let setup = with(&args.carry_out.team);
+            run::resume(args, &program, setup, ended(), output).await
+        }
+        Command::Daemon(args) => {
+            let setup = with(&args.team);
+            run::daemon(args, setup, ended()).await
+        }
+        Command::Worker(args) => {
+            let setup = with(&args.team);
+            run::worker(args, setup, ended()).await
+        }
         Command::Abort(args) => run::abort(args, setup(), ended(), out).await,
         Command::Tools(args) => tool::list(&args, out),
         Command::Tool(args) => tool::call(args, setup(), ended(), out).await,

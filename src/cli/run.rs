@@ -46,8 +46,13 @@ pub async fn run(
     let agent = unless(&mut ended, NO_PLAN, args.carry_out.agent.choose(setup)).await?;
     let planner = setup.planner(agent.as_ref())?;
     let workspace = setup.workspace(args.workspace.as_deref())?;
-    let (mut head, tasks) = match (&args.plan, &args.goal) {
-        (Some(path), _) => {
+    if let Some(team) = &setup.team {
+        team.staffed(agent.is_some())?;
+    }
+    let of_workflow = setup.plan_of_workflow(&args)?;
+    let (mut head, tasks) = match (of_workflow, &args.plan, &args.goal) {
+        (Some(plan), ..) => plan,
+        (None, Some(path), _) => {
             unless(
                 &mut ended,
                 NO_PLAN,
@@ -55,8 +60,8 @@ pub async fn run(
             )
             .await?
         }
-        (None, Some(goal)) => (Head::new(new_plan_id(), goal, Time::default()), Vec::new()),
-        (None, None) => {
+        (None, None, Some(goal)) => (Head::new(new_plan_id(), goal, Time::default()), Vec::new()),
+        (None, None, None) => {
             return Err(
                 Failure::usage(anyhow!("there is neither a goal nor a plan file")).hint(format!(
                     "`{program} run \"what is to be reached\"`, or `{program} run --plan FILE`"
@@ -162,8 +167,8 @@ pub async fn resume(
             .plan
             .iter()
             .fold(String::new(), |_, plan| format!(" {plan}"));
-        let agent = args.carry_out.agent.again();
-        format!("`{program} resume{plan}{agent}` goes on where it was")
+        let again = args.carry_out.again();
+        format!("`{program} resume{plan}{again}` goes on where it was")
     };
     let setup = &unless(&mut ended, &goes_on, setup).await?;
     let agent = unless(&mut ended, &goes_on, args.carry_out.agent.choose(setup)).await?;
@@ -293,6 +298,9 @@ pub async fn daemon(
     let (setup, lock, site, plan) =
         unless(&mut ended, "the plan goes on with the next daemon", begin).await?;
     let agent = args.agent.choose(&setup).await?;
+    setup
+        .check_team(&plan, &site.store, agent.is_some())
+        .await?;
     let prepared = setup.prepare(setup.planner(agent.as_ref())?)?;
     setup.log(&site.volumes)?;
     announce(&lock, &site.volumes, &plan, &site.clock)?;
@@ -536,6 +544,9 @@ impl Ready<'_> {
             agent,
         } = self;
         setup.check_project_of(&plan, &site.store).await?;
+        setup
+            .check_team(&plan, &site.store, agent.is_some())
+            .await?;
         let (workspace, over) = site
             .store
             .read(&plan, |plan, _| {

@@ -12,6 +12,7 @@ use super::failure::{Exit, Failure};
 use super::output::complain;
 use super::planner::models;
 use super::site::Site;
+use super::team::TeamFile;
 use super::{detach, logging, signals};
 use crate::config::{Config, Environment, Isolation, Planner};
 use crate::daemon::{Hands, Hook, Hooks, Models, Patience, Settings};
@@ -29,6 +30,8 @@ pub(super) struct Setup {
     pub config: Config,
     pub environment: Environment,
     pub program: Program,
+    /// Who does the tasks, for commands that take a team.
+    pub team: Option<TeamFile>,
 }
 
 impl Setup {
@@ -43,7 +46,20 @@ impl Setup {
                 config,
                 environment,
                 program: Program::with(file.as_deref()),
+                team: None,
             })
+        })
+        .await
+    }
+
+    /// Reads the team: that of a file, else the one that is configured, if there is one.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub async fn with_team(self, file: Option<PathBuf>) -> Result<Self, Failure> {
+        signals::beside(move || {
+            let team = TeamFile::load(file.as_deref(), &self.config)?;
+            Ok(Self { team, ..self })
         })
         .await
     }
@@ -85,9 +101,25 @@ impl Setup {
             .unwrap_or_default();
         let file = plan_file::parse(&name, &text)
             .map_err(|problems| unusable(&shown.to_string(), &problems))?;
-        match self.surroundings(workspace).misfits(&file) {
-            problems if problems.is_empty() => {}
-            problems => return Err(unusable(&shown.to_string(), &problems)),
+        self.begin(file, &shown.to_string(), workspace)
+    }
+
+    /// Makes a plan of what a file says, if it can be carried out in a workspace.
+    ///
+    /// # Errors
+    /// It names checks or roles that are not there, or files outside of the workspace.
+    pub(super) fn begin(
+        &self,
+        file: PlanFile,
+        shown: &str,
+        workspace: &Path,
+    ) -> Result<(Head, Vec<NewTask>), Failure> {
+        let mut problems = self.surroundings(workspace).misfits(&file);
+        if let Some(team) = &self.team {
+            problems.extend(team.team.strangers(&file));
+        }
+        if !problems.is_empty() {
+            return Err(unusable(shown, &problems));
         }
         let mut head = Head::new(new_plan_id(), &file.goal, Time::default());
         head.name = file.name;
@@ -195,6 +227,7 @@ impl Setup {
         let models = models(&planner, &self.config)?;
         Ok(Prepared {
             config: &self.config,
+            team: self.team.as_ref(),
             planner,
             prompts: Arc::new(prompts),
             models,
@@ -274,6 +307,7 @@ impl Surroundings {
 /// The configured parts, before it is known which plan they serve.
 pub(super) struct Prepared<'a> {
     config: &'a Config,
+    team: Option<&'a TeamFile>,
     planner: Planner,
     prompts: Arc<Prompts>,
     models: Option<Models>,
@@ -327,6 +361,12 @@ impl Prepared<'_> {
             language: self.config.run.language,
             models: self.models.clone(),
             checks: self.config.checks.iter().map(check).collect(),
+            team: self.team.map(|file| Arc::new(file.team.clone())),
+            role_prompts: Arc::new(
+                self.team
+                    .map(TeamFile::prompts_behind_files)
+                    .unwrap_or_default(),
+            ),
             patience,
             hands: Hands::none(),
             hooks: self.hooks(),
@@ -344,8 +384,8 @@ async fn usable_project(workspace: &str) -> Result<(), Failure> {
     })
 }
 
-/// Tells every problem of a plan file, each with its own hint, as a compiler does.
-fn unusable(file: &str, problems: &[Problem]) -> Failure {
+/// Tells every problem of a file, each with its own hint, as a compiler does.
+pub(super) fn unusable(file: &str, problems: &[Problem]) -> Failure {
     let told = problems.iter().map(|problem| {
         let hint = problem.hint.iter().map(|hint| format!("\nHint: {hint}"));
         problem.in_file(file) + &hint.collect::<String>()

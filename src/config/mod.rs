@@ -162,6 +162,8 @@ pub struct Run {
     /// The folder that agents work in; `workspace` in the exchange folder if left out.
     pub workspace: Option<PathBuf>,
     pub isolation: Isolation,
+    /// The team that carries plans out, if one does.
+    pub team: Option<PathBuf>,
     pub session: SessionScope,
     /// Silence of an agent that ends an attempt.
     #[serde(with = "read::duration")]
@@ -191,6 +193,7 @@ impl Default for Run {
         Self {
             workspace: None,
             isolation: Isolation::default(),
+            team: None,
             session: policy.session,
             task_timeout: policy.task_timeout,
             task_deadline: policy.task_deadline,
@@ -403,6 +406,12 @@ impl Config {
             Some(path) => self.origin.folder.join(path),
             None => self.root().join("workspace"),
         }
+    }
+
+    /// Returns the absolute path of the team file, if one is named.
+    pub fn team(&self) -> Option<PathBuf> {
+        let team = self.run.team.as_ref();
+        team.map(|path| self.origin.folder.join(path))
     }
 
     /// Returns the absolute folder whose files stand in for the built-in prompts.

@@ -1,7 +1,7 @@
 //! Carries out the decisions that the plan's own data settles, within a change: writes commands, asks the human, ends
 //! attempts, sessions and the plan. Knows the templates, but touches no file and no clock.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +27,8 @@ const WORTH_RECORDING: Duration = Duration::from_secs(1);
 pub(super) struct Desk {
     pub prompts: Arc<Prompts>,
     pub language: Language,
+    /// Words for roles behind files, by their ids.
+    pub roles: Arc<BTreeMap<String, String>>,
     /// The folder `reports/pending`, absolute.
     pub reports: Arc<Path>,
 }
@@ -181,7 +183,11 @@ impl Desk {
     }
 
     fn body(&self, plan: &Plan, task: &Task, id: &CommandId, told: CommandKind) -> String {
-        let context = CommandContext::new(plan, task, told, self.language, self.report_path(id));
+        let role = task.assignee.as_ref().and_then(|role| self.roles.get(role));
+        let context = CommandContext {
+            role: role.cloned().unwrap_or_default(),
+            ..CommandContext::new(plan, task, told, self.language, self.report_path(id))
+        };
         questions::command_body(&self.prompts, &context).unwrap_or_else(|error| {
             // Every template was rendered once when it was loaded; a task is not lost if one fails all the same.
             tracing::error!(%error, "the command template failed; the bare task is sent");

@@ -37,6 +37,7 @@ use crate::plan::{
 use crate::store::{Store, StoreError};
 use crate::volumes::{MOST_REPORTS, Scanner, Sign, Volumes, Watch};
 use crate::wire::command::Language;
+use crate::wire::team::Team;
 use desk::{Desk, Outgoing};
 use hooks::Told;
 pub use hooks::{Hook, Hooks};
@@ -83,6 +84,10 @@ pub struct Settings {
     pub models: Option<Models>,
     /// The checks that are configured, by name.
     pub checks: BTreeMap<String, Check>,
+    /// Who does the tasks; `None` if anybody does everything.
+    pub team: Option<Arc<Team>>,
+    /// Words for roles behind files that are told with each of their tasks, by the ids of the roles.
+    pub role_prompts: Arc<BTreeMap<String, String>>,
     pub patience: Patience,
     pub hands: Hands,
     /// Commands of the person that are told what happens.
@@ -383,6 +388,7 @@ impl Daemon {
         let desk = Desk {
             prompts: Arc::clone(&settings.prompts),
             language: settings.language,
+            roles: Arc::clone(&settings.role_prompts),
             reports: settings
                 .volumes
                 .path(crate::volumes::Folder::ReportsPending)

@@ -19,6 +19,8 @@ pub struct CommandContext {
     pub name: String,
     /// What the person wants in the end.
     pub goal: String,
+    /// Words for the role that the task is given to; empty if there are none.
+    pub role: String,
     pub description: String,
     /// What holds for every task of the plan, then for this one.
     pub plan_constraints: String,
@@ -88,6 +90,7 @@ impl CommandContext {
             number: task.number.0,
             name: task.name.clone(),
             goal: plan.head().goal.clone(),
+            role: String::new(),
             description: task.description.clone(),
             plan_constraints: plan.head().constraints.clone(),
             branch: (plan.head().line.as_ref())
@@ -120,6 +123,7 @@ pub(super) struct CommandView {
     number: u32,
     name: String,
     goal: String,
+    role: String,
     description: String,
     plan_constraints: String,
     branch: String,
@@ -152,6 +156,7 @@ impl CommandView {
             number: context.number,
             name: one_line(&context.name, NAME),
             goal: one_line(&context.goal, LINE),
+            role: context.role.trim().to_owned(),
             description: context.description.trim().to_owned(),
             plan_constraints: context.plan_constraints.trim().to_owned(),
             branch: context.branch.clone(),
