@@ -5,107 +5,105 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::anyhow;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use super::failure::Failure;
-use super::setup::Prepared;
+use super::setup::Setup;
 use super::site::Site;
 use super::team::TeamFile;
+use crate::daemon::Settings;
 use crate::exec::Check;
-use crate::llm::BoxFuture;
-use crate::plan::PlanId;
 use crate::role::{
-    ASK, Abilities, Ability, Ask, Colleague, Framework, FrameworkError, Mind, ReadFile, Refused,
-    RequestId, Role, RoleId, RoleSettings, RunCheck, StructuredMessage, TaskUpdate, WriteFile,
+    ASK, Abilities, Ability, Ask, Framework, Mind, ReadFile, Role, RoleSettings, RunCheck,
+    WriteFile,
 };
 use crate::store::Store;
-use crate::wire::team::{RoleKind, RoleSpec, StepDoes, Team};
-use crate::worker::inside::{Make, Member, Options, Place, Resident};
+use crate::wire::team::{RoleKind, RoleSpec, StepDoes};
+use crate::worker::inside::{Inside, Member, Options, Place, Resident};
 
-/// How many requests within requests there may be.
+/// How deep requests within requests may go.
 const MAX_DEPTH: usize = 5;
 
-/// The roles that work in this process.
-pub(super) struct Inside {
-    members: Vec<Member>,
-    residents: Vec<Resident>,
+/// Refuses a team of which a role in this process can do nothing without a language model, where there is none.
+///
+/// # Errors
+/// Names the role.
+pub(super) fn refuse_mindless(team: &TeamFile, hint: &str) -> Result<(), Failure> {
+    let mut inside = inside(team);
+    let Some(role) = inside.find(|role| needs_model(role)) else {
+        return Ok(());
+    };
+    let path = team.path.display();
+    let error = anyhow!(
+        "{path}: the role `{}` works in this process and needs a language model",
+        role.id
+    );
+    Err(Failure::usage(error).hint(format!(
+        "{hint}, give it templates without the action `{ASK}`, or make it `kind: files`"
+    )))
 }
 
-impl Prepared<'_> {
-    /// Puts together the roles of a team that work in this process; `None` if none does.
-    ///
-    /// # Errors
-    /// One of them needs a language model and there is none, or its templates cannot be carried out.
-    pub(super) fn inside(
-        &self,
-        team: Option<&TeamFile>,
-        store: &Store,
-    ) -> Result<Option<Inside>, Failure> {
-        let Some(file) = team else {
-            return Ok(None);
+/// Starts the roles of the team that work in this process, as long as nothing says stop.
+///
+/// # Errors
+/// What one of them cannot work with, such as a template that names what is not there; nothing is started then.
+pub(super) fn start(
+    settings: &Settings,
+    setup: &Setup,
+    site: &Site,
+    stopped: &watch::Receiver<bool>,
+) -> Result<Option<JoinHandle<()>>, Failure> {
+    let Some(team) = setup.team.as_ref() else {
+        return Ok(None);
+    };
+    let mind = settings.models.as_ref().map(|models| Mind {
+        model: models.plan.clone(),
+        prompts: Arc::clone(&settings.prompts),
+    });
+    let resident = |role: &RoleSpec| {
+        let id = role.id.parse().ok()?;
+        let prompt = team.prompts.get(&role.id).map_or("", String::as_str);
+        let blueprint = Blueprint {
+            settings: RoleSettings::new(id).of_team(role, prompt),
+            store: site.store.clone(),
+            mind: mind.clone(),
+            actions: role.actions.clone(),
+            checks: settings.checks.clone(),
         };
-        let specs: Vec<&RoleSpec> = inside(&file.team).collect();
-        if specs.is_empty() {
-            return Ok(None);
-        }
-        let mind = self.models.as_ref().map(|models| Mind {
-            model: models.plan.clone(),
-            prompts: Arc::clone(&self.prompts),
-        });
-        let members: Vec<Member> = file.team.roles.iter().filter_map(member).collect();
-        let mut residents = Vec::new();
-        let mut faults = Vec::new();
-        for spec in specs {
-            if mind.is_none() && needs_model(spec) {
-                return Err(Failure::usage(anyhow!(
-                    "the role `{}` works in this process and needs a language model: {}",
-                    spec.id,
-                    self.why_no_model()
-                ))
-                .hint(self.config.way_to_a_model()));
-            }
-            let prompt = file.prompts.get(&spec.id).map_or("", String::as_str);
-            let Some(blueprint) = self.blueprint(spec, prompt, mind.clone(), store) else {
-                continue;
-            };
-            let others = members.iter().filter(|member| member.id != blueprint.settings.id);
-            let colleagues = others.map(|member| Colleague {
-                id: member.id.clone(),
-                description: member.description.clone(),
-            });
-            let nobody = Arc::new(Nobody(colleagues.collect()));
-            if let Err(wrong) = blueprint.build(nobody, Path::new("/")) {
-                faults.push(wrong);
-            }
-            residents.push(Resident {
-                id: blueprint.settings.id.clone(),
-                patience: blueprint.settings.collaboration_timeout,
-                make: Arc::new(move |framework, workspace| blueprint.build(framework, workspace)),
-            });
-        }
-        if !faults.is_empty() {
-            let path = file.path.display();
-            return Err(Failure::usage(anyhow!("{path}: {}", faults.join("\n"))));
-        }
-        Ok(Some(Inside { members, residents }))
-    }
-
-    fn blueprint(
-        &self,
-        spec: &RoleSpec,
-        prompt: &str,
-        mind: Option<Mind>,
-        store: &Store,
-    ) -> Option<Blueprint> {
-        let id: RoleId = spec.id.parse().ok()?;
-        Some(Blueprint {
-            settings: RoleSettings::new(id).of_team(spec, prompt),
-            store: store.clone(),
-            mind,
-            actions: spec.actions.clone(),
-            tools: Abilities::default(),
-            checks: self.checks(),
+        Some(Resident {
+            id: blueprint.settings.id.clone(),
+            patience: blueprint.settings.collaboration_timeout,
+            make: Arc::new(move |framework, workspace| blueprint.build(framework, workspace)),
         })
+    };
+    let residents: Vec<Resident> = inside(team).filter_map(resident).collect();
+    if residents.is_empty() {
+        return Ok(None);
     }
+    let members = team.team.roles.iter();
+    let options = Options {
+        store: site.store.clone(),
+        volumes: settings.volumes.clone(),
+        workspace: settings.workspace.clone(),
+        clock: site.clock,
+        prompts: Arc::clone(&settings.prompts),
+        language: settings.language,
+        members: members.filter_map(|role| member(role, settings)).collect(),
+        residents,
+        max_depth: MAX_DEPTH,
+        silence: setup.config.run.task_timeout,
+    };
+    let inside = Inside::new(options).map_err(|faults| {
+        let path = team.path.display();
+        let faults = faults.join("\nerror: ");
+        Failure::usage(anyhow!("{path}: {faults}"))
+    })?;
+    let mut stopped = stopped.clone();
+    Ok(Some(tokio::spawn(inside.run(async move {
+        // The sender going away means the same.
+        drop(stopped.wait_for(|stopped| *stopped).await);
+    }))))
 }
 
 /// What a role is made of, each time it is given something to do.
@@ -114,72 +112,55 @@ struct Blueprint {
     store: Store,
     mind: Option<Mind>,
     actions: Vec<String>,
-    tools: Abilities,
     checks: BTreeMap<String, Check>,
 }
 
 impl Blueprint {
     fn build(&self, framework: Arc<dyn Framework>, workspace: &Path) -> Result<Role, String> {
+        let all: [Arc<dyn Ability>; 4] = [
+            Arc::new(Ask),
+            Arc::new(ReadFile {
+                workspace: workspace.to_owned(),
+            }),
+            Arc::new(WriteFile {
+                workspace: workspace.to_owned(),
+            }),
+            Arc::new(RunCheck {
+                workspace: workspace.to_owned(),
+                checks: self.checks.clone(),
+            }),
+        ];
         let named = |ability: &Arc<dyn Ability>| {
             let mut names = self.actions.iter();
             names.any(|name| name == ability.name())
         };
-        let workspace = workspace.to_owned();
-        let all: [Arc<dyn Ability>; 4] = [
-            Arc::new(Ask),
-            Arc::new(ReadFile {
-                workspace: workspace.clone(),
-            }),
-            Arc::new(WriteFile {
-                workspace: workspace.clone(),
-            }),
-            Arc::new(RunCheck {
-                workspace,
-                checks: self.checks.clone(),
-            }),
-        ];
         let role = Role::new(
             self.settings.clone(),
             self.store.clone(),
             framework,
             self.mind.clone(),
             all.into_iter().filter(named).collect(),
-            self.tools.clone(),
+            Abilities::default(),
         );
         role.map_err(|faults| faults.to_string())
     }
 }
 
-impl Inside {
-    /// Returns what it takes to start them.
-    pub(super) fn options(self, prepared: &Prepared<'_>, site: &Site, workspace: &Path) -> Options {
-        Options {
-            store: site.store.clone(),
-            volumes: site.volumes.clone(),
-            workspace: workspace.to_owned(),
-            clock: site.clock,
-            prompts: Arc::clone(&prepared.prompts),
-            language: prepared.config.run.language,
-            members: self.members,
-            residents: self.residents,
-            max_depth: MAX_DEPTH,
-            silence: prepared.config.run.task_timeout,
-        }
-    }
-}
-
 /// Returns the roles of a team that work in this process.
-fn inside(team: &Team) -> impl Iterator<Item = &RoleSpec> {
-    team.roles.iter().filter(|role| role.kind == RoleKind::Agent)
+fn inside(team: &TeamFile) -> impl Iterator<Item = &RoleSpec> {
+    let roles = team.team.roles.iter();
+    roles.filter(|role| role.kind == RoleKind::Agent)
 }
 
-fn member(spec: &RoleSpec) -> Option<Member> {
+fn member(role: &RoleSpec, settings: &Settings) -> Option<Member> {
+    let prompt = settings.role_prompts.get(&role.id);
     Some(Member {
-        id: spec.id.parse().ok()?,
-        description: spec.description.clone(),
-        place: match spec.kind {
+        id: role.id.parse().ok()?,
+        description: role.description.clone(),
+        prompt: prompt.cloned().unwrap_or_default(),
+        place: match role.kind {
             RoleKind::Agent => Place::Inside {
-                lanes: usize::try_from(spec.concurrency).unwrap_or(1),
+                lanes: usize::try_from(role.concurrency).unwrap_or(1),
             },
             RoleKind::Files => Place::Files,
         },
@@ -187,47 +168,10 @@ fn member(spec: &RoleSpec) -> Option<Member> {
 }
 
 /// Tells whether a role can do nothing without a language model: it has no templates, or they ask one.
-fn needs_model(spec: &RoleSpec) -> bool {
-    let asks = |does: &StepDoes| matches!(does, StepDoes::ExecuteAction { action, .. } if action == ASK);
-    let mut steps = spec.templates.iter().flat_map(|template| &template.steps);
-    spec.templates.is_empty() || steps.any(|step| asks(&step.does))
-}
-
-/// Stands for the program around a role that is only looked at.
-struct Nobody(Vec<Colleague>);
-
-impl Framework for Nobody {
-    fn colleagues(&self) -> Vec<Colleague> {
-        self.0.clone()
-    }
-
-    fn prepare<'a>(
-        &'a self,
-        _: &'a StructuredMessage,
-    ) -> BoxFuture<'a, Result<String, Refused>> {
-        Box::pin(async { Err(nobody().into()) })
-    }
-
-    fn send<'a>(
-        &'a self,
-        _: &'a StructuredMessage,
-        _: &'a str,
-    ) -> BoxFuture<'a, Result<(), Refused>> {
-        Box::pin(async { Err(nobody().into()) })
-    }
-
-    fn withdraw<'a>(&'a self, _: &'a RequestId) -> BoxFuture<'a, ()> {
-        Box::pin(std::future::ready(()))
-    }
-
-    fn update_task_status<'a>(
-        &'a self,
-        _: TaskUpdate,
-    ) -> BoxFuture<'a, Result<(), FrameworkError>> {
-        Box::pin(async { Err(nobody()) })
-    }
-}
-
-fn nobody() -> FrameworkError {
-    FrameworkError("no plan is carried out".to_owned())
+fn needs_model(role: &RoleSpec) -> bool {
+    let asks = |does: &StepDoes| {
+        matches!(does, StepDoes::ExecuteAction { action, .. } if action == ASK)
+    };
+    let mut steps = role.templates.iter().flat_map(|template| &template.steps);
+    role.templates.is_empty() || steps.any(|step| asks(&step.does))
 }

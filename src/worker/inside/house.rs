@@ -21,6 +21,8 @@ pub struct Member {
     pub id: RoleId,
     /// What it is good for.
     pub description: String,
+    /// What it is told of itself, where it is behind files; else empty.
+    pub prompt: String,
     pub place: Place,
 }
 

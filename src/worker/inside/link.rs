@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::board::Lane;
-use super::house::{House, Place, message_of};
+use super::house::{House, Member, Place, message_of};
 use crate::llm::questions::command_body;
 use crate::llm::{BoxFuture, CommandContext, CommandKind, indented};
 use crate::plan::{Collaboration, CommandId, Origin, PlanId, Report, ReportStatus, Taken};
@@ -70,16 +70,14 @@ impl Link {
         self.hand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place(&self, role: &RoleId) -> Option<Place> {
+    fn member(&self, role: &RoleId) -> Option<&Member> {
         let mut members = self.house.members.iter();
-        members
-            .find(|member| member.id == *role)
-            .map(|member| member.place)
+        members.find(|member| member.id == *role)
     }
 
     async fn look(&self, request: &StructuredMessage) -> Result<String, Refused> {
         let to = &request.to;
-        let Some(place) = self.place(to) else {
+        let Some(member) = self.member(to) else {
             let known = self.house.members.iter().map(|member| member.id.as_str());
             let similar = nearest(to.as_str(), known);
             return Err(Refused::UnknownRole {
@@ -104,12 +102,15 @@ impl Link {
                 most: self.house.max_depth,
             });
         }
-        match place {
+        match member.place {
             Place::Inside { .. } => {
                 self.house.board.keep_place(&self.lane, to)?;
                 serde_json::to_string(request).map_err(failed)
             }
-            Place::Files => Ok(self.command(request, chain.top.as_ref()).await?),
+            Place::Files => {
+                let text = self.command(request, &member.prompt, chain.top.as_ref());
+                Ok(text.await?)
+            }
         }
     }
 
@@ -117,6 +118,7 @@ impl Link {
     async fn command(
         &self,
         request: &StructuredMessage,
+        prompt: &str,
         top: Option<&PlanId>,
     ) -> Result<String, FrameworkError> {
         let (goal, constraints) = match top {
@@ -156,6 +158,7 @@ impl Link {
                 one_line(first.unwrap_or_default(), HEADING)
             ),
             goal,
+            role: prompt.to_owned(),
             description,
             plan_constraints: constraints,
             branch: String::new(),

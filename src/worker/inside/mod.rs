@@ -27,6 +27,7 @@ use crate::wire::command::Language;
 use board::Lane;
 use house::House;
 use lane::Worker;
+use link::Link;
 
 pub use house::{Member, Place};
 
@@ -62,29 +63,62 @@ pub struct Options {
     pub silence: Duration,
 }
 
-/// Works until `shutdown` resolves. What a role is at then stays where it is and is taken up by the next process. Faults on the
-/// way are logged, and the work goes on when it can.
-pub async fn run(options: Options, shutdown: impl Future<Output = ()>) {
-    let (stop, stopping) = watch::channel(false);
-    let (residents, silence) = (options.residents.clone(), options.silence);
-    let house = Arc::new(House::new(options));
-    let mut lanes = JoinSet::new();
-    let work = async {
+/// The roles that work in this process, ready to begin.
+pub struct Inside {
+    house: Arc<House>,
+    residents: Vec<Resident>,
+    silence: Duration,
+}
+
+impl Inside {
+    /// Puts the roles together.
+    ///
+    /// # Errors
+    /// Everything for which one of them cannot do its work, such as a template that names what is not there.
+    pub fn new(options: Options) -> Result<Self, Vec<String>> {
+        let (residents, silence) = (options.residents.clone(), options.silence);
+        let inside = Self {
+            house: Arc::new(House::new(options)),
+            residents,
+            silence,
+        };
+        let tried = inside.residents.iter().map(|resident| {
+            let link = Link::new(Arc::clone(&inside.house), Lane::of(resident, 0));
+            (resident.make)(Arc::new(link), &inside.house.workspace)
+        });
+        match tried.filter_map(Result::err).collect::<Vec<_>>() {
+            faults if faults.is_empty() => Ok(inside),
+            faults => Err(faults),
+        }
+    }
+
+    /// Works until `shutdown` resolves. What a role is at then stays where it is and is taken up by the next process. Faults on
+    /// the way are logged, and the work goes on when it can.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let (stop, stopping) = watch::channel(false);
+        let work = self.work(stopping);
+        tokio::pin!(work);
+        tokio::select! {
+            () = &mut work => return,
+            () = shutdown => {}
+        }
+        stop.send_replace(true);
+        work.await;
+    }
+
+    async fn work(self, stopping: watch::Receiver<bool>) {
         // Before any lane looks for something new.
-        if let Err(error) = house.take_up().await {
+        if let Err(error) = self.house.take_up().await {
             tracing::warn!(%error, "requests to roles are taken up when they are made again");
         }
-        for resident in &residents {
-            for index in 0..house.lanes(&resident.id) {
-                let lane = Lane {
-                    role: resident.id.clone(),
-                    index,
-                };
+        let mut lanes = JoinSet::new();
+        for resident in &self.residents {
+            for index in 0..self.house.lanes(&resident.id) {
                 let worker = Worker::new(
-                    Arc::clone(&house),
-                    lane,
+                    Arc::clone(&self.house),
+                    Lane::of(resident, index),
                     resident.clone(),
-                    silence,
+                    self.silence,
                     stopping.clone(),
                 );
                 lanes.spawn(worker.run());
@@ -95,12 +129,14 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()>) {
                 tracing::error!(%error, "a lane broke down");
             }
         }
-    };
-    tokio::pin!(work);
-    tokio::select! {
-        () = &mut work => return,
-        () = shutdown => {}
     }
-    stop.send_replace(true);
-    work.await;
+}
+
+impl Lane {
+    fn of(resident: &Resident, index: usize) -> Self {
+        Self {
+            role: resident.id.clone(),
+            index,
+        }
+    }
 }

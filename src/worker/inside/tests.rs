@@ -124,11 +124,13 @@ impl Given {
         let inside = residents.iter().map(|resident| Member {
             id: resident.id.clone(),
             description: String::new(),
+            prompt: String::new(),
             place: Place::Inside { lanes: 1 },
         });
         let files = files.iter().map(|name| Member {
             id: role(name),
             description: String::new(),
+            prompt: String::new(),
             place: Place::Files,
         });
         Options {
@@ -147,7 +149,8 @@ impl Given {
 
     fn start(&self, residents: Vec<Resident>, files: &[&str]) -> Running {
         let (stop, stopped) = oneshot::channel();
-        let lanes = run(self.options(residents, files), async {
+        let inside = Inside::new(self.options(residents, files)).unwrap();
+        let lanes = inside.run(async {
             drop(stopped.await);
         });
         Running {
