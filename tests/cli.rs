@@ -135,7 +135,11 @@ fn help_is_short_and_has_the_exit_codes() {
               {workspace} and {report} are filled in. For a coding agent: more flags for it, such as `-m
               MODEL`
 
-    The agent is not remembered: name it again.
+    Team:
+          --team <FILE>  The team whose roles tasks are given to [default: `team` under [run] in
+                         config.toml]
+
+    The agent and the team are not remembered: name them again.
     ");
     insta::assert_snapshot!(env.run(&["show", "--help"]).stdout, @r"
     Show a plan

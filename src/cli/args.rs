@@ -617,19 +617,19 @@ fn goal(text: &str) -> Result<String, String> {
     }
 }
 
-fn role(text: &str) -> Result<String, String> {
-    match text.trim() {
-        "" => Err("must not be empty".into()),
-        role => Ok(role.to_owned()),
-    }
-}
-
 fn param(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => {
             Ok((name.trim().to_owned(), value.to_owned()))
         }
         _ => Err("must be NAME=VALUE, such as feature=\"a health endpoint\"".into()),
+    }
+}
+
+fn role(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("must not be empty".into()),
+        role => Ok(role.to_owned()),
     }
 }
 

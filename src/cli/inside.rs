@@ -106,6 +106,14 @@ pub(super) fn start(
     }))))
 }
 
+/// Waits until the roles that were started have let go of what they were at.
+pub(super) async fn end_of(roles: Option<JoinHandle<()>>) {
+    if let Some(roles) = roles {
+        // What broke down has said so.
+        drop(roles.await);
+    }
+}
+
 /// What a role is made of, each time it is given something to do.
 struct Blueprint {
     settings: RoleSettings,

@@ -14,6 +14,7 @@ use super::args::{Abort, CarryOut, Daemon, MakePlan, Program, Resume, Run, Worke
 use super::detach;
 use super::failure::{Exit, Failure};
 use super::foreground::{self, Foreground};
+use super::inside;
 use super::output::{Output, complain};
 use super::plans::settled;
 use super::setup::{Prepared, Setup};
@@ -308,6 +309,7 @@ pub async fn daemon(
     let (stop, stopped) = watch::channel(false);
     let (workers, hands) = start_workers(agent.as_ref(), &setup.config, &site.volumes, &stopped);
     settings.hands = hands;
+    let roles = inside::start(&settings, &setup, &site, &stopped)?;
     let mut exit = None;
     let end = daemon::run(settings, site.store.clone(), site.clock, async {
         let signal = ended.await;
@@ -317,6 +319,7 @@ pub async fn daemon(
     .await;
     stop.send_replace(true);
     end_of(workers).await;
+    inside::end_of(roles).await;
     Ok(exit_of(&end?, exit))
 }
 
@@ -575,6 +578,7 @@ impl Ready<'_> {
         let (workers, hands) =
             start_workers(agent.as_ref(), &setup.config, &site.volumes, &stopped);
         settings.hands = hands;
+        let roles = inside::start(&settings, setup, &site, &stopped)?;
         let mut ending = stopped.clone();
         let daemon = tokio::spawn(daemon::run(
             settings,
@@ -587,6 +591,7 @@ impl Ready<'_> {
         let (end, signal) = foreground.follow(daemon, &stop, ended).await?;
         stop.send_replace(true);
         end_of(workers).await;
+        inside::end_of(roles).await;
         drop(lock);
         Ok(exit_of(&end, signal))
     }

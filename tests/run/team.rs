@@ -15,7 +15,7 @@ roles:
   - name: design
     matches: [design]
     steps:
-    - {name: Think, action: ask, params: {prompt: "How is it built? {{task.description}}"}}
+    - {name: Think, action: ask, params: {wanted: "How is it built? {{task.description}}"}}
     - {name: Write it down, action: write_file, params: {path: DESIGN.md, content: "{{steps.1.result}}"}}
 - id: coder
   kind: files
@@ -53,7 +53,7 @@ fn review_steps() -> Answer {
         {"name": "Have it mended", "uses": "role:coder", "params": [
             param("description", "Mend the flag."), param("context", "The design: {{steps.1.result}}"),
         ]},
-        {"name": "Look again", "uses": "ask", "params": [param("prompt", "Is it right now? {{steps.2.result}}")]},
+        {"name": "Look again", "uses": "ask", "params": [param("wanted", "Is it right now? {{steps.2.result}}")]},
     ]}))
 }
 
