@@ -177,9 +177,8 @@ fn member(role: &RoleSpec, settings: &Settings) -> Option<Member> {
 
 /// Tells whether a role can do nothing without a language model: it has no templates, or they ask one.
 fn needs_model(role: &RoleSpec) -> bool {
-    let asks = |does: &StepDoes| {
-        matches!(does, StepDoes::ExecuteAction { action, .. } if action == ASK)
-    };
+    let asks =
+        |does: &StepDoes| matches!(does, StepDoes::ExecuteAction { action, .. } if action == ASK);
     let mut steps = role.templates.iter().flat_map(|template| &template.steps);
     role.templates.is_empty() || steps.any(|step| asks(&step.does))
 }
