@@ -105,7 +105,7 @@ impl Ability for ReadFile {
                 .await?
                 .map_err(|error| format!("cannot read {}: {error}", quote(&path)))?;
             let cut = u64::try_from(bytes.len()).is_ok_and(|read| read < length);
-            let mut text = match String::from_utf8(bytes) {
+            let text = match String::from_utf8(bytes) {
                 Ok(text) => text,
                 // The end of what was read may lie within a character.
                 Err(error) if cut && error.utf8_error().error_len().is_none() => {
@@ -114,11 +114,11 @@ impl Ability for ReadFile {
                 }
                 Err(_) => return Err(format!("{} is no text file", quote(&path))),
             };
-            if cut {
-                let rest = length.saturating_sub(u64::try_from(text.len()).unwrap_or(0));
-                text.push_str(&format!("\n[{rest} more bytes]\n"));
+            let rest = length.saturating_sub(u64::try_from(text.len()).unwrap_or(0));
+            match cut {
+                true => Ok(format!("{text}\n[{rest} more bytes]\n")),
+                false => Ok(text),
             }
-            Ok(text)
         })
     }
 }

@@ -3,9 +3,11 @@
 use crate::llm::BoxFuture;
 use crate::plan::Time;
 
-use super::agent::{Admitted, Advance, Role, RoleError};
+use super::agent::{Admitted, Role};
 use super::message::{CollaborationStatus, StructuredMessage};
 use super::plan::{PlanningStrategy, StepSpec};
+use super::state::RoleError;
+use super::work::Advance;
 
 /// Which strategy, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,13 +11,13 @@ mod framework;
 mod message;
 mod mind;
 mod plan;
+mod state;
 mod strategy;
+mod work;
 
 pub use ability::{Abilities, Ability, ability};
 pub use actions::{Ask, ReadFile, RunCheck, WriteFile};
-pub use agent::{
-    AgentState, MAX_WAITING, Role, RoleError, RoleFaults, RoleSettings, RoleStatus, StepTemplate,
-};
+pub use agent::{MAX_WAITING, Role};
 pub use base::{AgentBaseRole, ChosenStrategy};
 pub use framework::{Colleague, Framework, FrameworkError, Refused};
 pub use message::{
@@ -25,6 +25,7 @@ pub use message::{
 };
 pub use mind::{Mind, Situation};
 pub use plan::{InternalPlan, Pending, PlanningStrategy, Step, StepSpec};
+pub use state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus, StepTemplate};
 pub use strategy::ASK;
 
 pub use crate::wire::team::{OnTimeout, StepDoes};

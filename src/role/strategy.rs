@@ -11,13 +11,14 @@ use crate::wire::team::StepDoes;
 use crate::wire::text::{one_line, quote};
 
 use super::ability::Abilities;
-use super::agent::{Role, RoleError};
+use super::agent::Role;
 use super::base::ChosenStrategy;
 use super::fill;
 use super::framework::{Colleague, Refused};
 use super::message::RoleId;
 use super::mind::{Asking, MindError, NO_MODEL};
 use super::plan::{InternalPlan, PlanningStrategy, StepSpec};
+use super::state::RoleError;
 
 /// The action that every role with a language model should have: the model does it.
 pub const ASK: &str = "ask";
