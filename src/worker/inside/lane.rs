@@ -74,7 +74,7 @@ enum Halt {
 
 /// What a role takes in next.
 enum Input {
-    Message(StructuredMessage),
+    Message(Box<StructuredMessage>),
     /// What it waits for may be there.
     LookAgain,
     /// The answer that it waits for did not come in time.
@@ -243,7 +243,7 @@ impl Worker {
         let Some(message) = self.begin(work).await else {
             return;
         };
-        let mut input = Input::Message(message.clone());
+        let mut input = Input::Message(Box::new(message.clone()));
         let mut resting: Option<Role> = None;
         let (mut faults, mut pause) = (0, PAUSE);
         loop {
@@ -254,7 +254,7 @@ impl Worker {
             let clock = self.house.clock;
             running.spawn(async move {
                 let done = match input {
-                    Input::Message(message) => role.process_message(message).await,
+                    Input::Message(message) => role.process_message(*message).await,
                     Input::LookAgain => role.look_again().await,
                     Input::TimedOut => role.timed_out(clock.now()).await,
                 };
@@ -288,7 +288,7 @@ impl Worker {
             }
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
-            input = Input::Message(message.clone());
+            input = Input::Message(Box::new(message.clone()));
         }
     }
 
