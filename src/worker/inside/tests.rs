@@ -318,7 +318,7 @@ async fn a_role_behind_files_is_asked_by_a_command_and_its_report_is_the_answer(
     assert_eq!(command.request_id.as_deref(), Some(request.as_str()));
     assert_eq!(command.workspace, given.root.path().display().to_string());
     assert!(
-        command.body.contains("Mend it.") && command.body.contains("    As Do it"),
+        command.body.contains("Mend it.") && command.body.contains("    As # Do it"),
         "{text}"
     );
     assert!(command.body.starts_with("# 1 · a asks: Mend it."), "{text}");
