@@ -317,3 +317,39 @@ fn what_a_role_asked_for_is_taken_back_when_its_plan_is_aborted() {
     );
     assert_eq!(active(&scene), Vec::<String>::new());
 }
+
+#[test]
+fn what_a_role_asked_for_is_taken_back_when_its_attempt_is_over() {
+    let scene = Scene::by_rules("run.max_attempts = 1\n");
+    scene.env.write("team.yaml", &asks_coder("  timeout: 2s\n"));
+    scene.env.write("pass.md", &one_for("a"));
+    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let request = scene.exchange.take("a request", is_request);
+    scene.await_events("timed_out", 1);
+    // Whoever works on it is told to stop.
+    scene
+        .exchange
+        .await_name("active", &format!("{}.cancel", request.id));
+    let question = scene.exchange.await_questions(1).remove(0);
+    scene.exchange.fill_in(&question.0, "retry", "");
+    let again = scene.exchange.take("another request", |command| {
+        is_request(command) && command.id != request.id
+    });
+    // The first answer comes too late for everybody.
+    scene
+        .exchange
+        .submit(&request.id, &report("SUCCESS", "Late."));
+    scene
+        .exchange
+        .await_name("reports/stale", &format!("report-{}.md", request.id));
+    scene
+        .exchange
+        .submit(&again.id, &report("SUCCESS", "In time."));
+    scene.await_end();
+    assert_eq!(scene.tasks(), ["completed"]);
+    let said = scene.exchange.texts("reports/processed", ".md").concat();
+    assert!(
+        said.contains("In time.") && !said.contains("Late."),
+        "{said}"
+    );
+}
