@@ -192,7 +192,7 @@ fn after_a_kill_a_start_works_at_once_and_repeats_nothing() {
 #[test]
 fn how_the_last_daemon_ended_is_told() {
     let scene = Scene::by_rules("");
-    scene.leave(&["run", "--plan", "chain.md"]);
+    let _first = scene.leave(&["run", "--plan", "chain.md"]);
     scene.works(&["stop"]);
     let status = scene.works(&["status"]);
     assert!(
