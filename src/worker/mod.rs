@@ -3,6 +3,7 @@
 
 mod claim;
 pub mod inside;
+mod pulse;
 mod roles;
 mod talk;
 mod work;

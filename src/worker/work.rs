@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::claim::Claim;
+use super::pulse::Pulse;
 use super::{Fitness, RoleFilter, Told, WorkerError};
 use crate::agents::{Agent, Coding, Ended, Job, MOST_PRINTED, Retries, Step};
 use crate::clock::Allowance;
@@ -28,10 +29,6 @@ const BEAT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(50);
 /// Between asking and ending an agent when the worker itself is to end.
 const SHORT_GRACE: Duration = Duration::from_millis(500);
-/// A process that computes that much of the time does something, even if it prints nothing.
-const LEAST_EFFORT: f64 = 0.05;
-/// The most that is read of what an agent has printed since the last look: if the end of it tells nothing new, the rest did not.
-const MOST_NEW: usize = 16 * 1024;
 /// An agent names its session in its first lines, if it does.
 const HEAD: usize = 64 * 1024;
 /// Between attempts to write a report.
@@ -159,43 +156,6 @@ pub(super) struct Signs {
     pub(super) of: Option<Coding>,
     /// Nothing runs, and that is wanted: the sign of life is renewed all the same.
     pub(super) always: bool,
-}
-
-/// When an agent was last seen to do something.
-struct Pulse {
-    written: Option<Time>,
-    effort: Option<Duration>,
-    at: Instant,
-    /// What was read of its output.
-    read: [u64; 2],
-    /// The last that it said is that its model failed and is asked again.
-    asks_again: bool,
-}
-
-impl Pulse {
-    /// Tells whether the agent has printed anything since the last look, or computed. Not while all that it does is to ask a
-    /// model again that fails.
-    fn beats(&mut self, output: &Output, pid: u32, of: Option<Coding>) -> bool {
-        let since = self.at.elapsed();
-        self.at = Instant::now();
-        let written = output.last_written().and_then(time_of);
-        if written != self.written {
-            self.written = written;
-            self.effort = None;
-            let [out, err] = std::mem::replace(&mut self.read, output.lengths());
-            let said = output.out_since(out, MOST_NEW) + "\n" + &output.err_since(err, MOST_NEW);
-            self.asks_again = of.is_some_and(|agent| agent.only_asks_again(&said));
-            return !self.asks_again;
-        }
-        if self.asks_again {
-            return false;
-        }
-        let effort = exec::effort(pid);
-        // The first number says nothing by itself.
-        let before = self.effort.replace(effort).unwrap_or(effort);
-        let spent = effort.saturating_sub(before);
-        !spent.is_zero() && spent >= since.mul_f64(LEAST_EFFORT)
-    }
 }
 
 /// Returns the heading of a command, else its id.
@@ -468,13 +428,7 @@ impl Worker {
         let begun = vital.current().run.map(|run| [run.out, run.err]);
         let begun = begun.unwrap_or_else(|| output.lengths());
         let mut searched = begun[0];
-        let mut pulse = Pulse {
-            written: vital.heard,
-            effort: None,
-            at: Instant::now(),
-            read: begun,
-            asks_again: false,
-        };
+        let mut pulse = Pulse::new(vital.heard, begun);
         let every = BEAT.min(self.silence / 5).max(LOOK);
         let mut next_beat = Instant::now();
         loop {
@@ -499,7 +453,7 @@ impl Worker {
                     vital.current().session = found;
                     // At once: without it a crash would lose the session.
                     next_beat = Instant::now();
-                    pulse.written = None;
+                    pulse.quicken();
                 }
             }
             if Instant::now() >= next_beat {
@@ -613,77 +567,11 @@ pub(super) fn now() -> Time {
     time_of(SystemTime::now()).unwrap_or_default()
 }
 
-fn time_of(time: SystemTime) -> Option<Time> {
+pub(super) fn time_of(time: SystemTime) -> Option<Time> {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     Some(Time::default().plus(since))
 }
 
 pub(super) fn system_time(time: Time) -> SystemTime {
     SystemTime::UNIX_EPOCH + time.since(Time::default())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    #[test]
-    fn what_was_noted_before_is_no_sign_of_life() {
-        let folder = tempfile::tempdir().unwrap();
-        let (out, err) = (folder.path().join("out"), folder.path().join("err"));
-        fs::write(&out, "said").unwrap();
-        fs::write(&err, "").unwrap();
-        let output = Output::watch(&out, &err).unwrap();
-        let pulse = |heard| Pulse {
-            written: heard,
-            effort: None,
-            at: Instant::now(),
-            read: [0, 0],
-            asks_again: false,
-        };
-        // Whoever takes over an agent that only waits does not make it look alive.
-        let heard = output.last_written().and_then(time_of);
-        let pid = std::process::id();
-        assert!(!pulse(heard).beats(&output, pid, None));
-        assert!(pulse(None).beats(&output, pid, None));
-        let later = SystemTime::now() + Duration::from_secs(1);
-        fs::File::open(&out).unwrap().set_modified(later).unwrap();
-        assert!(pulse(heard).beats(&output, pid, None));
-    }
-
-    #[test]
-    fn who_only_asks_its_model_again_gives_no_sign_of_life() {
-        let folder = tempfile::tempdir().unwrap();
-        let (out, err) = (folder.path().join("out"), folder.path().join("err"));
-        let output = Output::open(&out, &err).unwrap().unwrap();
-        let mut pulse = Pulse {
-            written: None,
-            effort: None,
-            at: Instant::now(),
-            read: [0, 0],
-            asks_again: false,
-        };
-        let mut moment = SystemTime::now();
-        let mut say = |text: &str| {
-            let mut file = fs::OpenOptions::new().append(true).open(&out).unwrap();
-            io::Write::write_all(&mut file, text.as_bytes()).unwrap();
-            moment += Duration::from_secs(1);
-            file.set_modified(moment).unwrap();
-        };
-        let again = "{\"type\":\"error\",\"message\":\"Reconnecting... 1/5 (overloaded)\"}\n";
-        let codex = Some(Coding::Codex);
-        let mut beats = |of| pulse.beats(&output, std::process::id(), of);
-        say("{\"type\":\"turn.started\"}\n");
-        assert!(beats(codex));
-        say(again);
-        assert!(!beats(codex));
-        // Nor does what it computes meanwhile count.
-        assert!(!beats(codex) && !beats(codex));
-        say("{\"type\":\"item.completed\"}\n");
-        say(again);
-        assert!(beats(codex));
-        say(again);
-        assert!(beats(None), "of other agents every word counts");
-    }
 }

@@ -202,6 +202,9 @@ fn how_the_last_daemon_ended_is_told() {
     let next = scene.leave(&["resume"]);
     let status = scene.works(&["status"]);
     assert!(!status.contains("The last one"), "{status}");
+    wait_until("it says that it is there", DEADLINE, || {
+        scene.env.path("volumes/daemon.json").exists()
+    });
     kill_process(next.pid, Signal::KILL).unwrap();
     scene.await_end();
     let status = scene.works(&["status"]);

@@ -1,0 +1,160 @@
+//! Whether an agent lives, what becomes of one that does not begin or does not end, and what the person is told meanwhile.
+
+use super::*;
+
+#[test]
+fn silence_ends_an_attempt_and_activity_does_not() {
+    // A machine that stands still makes an agent silent that wants to speak: it says when it spoke.
+    let silent = "[ $run = 1 ] && sleep 1000
+        for i in 1 2 3 4 5 6 7 8 9 10; do say; date +%s >> $notes/$run/spoke; sleep 0.5; done; result 'made'";
+    let scene = Scene::configured(silent, "[run]\ntask_timeout = \"3s\"\nmax_attempts = 20\n");
+    let ran = scene.run();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let log = scene.env.run(&["log"]).stdout;
+    let ended = log.matches("no sign of life").count();
+    assert_eq!(ended + 1, scene.runs(), "{log}");
+    for run in 2..=u32::try_from(ended).unwrap() {
+        let spoke = scene.note(run, "spoke");
+        let times: Vec<u64> = spoke.lines().map(|line| line.parse().unwrap()).collect();
+        let next = scene.note(run + 1, "spoke");
+        let next = next.lines().next().unwrap().parse().unwrap();
+        let ends = times.iter().skip(1).chain([&next]);
+        let gaps = times.iter().zip(ends).map(|(from, to)| to - from);
+        assert!(gaps.max() >= Some(2), "run {run} was not silent: {spoke}");
+    }
+    assert!(ended >= 1, "{log}");
+}
+
+#[test]
+fn an_agent_that_only_asks_its_model_again_is_silent() {
+    let again = r#"{"type":"system","subtype":"api_retry","attempt":1,"error_status":500}"#;
+    let script = format!(
+        "say; if [ $run = 1 ]; then while :; do echo '{again}'; sleep 0.1; done; fi; result 'made'"
+    );
+    let scene = Scene::configured(&script, "[run]\ntask_timeout = \"2s\"\n");
+    let ran = scene.run();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let log = scene.env.run(&["log"]).stdout;
+    assert!(log.contains("no sign of life"), "{log}");
+}
+
+#[test]
+fn that_a_model_is_asked_again_is_told_with_until_when() {
+    let scene = Scene::with("[ -e @NOTES@/mended ] || fault 529; result 'made'");
+    let config = scene.env.read("config.toml");
+    let patient = config.replace("\"10ms\"", "\"1h\"");
+    scene.env.write("config.toml", &patient);
+    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
+    let told = File::create(scene.env.path("worker.log")).unwrap();
+    let mut worker = scene.env.command(&["worker", "--agent", "claude"]);
+    let mut worker = Running {
+        child: worker.stderr(told).spawn().unwrap(),
+    };
+    wait_until("the log tells it", DEADLINE, || {
+        scene.env.run(&["log"]).stdout.contains("is asked again at")
+    });
+    let log = scene.env.run(&["log"]).stdout;
+    assert_eq!(log.matches("is asked again at").count(), 1, "{log}");
+    let status = scene.env.run(&["status"]).stdout;
+    assert!(
+        status.contains("its model fails and is asked again in"),
+        "{status}"
+    );
+    let told = scene.env.read("worker.log");
+    let line = "1 · Make the part: the model fails (529): API Error; it is asked again at ";
+    assert_eq!(told.matches(line).count(), 1, "{told}");
+    // The next worker does not wait for what this one waited for.
+    scene.env.write("notes/mended", "");
+    worker.child.kill().unwrap();
+    worker.wait();
+    let _next = scene.env.start(&["worker", "--agent", "claude"]);
+    assert_eq!(daemon.wait().code(), Some(0));
+}
+
+#[test]
+fn an_agent_that_ends_at_once_with_an_unknown_complaint_is_tried_once_more() {
+    let scene = Scene::with(
+        "[ $run = 1 ] && { echo 'cannot allocate memory' >&2; exit 1; }; result 'made'",
+    );
+    let ran = scene.run();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(scene.runs(), 2);
+    assert_eq!(
+        scene.session(1).0,
+        scene.session(2).0,
+        "it begins, as the first did"
+    );
+    assert_eq!(scene.reports().len(), 1);
+    let always = Scene::with("echo 'cannot allocate memory' >&2; exit 1");
+    let ran = always.run();
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert_eq!(always.runs(), 2);
+    assert!(ran.stderr.contains("cannot allocate memory"), "{ran:?}");
+}
+
+#[test]
+fn an_agent_that_a_killed_worker_left_and_that_prints_without_end_is_stopped() {
+    let scene = Scene::configured(
+        "say; until [ -e @NOTES@/go ]; do sleep 0.05; done; yes '{\"type\":\"assistant\"}'",
+        "[run]\nmax_attempts = 1\n",
+    );
+    let mut daemon = scene.env.start(&["run", "--plan", "plan.md", "--no-input"]);
+    let mut worker = scene.env.start(&["worker", "--agent", "claude"]);
+    wait_until("the agent works", DEADLINE, || {
+        let life = scene.exchange.texts("active", ".json").concat();
+        scene.runs() == 1 && life.contains(r#""pid":"#) && !life.contains(r#""pid":null"#)
+    });
+    worker.child.kill().unwrap();
+    worker.wait();
+    scene.env.write("notes/go", "");
+    let _next = scene.env.start(&["worker", "--agent", "claude"]);
+    assert_eq!(daemon.wait().code(), Some(4));
+    assert_eq!(scene.runs(), 1);
+    let [report] = scene.reports().try_into().unwrap();
+    assert!(report.contains("it printed more than 64 MiB"), "{report}");
+}
+
+#[test]
+fn without_its_first_sign_of_life_no_agent_is_started() {
+    let scene = Scene::with("say; result 'made'");
+    let mut daemon = scene.env.start(&["run", "--plan", "plan.md"]);
+    wait_until("the command waits", DEADLINE, || {
+        scene.exchange.names("commands/pending").len() == 1
+    });
+    let [command] = scene.exchange.names("commands/pending").try_into().unwrap();
+    let id = command.trim_end_matches(".md").to_owned();
+    // A folder in its place cannot be replaced by a file.
+    let in_the_way = scene.exchange.path("active").join(format!("{id}.json"));
+    fs::create_dir_all(in_the_way.join("full")).unwrap();
+    let _worker = scene.env.start(&["worker", "--agent", "claude"]);
+    wait_until("the worker has tried", DEADLINE, || {
+        scene.exchange.names("commands/processed").len() == 1
+            && scene
+                .exchange
+                .path("logs")
+                .join(format!("{id}.err"))
+                .exists()
+    });
+    assert_eq!(scene.runs(), 0);
+    fs::remove_dir_all(in_the_way).unwrap();
+    assert_eq!(daemon.wait().code(), Some(0));
+    assert_eq!(scene.runs(), 1);
+}
+
+#[test]
+fn an_agent_that_prints_without_end_is_stopped() {
+    let scene = Scene::configured(
+        "yes '{\"type\":\"assistant\"}'",
+        "[run]\nmax_attempts = 1\n",
+    );
+    let ran = scene.run();
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    let [report] = scene.reports().try_into().unwrap();
+    assert!(report.contains("it printed more than 64 MiB"), "{report}");
+    for name in scene.exchange.names("logs") {
+        let length = fs::metadata(scene.exchange.path("logs").join(&name))
+            .unwrap()
+            .len();
+        assert!(length <= 64 << 20, "{name} has {length} bytes");
+    }
+}
