@@ -19,6 +19,7 @@ mod planning;
 mod reports;
 mod roles;
 mod tools;
+mod workflow;
 
 use std::fs::{self, File};
 use std::path::PathBuf;

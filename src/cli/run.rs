@@ -327,6 +327,9 @@ pub async fn worker(
     mut ended: Ended,
 ) -> Result<Exit, Failure> {
     let setup = unless(&mut ended, "no command was taken", setup).await?;
+    if let (Some(team), Some(role)) = (&setup.team, &args.role) {
+        team.has_role(role)?;
+    }
     let choose = args.agent.choose(&setup);
     let Some(agent) = unless(&mut ended, "no command was taken", choose).await? else {
         return Err(

@@ -33,34 +33,60 @@ pub(super) struct TeamFile {
     pub prompts: BTreeMap<String, String>,
 }
 
+/// What is wrong with a team file.
+pub(super) enum Unfit {
+    /// It cannot be read.
+    Unreadable(anyhow::Error),
+    /// All that is wrong in it.
+    Problems(Vec<Problem>),
+}
+
+/// What helps somebody who has no team file.
+pub(super) const HOW_ONE_LOOKS: &str = "examples/team.yaml shows how one looks";
+
 impl TeamFile {
-    /// Reads a team file with all that it names: the named one, else that of the configuration; `None` if there is neither.
+    /// Returns where the team file is: the named one, else that of the configuration.
+    pub fn find(named: Option<&Path>, config: &Config) -> Option<PathBuf> {
+        named.map(Path::to_owned).or_else(|| config.team())
+    }
+
+    /// Reads the team file with all that it names; `None` if there is none.
     ///
     /// # Errors
     /// It cannot be read, or whatever is wrong with it.
     pub fn load(named: Option<&Path>, config: &Config) -> Result<Option<Self>, Failure> {
-        let Some(path) = named.map(Path::to_owned).or_else(|| config.team()) else {
+        let Some(path) = Self::find(named, config) else {
             return Ok(None);
         };
         let shown = path.display().to_string();
+        let file = Self::read(path, config).map_err(|unfit| match unfit {
+            Unfit::Unreadable(error) => Failure::usage(error).hint(HOW_ONE_LOOKS),
+            Unfit::Problems(problems) => unusable(&shown, &problems),
+        })?;
+        Ok(Some(file))
+    }
+
+    /// Reads a team file with all that it names.
+    ///
+    /// # Errors
+    /// It cannot be read, or whatever is wrong with it.
+    pub fn read(path: PathBuf, config: &Config) -> Result<Self, Unfit> {
         let text = read(&path, team::MAX_BYTES)
-            .with_context(|| format!("failed to read the team file `{shown}`"))
-            .map_err(|error| {
-                Failure::usage(error).hint("examples/team.yaml shows how one looks")
-            })?;
-        let team = team::parse(&text).map_err(|problems| unusable(&shown, &problems))?;
+            .with_context(|| format!("failed to read the team file `{}`", path.display()))
+            .map_err(Unfit::Unreadable)?;
+        let team = team::parse(&text).map_err(Unfit::Problems)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let (prompts, mut problems) = prompts(&team, folder);
         problems.extend(misfits(&team, config));
         problems.sort_by_key(|problem| (problem.line, problem.column));
         if !problems.is_empty() {
-            return Err(unusable(&shown, &problems));
+            return Err(Unfit::Problems(problems));
         }
-        Ok(Some(Self {
+        Ok(Self {
             path,
             team,
             prompts,
-        }))
+        })
     }
 
     /// Returns the prompts of the roles behind files: those inside the process read theirs themselves.
@@ -70,6 +96,22 @@ impl TeamFile {
         behind_files
             .filter_map(|role| Some((role.id.clone(), self.prompts.get(&role.id)?.clone())))
             .collect()
+    }
+
+    /// Refuses a role that the team does not have.
+    ///
+    /// # Errors
+    /// There is none, with the one that was probably meant.
+    pub fn has_role(&self, id: &str) -> Result<(), Failure> {
+        if self.team.role(id).is_some() {
+            return Ok(());
+        }
+        let error = anyhow!(
+            "there is no role `{}` in `{}`",
+            one_line(id, 60),
+            self.path.display()
+        );
+        Err(Failure::usage(error).hint(self.team.role_meant(id)))
     }
 
     /// Refuses a role behind files for which nobody works, unless an agent is named for all.
