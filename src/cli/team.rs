@@ -74,7 +74,9 @@ impl TeamFile {
         let text = read(&path, team::MAX_BYTES)
             .with_context(|| format!("failed to read the team file `{}`", path.display()))
             .map_err(Unfit::Unreadable)?;
-        let team = team::parse(&text).map_err(Unfit::Problems)?;
+        let mut team = team::parse(&text).map_err(Unfit::Problems)?;
+        let name = path.file_name().unwrap_or_default();
+        team.file = name.to_string_lossy().into_owned();
         let folder = path.parent().unwrap_or(Path::new(""));
         let (prompts, mut problems) = prompts(&team, folder);
         problems.extend(misfits(&team, config));
@@ -151,12 +153,10 @@ impl TeamFile {
                 );
             }
         }
-        let mut file = workflow.instantiate(&given).map_err(|problems| {
+        let mut file = self.team.plan(workflow, &given).map_err(|problems| {
             let line = line_to_type(setup, args, workflow, &given);
             unusable(&shown.to_string(), &problems).hint(line)
         })?;
-        let name = self.path.file_name().unwrap_or_default();
-        file.source = Some(format!("{}#{}", name.to_string_lossy(), workflow.id));
         if let Some(goal) = &args.goal {
             file.goal.clone_from(goal);
         }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::quote::{clip, one_line, quote};
 use crate::plan::{Attempt, CheckResult, Plan, ReportStatus, Seen, Task, TaskId};
+use crate::wire::team::{Parameter, Team};
 
 /// Neighbours shown on each side of a task.
 const WINDOW: usize = 5;
@@ -27,7 +28,7 @@ pub(super) const TAIL: usize = 1_500;
 const FACTS: usize = 12_000;
 
 /// What is known before there is a plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlanContext<'a> {
     /// What the person wants.
     pub goal: &'a str,
@@ -37,8 +38,8 @@ pub struct PlanContext<'a> {
     pub workspace_facts: String,
     /// Names of the configured checks.
     pub check_names: &'a [String],
-    /// Roles that a task may be given to; none if anybody does everything.
-    pub roles: &'a [String],
+    /// Whose roles tasks are given to, and whose workflows may be chosen; `None` if anybody does everything.
+    pub team: Option<&'a Team>,
 }
 
 /// What is known of a result besides the plan's rows.
@@ -54,7 +55,67 @@ pub(super) struct PlanView {
     constraints: String,
     workspace: String,
     checks: Vec<String>,
-    roles: Vec<String>,
+    roles: Vec<RoleView>,
+    workflows: Vec<WorkflowView>,
+}
+
+/// A role that tasks may be given to.
+#[derive(Serialize)]
+struct RoleView {
+    id: String,
+    description: String,
+}
+
+impl RoleView {
+    fn all(team: Option<&Team>) -> Vec<Self> {
+        let roles = team.into_iter().flat_map(|team| &team.roles);
+        roles
+            .map(|role| Self {
+                id: role.id.clone(),
+                description: one_line(&role.description, LINE),
+            })
+            .collect()
+    }
+}
+
+/// A workflow that may be chosen instead of making tasks.
+#[derive(Serialize)]
+struct WorkflowView {
+    id: String,
+    description: String,
+    parameters: Vec<ParameterView>,
+}
+
+#[derive(Serialize)]
+struct ParameterView {
+    name: String,
+    kind: &'static str,
+    description: String,
+    /// Taken if nothing is said; `None` if something must be.
+    default: Option<String>,
+    choices: Vec<String>,
+}
+
+impl WorkflowView {
+    fn all(team: Option<&Team>) -> Vec<Self> {
+        let parameter = |parameter: &Parameter| ParameterView {
+            name: parameter.name.clone(),
+            kind: parameter.kind.as_str(),
+            description: one_line(&parameter.description, LINE),
+            default: (parameter.default.as_deref()).map(|text| one_line(text, LINE)),
+            choices: (parameter.choices.iter())
+                .map(|choice| one_line(choice, NAME))
+                .collect(),
+        };
+        let workflows = team.into_iter().flat_map(|team| &team.workflows);
+        workflows
+            .map(|workflow| Self {
+                id: workflow.id.clone(),
+                description: one_line(&workflow.description, LINE),
+                parameters: workflow.parameters.iter().map(parameter).collect(),
+            })
+            .collect()
+    }
 }
 
 impl PlanView {
@@ -68,11 +129,8 @@ impl PlanView {
                 .iter()
                 .map(|name| one_line(name, NAME))
                 .collect(),
-            roles: context
-                .roles
-                .iter()
-                .map(|name| one_line(name, NAME))
-                .collect(),
+            roles: RoleView::all(context.team),
+            workflows: WorkflowView::all(context.team),
         }
     }
 }
@@ -370,10 +428,17 @@ pub(super) struct ReplanView {
     running: Vec<LineView>,
     pending: Vec<TaskView>,
     pending_more: usize,
+    roles: Vec<RoleView>,
 }
 
 impl ReplanView {
-    pub(super) fn new(plan: &Plan, cause: Option<TaskId>, why: &str, note: &str) -> Self {
+    pub(super) fn new(
+        plan: &Plan,
+        cause: Option<TaskId>,
+        why: &str,
+        note: &str,
+        team: Option<&Team>,
+    ) -> Self {
         let counts = plan.counts();
         let mut settled = plan
             .tasks()
@@ -409,6 +474,7 @@ impl ReplanView {
                 .collect(),
             pending_more: counts.pending.saturating_sub(pending.len()),
             pending,
+            roles: RoleView::all(team),
         }
     }
 }
@@ -425,11 +491,12 @@ pub(super) struct WholeView {
     tasks: Vec<LineView>,
     tasks_more: usize,
     audited: String,
+    roles: Vec<RoleView>,
 }
 
 impl WholeView {
     /// Shows the tasks that went wrong before those that went well.
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &Plan, team: Option<&Team>) -> Self {
         let went_well = |task: &&Task| task.status == crate::plan::TaskStatus::Completed;
         let mut tasks = plan
             .tasks()
@@ -443,6 +510,7 @@ impl WholeView {
             tasks_more: plan.counts().total().saturating_sub(tasks.len()),
             tasks: tasks.into_iter().map(LineView::new).collect(),
             audited: quote(plan.head().audited.as_deref().unwrap_or_default(), SECTION),
+            roles: RoleView::all(team),
         }
     }
 }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::Problem;
 use super::node::{self, Fields, Node};
-use super::plan_file::{nearest, suggestion};
+use super::plan_file::{PlanFile, nearest, suggestion};
 use super::problem::Problems;
 use super::text::{quote, safe_name};
 
@@ -30,6 +30,8 @@ const MAX_ENTRIES: usize = 100;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Team {
     pub name: String,
+    /// The name of its file, for plans to tell what they were made from; whoever reads the file sets it.
+    pub file: String,
     /// In the order of the file, each with an id of its own.
     pub roles: Vec<RoleSpec>,
     /// In the order of the file, each with an id of its own.
@@ -200,6 +202,7 @@ fn read(node: &Node, problems: &mut Problems) -> Team {
     refuse_twice(ids, problems);
     let team = Team {
         name: name.to_owned(),
+        file: String::new(),
         roles,
         workflows,
     };
@@ -251,6 +254,24 @@ impl Team {
     /// Returns a workflow by its id.
     pub fn workflow(&self, id: &str) -> Option<&Workflow> {
         self.workflows.iter().find(|workflow| workflow.id == id)
+    }
+
+    /// Makes the plan of a workflow; it tells what it was made from.
+    ///
+    /// # Errors
+    /// As [`Workflow::instantiate`], and tasks for roles that the team does not have.
+    pub fn plan(
+        &self,
+        workflow: &Workflow,
+        given: &Map<String, Value>,
+    ) -> Result<PlanFile, Vec<Problem>> {
+        let mut plan = workflow.instantiate(given)?;
+        match self.strangers(&plan) {
+            none if none.is_empty() => {}
+            strangers => return Err(strangers),
+        }
+        plan.source = Some(format!("{}#{}", self.file, workflow.id));
+        Ok(plan)
     }
 
     /// Says which role was probably meant, or which there are.

@@ -257,3 +257,82 @@ fn doctor_looks_at_the_team() {
                    Hint: examples/team.yaml shows how one looks
     "#);
 }
+
+/// The same team without the check.
+fn without_checks() -> String {
+    TEAM.replace(", checks: [there]", "")
+}
+
+#[test]
+fn a_model_chooses_a_workflow_and_mends_its_parameters() {
+    for shape in SHAPES {
+        let server = LlmServer::start(|asked| match asked.kind.as_str() {
+            "plan" if asked.prompt().contains("`feature` is missing") => Answer::Json(json!({
+                "name": "", "description": "", "workflow": "feature",
+                "parameters": [{"name": "feature", "value": "a flag"}], "tasks": [],
+            })),
+            "plan" => Answer::Json(json!({
+                "name": "", "description": "", "workflow": "feature", "parameters": [], "tasks": [],
+            })),
+            _ => all_well(asked),
+        });
+        let scene = Scene::with_model(&server, shape, "run.team = 'team.yaml'\n");
+        scene.env.write("team.yaml", &without_checks());
+        scene.env.write("coder.md", "You write short code.");
+        let agent = scene.agent(|_| Act::success("It is there."));
+        let ran = scene.run(&["run", "Build a flag", "--json"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let status = scene.status();
+        assert_eq!(status["plan"]["goal"], "Build a flag");
+        assert_eq!(status["plan"]["name"], "Feature: a flag");
+        assert_eq!(agent.command(1, 1).field("assignee"), Some("coder"));
+        let plan = scene.works(&["show", "--format", "json"]);
+        assert!(plan.contains("team.yaml#feature"), "{plan}");
+        assert_eq!(server.count("plan"), 2);
+        let prompt = server.asked()[0].prompt().to_owned();
+        for part in [
+            "- coder: Writes code.",
+            "- writer: Writes words.",
+            "parameter feature (string)",
+        ] {
+            assert!(prompt.contains(part), "{part} in {prompt}");
+        }
+    }
+}
+
+#[test]
+fn a_model_gives_its_own_tasks_to_roles_of_the_team_only() {
+    let server = LlmServer::start(|asked| {
+        let task = |role: &str| {
+            let mut task = a_task("Write", &[]);
+            task["assignee"] = json!(role);
+            task
+        };
+        let planned = |role: &str| {
+            Answer::Json(json!({
+                "name": "Own", "description": "", "workflow": null, "parameters": [], "tasks": [task(role)],
+            }))
+        };
+        match asked.kind.as_str() {
+            "plan" if asked.prompt().contains("no role `boss`") => planned("writer"),
+            "plan" => planned("boss"),
+            "audit" if asked.prompt().contains("2 completed") => goal_met(),
+            "audit" => {
+                Answer::Json(json!({"reason": "More.", "met": false, "missing": [task("coder")]}))
+            }
+            _ => all_well(asked),
+        }
+    });
+    let scene = Scene::with_model(&server, Shape::Messages, "");
+    scene.env.write("team.yaml", &without_checks());
+    scene.env.write("coder.md", "You write short code.");
+    let agent = scene.agent(|_| Act::success("It is there."));
+    let ran = scene.run(&["run", "--team", "team.yaml", "Write something", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(server.count("plan"), 2);
+    let assignees = [1, 2].map(|task| agent.command(task, 1).field("assignee").map(str::to_owned));
+    assert_eq!(
+        assignees,
+        [Some("writer".to_owned()), Some("coder".to_owned())]
+    );
+}
