@@ -234,6 +234,9 @@ fn init_makes_everything_once_and_overwrites_nothing() {
     made  prompts/replan.md
     made  prompts/audit.md
     made  prompts/summarise.md
+    made  prompts/strategy.md
+    made  prompts/steps.md
+    made  prompts/ask.md
     made  prompts/command.md
     made  volumes
     made  volumes/README.md
@@ -252,6 +255,9 @@ fn init_makes_everything_once_and_overwrites_nothing() {
     kept  prompts/replan.md
     kept  prompts/audit.md
     kept  prompts/summarise.md
+    kept  prompts/strategy.md
+    kept  prompts/steps.md
+    kept  prompts/ask.md
     kept  prompts/command.md
     made  other
     made  other/README.md

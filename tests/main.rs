@@ -12,6 +12,7 @@ mod common;
 mod crash;
 mod layers;
 mod llm;
+mod role;
 mod rules;
 mod run;
 mod store;

@@ -338,7 +338,7 @@ fn works(role: &RoleSpec, config: &Config, environment: &Environment) -> Finding
             Ok(Planner::Rules { .. }) | Err(_) => finding(
                 State::Missing,
                 "inside, but there is no model that it could ask",
-                Some(&config.way_to_a_model()),
+                Some(config.way_to_a_model()),
             ),
             Ok(_) => finding(State::Good, "inside", None),
         },

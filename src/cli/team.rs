@@ -100,22 +100,6 @@ impl TeamFile {
             .collect()
     }
 
-    /// Refuses a role that the team does not have.
-    ///
-    /// # Errors
-    /// There is none, with the one that was probably meant.
-    pub fn has_role(&self, id: &str) -> Result<(), Failure> {
-        if self.team.role(id).is_some() {
-            return Ok(());
-        }
-        let error = anyhow!(
-            "there is no role `{}` in `{}`",
-            one_line(id, 60),
-            self.path.display()
-        );
-        Err(Failure::usage(error).hint(self.team.role_meant(id)))
-    }
-
     /// Refuses a role behind files for which nobody works, unless an agent is named for all.
     ///
     /// # Errors

@@ -178,6 +178,8 @@ fn build(
         }
         Subject::Audit => questions::audit(prompts, plan, checks, team).map(Asking::Audit),
         Subject::Summary => questions::summarise(prompts, plan).map(Asking::Summary),
+        // A role asks these, in a plan of its own.
+        Subject::Strategy | Subject::Step(_) => return Err(Refusal::UnknownAsk),
     })
 }
 

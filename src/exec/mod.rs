@@ -7,6 +7,7 @@ mod checks;
 mod effort;
 mod git;
 mod group;
+pub mod inside;
 mod mark;
 mod output;
 mod produced;

@@ -2,11 +2,14 @@
 //! person, a model or an agent comes in through [`quote`], so a template cannot let one run wild. The size depends on
 //! the task at hand, never on the plan: a window of neighbours and counts stand for the rest.
 
+mod members;
+
 use serde::Serialize;
 
+use self::members::{MemberView, WorkflowView};
 use super::quote::{clip, one_line, quote};
 use crate::plan::{Attempt, CheckResult, Plan, ReportStatus, Seen, Task, TaskId};
-use crate::wire::team::{Parameter, Team};
+use crate::wire::team::Team;
 
 /// Neighbours shown on each side of a task.
 const WINDOW: usize = 5;
@@ -24,8 +27,12 @@ pub(super) const LINE: usize = 400;
 pub(super) const TEXT: usize = 6_000;
 pub(super) const SECTION: usize = 3_000;
 pub(super) const TAIL: usize = 1_500;
-/// Characters of the facts about the workspace.
+/// Characters of the facts about the workspace, and of what a role is given.
 const FACTS: usize = 12_000;
+/// Characters of what a step asks, with the results that it quotes.
+const QUESTION: usize = 40_000;
+/// Things that a step may use and that are shown.
+const OFFERS: usize = 100;
 
 /// What is known before there is a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,67 +62,8 @@ pub(super) struct PlanView {
     constraints: String,
     workspace: String,
     checks: Vec<String>,
-    roles: Vec<RoleView>,
+    roles: Vec<MemberView>,
     workflows: Vec<WorkflowView>,
-}
-
-/// A role that tasks may be given to.
-#[derive(Serialize)]
-struct RoleView {
-    id: String,
-    description: String,
-}
-
-impl RoleView {
-    fn all(team: Option<&Team>) -> Vec<Self> {
-        let roles = team.into_iter().flat_map(|team| &team.roles);
-        roles
-            .map(|role| Self {
-                id: role.id.clone(),
-                description: one_line(&role.description, LINE),
-            })
-            .collect()
-    }
-}
-
-/// A workflow that may be chosen instead of making tasks.
-#[derive(Serialize)]
-struct WorkflowView {
-    id: String,
-    description: String,
-    parameters: Vec<ParameterView>,
-}
-
-#[derive(Serialize)]
-struct ParameterView {
-    name: String,
-    kind: &'static str,
-    description: String,
-    /// Taken if nothing is said; `None` if something must be.
-    default: Option<String>,
-    choices: Vec<String>,
-}
-
-impl WorkflowView {
-    fn all(team: Option<&Team>) -> Vec<Self> {
-        let parameter = |parameter: &Parameter| ParameterView {
-            name: parameter.name.clone(),
-            kind: parameter.kind.as_str(),
-            description: one_line(&parameter.description, LINE),
-            default: (parameter.default.as_deref()).map(|text| one_line(text, LINE)),
-            choices: (parameter.choices.iter())
-                .map(|choice| one_line(choice, NAME))
-                .collect(),
-        };
-        let workflows = team.into_iter().flat_map(|team| &team.workflows);
-        workflows
-            .map(|workflow| Self {
-                id: workflow.id.clone(),
-                description: one_line(&workflow.description, LINE),
-                parameters: workflow.parameters.iter().map(parameter).collect(),
-            })
-            .collect()
-    }
 }
 
 impl PlanView {
@@ -129,7 +77,7 @@ impl PlanView {
                 .iter()
                 .map(|name| one_line(name, NAME))
                 .collect(),
-            roles: RoleView::all(context.team),
+            roles: MemberView::all(context.team),
             workflows: WorkflowView::all(context.team),
         }
     }
@@ -428,7 +376,7 @@ pub(super) struct ReplanView {
     running: Vec<LineView>,
     pending: Vec<TaskView>,
     pending_more: usize,
-    roles: Vec<RoleView>,
+    roles: Vec<MemberView>,
 }
 
 impl ReplanView {
@@ -474,7 +422,7 @@ impl ReplanView {
                 .collect(),
             pending_more: counts.pending.saturating_sub(pending.len()),
             pending,
-            roles: RoleView::all(team),
+            roles: MemberView::all(team),
         }
     }
 }
@@ -491,7 +439,7 @@ pub(super) struct WholeView {
     tasks: Vec<LineView>,
     tasks_more: usize,
     audited: String,
-    roles: Vec<RoleView>,
+    roles: Vec<MemberView>,
 }
 
 impl WholeView {
@@ -510,7 +458,124 @@ impl WholeView {
             tasks_more: plan.counts().total().saturating_sub(tasks.len()),
             tasks: tasks.into_iter().map(LineView::new).collect(),
             audited: quote(plan.head().audited.as_deref().unwrap_or_default(), SECTION),
-            roles: RoleView::all(team),
+            roles: MemberView::all(team),
+        }
+    }
+}
+
+/// What a role knows of a task that it was given.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RoleContext<'a> {
+    /// The name of the role.
+    pub role: &'a str,
+    /// What the role is told of itself.
+    pub prompt: &'a str,
+    /// What is to be done.
+    pub description: &'a str,
+    pub context: &'a str,
+    /// What a step may use.
+    pub offers: &'a [Offer],
+    /// The steps so far.
+    pub done: &'a [DoneStep],
+    /// Why the rest of the steps is to change; empty if it is planned for the first time.
+    pub why: &'a str,
+    /// What a step wants of the model, besides the task; empty if it is the task itself.
+    pub question: &'a str,
+    /// Steps that an answer may have.
+    pub max_steps: usize,
+}
+
+/// Something that a step may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    pub name: String,
+    pub kind: OfferKind,
+    pub description: String,
+    /// The JSON schema of its parameters.
+    pub params: String,
+}
+
+/// What an offer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfferKind {
+    Action,
+    Tool,
+    Role,
+}
+
+impl OfferKind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Action => "action",
+            Self::Tool => "tool",
+            Self::Role => "role",
+        }
+    }
+}
+
+/// A step that is settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DoneStep {
+    pub name: String,
+    pub status: &'static str,
+    pub result: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct RoleView {
+    role: String,
+    prompt: String,
+    task: String,
+    context: String,
+    offers: Vec<OfferView>,
+    done: Vec<DoneView>,
+    why: String,
+    question: String,
+    next: usize,
+    max_steps: usize,
+}
+
+#[derive(Serialize)]
+struct OfferView {
+    name: String,
+    kind: &'static str,
+    description: String,
+    params: String,
+}
+
+#[derive(Serialize)]
+struct DoneView {
+    number: usize,
+    name: String,
+    status: &'static str,
+    result: String,
+}
+
+impl RoleView {
+    pub(super) fn new(context: &RoleContext<'_>) -> Self {
+        let offer = |offer: &Offer| OfferView {
+            name: one_line(&offer.name, NAME),
+            kind: offer.kind.as_str(),
+            description: one_line(&offer.description, LINE),
+            params: one_line(&offer.params, TAIL),
+        };
+        let done = |(number, step): (usize, &DoneStep)| DoneView {
+            number,
+            name: one_line(&step.name, NAME),
+            status: step.status,
+            result: quote(&step.result, TAIL),
+        };
+        Self {
+            role: one_line(context.role, NAME),
+            prompt: quote(context.prompt, TEXT),
+            task: quote(context.description, FACTS),
+            context: quote(context.context, FACTS),
+            offers: context.offers.iter().take(OFFERS).map(offer).collect(),
+            done: (1..).zip(context.done).map(done).collect(),
+            why: quote(context.why, SECTION),
+            question: quote(context.question, QUESTION),
+            next: context.done.len() + 1,
+            max_steps: context.max_steps,
         }
     }
 }

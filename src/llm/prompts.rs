@@ -26,18 +26,27 @@ pub enum Template {
     Replan,
     Audit,
     Summarise,
+    /// How a role plans its task.
+    Strategy,
+    /// The steps that a role makes of its task.
+    Steps,
+    /// What a role's model does itself.
+    Ask,
     /// The body of a command file; the only one that no model answers.
     Command,
 }
 
 impl Template {
     /// Every template.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::Plan,
         Self::Judge,
         Self::Replan,
         Self::Audit,
         Self::Summarise,
+        Self::Strategy,
+        Self::Steps,
+        Self::Ask,
         Self::Command,
     ];
 
@@ -49,6 +58,9 @@ impl Template {
             Self::Replan => "replan.md",
             Self::Audit => "audit.md",
             Self::Summarise => "summarise.md",
+            Self::Strategy => "strategy.md",
+            Self::Steps => "steps.md",
+            Self::Ask => "ask.md",
             Self::Command => "command.md",
         }
     }
@@ -61,6 +73,9 @@ impl Template {
             Self::Replan => include_str!("../../prompts/replan.md"),
             Self::Audit => include_str!("../../prompts/audit.md"),
             Self::Summarise => include_str!("../../prompts/summarise.md"),
+            Self::Strategy => include_str!("../../prompts/strategy.md"),
+            Self::Steps => include_str!("../../prompts/steps.md"),
+            Self::Ask => include_str!("../../prompts/ask.md"),
             Self::Command => include_str!("../../prompts/command.md"),
         }
     }

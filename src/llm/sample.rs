@@ -5,7 +5,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::command::{CommandContext, CommandKind, CommandView};
-use super::context::{JudgeFacts, JudgeView, PlanContext, PlanView, ReplanView, WholeView};
+use super::context::{
+    DoneStep, JudgeFacts, JudgeView, Offer, OfferKind, PlanContext, PlanView, ReplanView,
+    RoleContext, RoleView, WholeView,
+};
 use super::prompts::Template;
 use crate::plan::{
     Attempt, AttemptState, Changes, CheckResult, CommandId, Decision, Evidence, Head, Kind, Origin,
@@ -73,6 +76,34 @@ pub(super) fn contexts(template: Template) -> Vec<Value> {
             vec![
                 json(&WholeView::new(&rich, Some(&team))),
                 json(&WholeView::new(&bare, None)),
+            ]
+        }
+        Template::Strategy | Template::Steps | Template::Ask => {
+            let offers = [Offer {
+                name: "write_file".to_owned(),
+                kind: OfferKind::Action,
+                description: "writes a file".to_owned(),
+                params: "{}".to_owned(),
+            }];
+            let done = [DoneStep {
+                name: "Read".to_owned(),
+                status: "completed",
+                result: "text".to_owned(),
+            }];
+            let rich = RoleContext {
+                role: "reviewer",
+                prompt: "You review.",
+                description: "Review it.",
+                context: "The code.",
+                offers: &offers,
+                done: &done,
+                why: "no answer",
+                question: "Is it good?",
+                max_steps: 5,
+            };
+            vec![
+                json(&RoleView::new(&rich)),
+                json(&RoleView::new(&RoleContext::default())),
             ]
         }
         Template::Command => {

@@ -16,6 +16,8 @@ pub enum Event {
     Planned { tasks: usize },
     /// The plan is carried out from now on.
     Started,
+    /// A role chose how to plan its task.
+    StrategyChosen { strategy: String, reason: String },
     /// The model is asked; the call is counted.
     Asking { subject: Subject, calls: u32 },
     /// A command was made for a task.
@@ -164,6 +166,7 @@ impl Event {
             Self::Created { .. }
             | Self::Planned { .. }
             | Self::Started
+            | Self::StrategyChosen { .. }
             | Self::Asking { .. }
             | Self::Answered { .. }
             | Self::QuestionClosed { .. }

@@ -2,10 +2,30 @@
 //! steps, does them with its actions and tools, asks other roles where it needs them, and says what came of it. Here is
 //! what every role has in common; it knows neither the daemon nor files: whatever it needs from outside is [`Framework`].
 
+mod ability;
+mod actions;
+mod agent;
+mod base;
+mod fill;
 mod framework;
 mod message;
+mod mind;
+mod plan;
+mod state;
+mod strategy;
+mod work;
 
+pub use ability::{Abilities, Ability, ability};
+pub use actions::{Ask, ReadFile, RunCheck, WriteFile};
+pub use agent::{MAX_WAITING, Role};
+pub use base::{AgentBaseRole, ChosenStrategy};
 pub use framework::{Colleague, Framework, FrameworkError, Refused};
 pub use message::{
     BadRoleId, CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage, TaskUpdate,
 };
+pub use mind::{Mind, Situation};
+pub use plan::{InternalPlan, Pending, PlanningStrategy, Step, StepSpec};
+pub use state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus, StepTemplate};
+pub use strategy::ASK;
+
+pub use crate::wire::team::{OnTimeout, StepDoes};

@@ -116,6 +116,14 @@ pub fn read<T: DeserializeOwned + JsonSchema + 'static>(
     })
 }
 
+/// Returns arguments in the form that a schema asks for; every text loses what a terminal would obey.
+///
+/// # Errors
+/// The first thing that does not fit, with its place.
+pub fn fitted(schema: &Value, arguments: Map<String, Value>) -> Result<Value, ArgumentError> {
+    fit(schema, Value::Object(arguments), "")
+}
+
 /// Returns the value in the form that the schema asks for.
 fn fit(schema: &Value, value: Value, path: &str) -> Result<Value, ArgumentError> {
     let kinds = kinds(schema);

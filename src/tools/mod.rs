@@ -6,7 +6,7 @@
 //! same tools as Rust methods, with the types of their documents, are [`PlanTool`], [`PlanManager`],
 //! [`notebook::PlanNotebook`] and [`TaskTools`].
 
-mod args;
+pub mod args;
 pub mod notebook;
 mod page;
 pub mod plan_manager;

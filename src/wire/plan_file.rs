@@ -329,7 +329,7 @@ pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
 }
 
 /// Returns the word that was probably meant, looking at so many that a large file is not searched for long.
-pub(super) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > 64 {
         return None;
     }

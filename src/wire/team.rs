@@ -1,7 +1,7 @@
 //! Team files: the roles that do tasks, and the workflows from which plans are made without a model. All problems of a
 //! file are told at once, with line and column.
 
-mod fill;
+pub(crate) mod fill;
 mod misfits;
 mod role;
 mod workflow;
@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Problem;
@@ -122,19 +123,26 @@ pub struct StepSpec {
 
 /// What a step does. Texts in `params`, `description` and `context` may name `{{task.name}}`, `{{task.description}}`,
 /// `{{context}}` and the result of an earlier step, `{{steps.1.result}}`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum StepDoes {
+    /// Carries out one of the role's own actions.
     ExecuteAction {
         action: String,
+        #[serde(default)]
         params: Map<String, Value>,
     },
+    /// Uses one of its tools.
     UseTool {
         tool: String,
+        #[serde(default)]
         params: Map<String, Value>,
     },
+    /// Asks another role, and waits for the answer.
     RequestCollaboration {
         target: String,
         description: String,
+        #[serde(default)]
         context: String,
     },
 }

@@ -128,6 +128,8 @@ impl Ledger {
             Subject::Replan => "replan".to_owned(),
             Subject::Audit => "audit".to_owned(),
             Subject::Summary => "summary".to_owned(),
+            Subject::Strategy => "strategy".to_owned(),
+            Subject::Step(task) => format!("step {task}"),
             Subject::Judge(command) => {
                 let attempt = self.plan.attempt(command).unwrap();
                 format!("judge {}.{}", attempt.task, attempt.number)

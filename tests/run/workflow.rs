@@ -112,7 +112,7 @@ fn what_does_not_fit_is_told_with_the_way_out_before_anything_is_made() {
     ] {
         let ran = scene.run(&words.split(' ').collect::<Vec<_>>());
         assert_eq!(ran.code, Some(2), "{words}: {ran:?}");
-        told += &format!("$ {words}\n{}", ran.stderr);
+        told += &["$ ", words, "\n", &ran.stderr].concat();
     }
     scene.env.write(
         "config.toml",
@@ -127,7 +127,7 @@ fn what_does_not_fit_is_told_with_the_way_out_before_anything_is_made() {
     ] {
         let ran = scene.run(&words.split(' ').collect::<Vec<_>>());
         assert_eq!(ran.code, Some(2), "{words}: {ran:?}");
-        told += &format!("$ {words}\n{}", ran.stderr);
+        told += &["$ ", words, "\n", &ran.stderr].concat();
     }
     fs::remove_file(scene.env.path("coder.md")).unwrap();
     told += &scene.run(&["run", "goal"]).stderr;
@@ -234,7 +234,7 @@ fn doctor_looks_at_the_team() {
         let ran = scene.run(&["doctor", "--team", team]);
         assert_eq!(ran.code, Some(code), "{team}: {ran:?}");
         let lines = ran.stdout.lines();
-        let lines = lines.skip_while(|line| !line.get(4..8).is_some_and(|word| word == "team"));
+        let lines = lines.skip_while(|line| line.get(4..8) != Some("team"));
         told += &lines.map(|line| format!("{line}\n")).collect::<String>();
     }
     insta::assert_snapshot!(told, @r#"

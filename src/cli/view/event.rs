@@ -210,6 +210,10 @@ pub fn happened(event: &Event) -> (String, Style) {
         }
         Event::Paused { reason } => (format!("paused: {}", short(reason)), Bold),
         Event::Resumed => ("goes on".to_owned(), Plain),
+        Event::StrategyChosen { strategy, reason } => (
+            format!("plans it as {}: {}", short(strategy), short(reason)),
+            Plain,
+        ),
         Event::Reset => ("every task is as at the beginning".to_owned(), Plain),
         Event::Restored { seq } => (format!("restored to what it was after change {seq}"), Bold),
         Event::TakenUp => ("taken up as the current plan".to_owned(), Plain),
@@ -238,6 +242,8 @@ fn task_of(subject: &Subject) -> &'static str {
         Subject::Replan => "change the plan",
         Subject::Audit => "audit the goal",
         Subject::Summary => "summarise",
+        Subject::Strategy => "choose how to plan",
+        Subject::Step(_) => "do a step",
     }
 }
 

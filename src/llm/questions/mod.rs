@@ -4,6 +4,7 @@
 
 mod edits;
 mod fields;
+pub mod role;
 mod tasks;
 mod workflows;
 

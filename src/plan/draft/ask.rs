@@ -123,6 +123,23 @@ impl Draft<'_> {
         }
     }
 
+    /// Closes a question to the model that was not answered usably where nobody is asked about it: whatever waited for the
+    /// answer fails.
+    ///
+    /// # Errors
+    /// Nothing was asked under that id, or it has its answer.
+    pub fn lost_ask(&mut self, id: &AskId, error: &str) -> Result<(), Refusal> {
+        let mut ask = self.open_ask(id)?;
+        self.tell(Event::ModelFailed {
+            subject: ask.subject.clone(),
+            error: error.to_owned(),
+        });
+        ask.error = Some(error.to_owned());
+        ask.answered = Some(self.now);
+        self.put(Row::Ask(ask));
+        Ok(())
+    }
+
     /// Puts a question whose answer the plan refused in the state of one that failed.
     ///
     /// # Errors
@@ -181,5 +198,7 @@ fn word(subject: &Subject) -> &'static str {
         Subject::Replan => "replan",
         Subject::Audit => "audit",
         Subject::Summary => "summary",
+        Subject::Strategy => "strategy",
+        Subject::Step(_) => "step",
     }
 }

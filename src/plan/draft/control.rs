@@ -21,6 +21,15 @@ impl Draft<'_> {
         self.change_head(change);
     }
 
+    /// Records how a role plans its task, and why so.
+    pub fn choose_strategy(&mut self, strategy: &str, reason: &str) {
+        self.tell(Event::StrategyChosen {
+            strategy: strategy.to_owned(),
+            reason: reason.to_owned(),
+        });
+        self.change_head(|head| head.source = Some(strategy.to_owned()));
+    }
+
     /// Sets the plan running under a policy and in a workspace; a running plan only gets those. Returns whether anything
     /// changed.
     ///

@@ -6,7 +6,8 @@ use super::{Draft, Refusal, Taken};
 use crate::plan::DAEMON;
 use crate::plan::event::Event;
 use crate::plan::model::{
-    AttemptState, PlanStatus, PutAway, Report, ReportStatus, Shelf, Task, TaskId, TaskStatus,
+    AttemptState, PlanStatus, PutAway, Replan, Report, ReportStatus, Shelf, Task, TaskId,
+    TaskStatus,
 };
 
 /// What stands for the name and the hash of a report that is no file; no file has that hash.
@@ -55,6 +56,7 @@ impl Draft<'_> {
         task.result = Some(result.to_owned());
         task.failures = 0;
         task.finished_at = Some(self.now);
+        self.close_attempt(&task);
         self.tell(Event::Completed {
             task: id,
             verified: false,
@@ -84,6 +86,7 @@ impl Draft<'_> {
             TaskStatus::Failed
         };
         task.result = Some(error.to_owned());
+        self.close_attempt(&task);
         let reason = error.to_owned();
         self.tell(if again {
             Event::Stumbled { task: id, reason }
@@ -93,6 +96,37 @@ impl Draft<'_> {
         });
         self.put_task(task);
         Ok(again)
+    }
+
+    /// Ends the attempt at a task that is settled by hand: what a role asked another one for.
+    fn close_attempt(&mut self, task: &Task) {
+        let attempt = self.plan.current_attempt(task);
+        match attempt.filter(|attempt| attempt.state == AttemptState::Reported) {
+            Some(attempt) => {
+                let mut attempt = attempt.clone();
+                attempt.state = AttemptState::Judged;
+                self.put_attempt(attempt);
+            }
+            None => self.stop_attempt(task),
+        }
+    }
+
+    /// Leaves out a task whose answer nobody waits for any more, and opens a replan of what comes after it; no human is asked.
+    ///
+    /// # Errors
+    /// The task is completed or skipped, the plan has ended or may not be changed again, or it is a daemon's.
+    pub fn change_course(&mut self, id: TaskId, why: &str) -> Result<(), Refusal> {
+        self.by_hand()?;
+        let head = self.plan.head();
+        if head.replans >= head.policy.max_replans || head.replan.is_some() {
+            return Err(Refusal::Replanning);
+        }
+        self.skip_task(id, why)?;
+        self.open_replan(Replan {
+            task: Some(id),
+            why: why.to_owned(),
+        });
+        Ok(())
     }
 
     /// Makes a task pending as if it had never been started, whatever came of it.

@@ -152,6 +152,10 @@ pub enum Subject {
     Replan,
     Audit,
     Summary,
+    /// How a role plans its task.
+    Strategy,
+    /// Whatever a step of a role's own plan asks for.
+    Step(TaskId),
 }
 
 /// One question to a language model. Its answer is committed in the same change as its effect.

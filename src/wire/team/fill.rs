@@ -6,6 +6,9 @@ use crate::wire::plan_file::suggestion;
 use crate::wire::problem::Problems;
 use crate::wire::text::quote;
 
+/// What a step of a template sees besides the results before it.
+pub(crate) const OF_A_STEP: [&str; 3] = ["task.name", "task.description", "context"];
+
 /// The longest name that is taken for one.
 const MAX_NAME: usize = 100;
 
@@ -17,7 +20,7 @@ enum Piece<'a> {
 }
 
 /// Puts something in the place of each name.
-pub(super) fn fill(text: &str, value: &impl Fn(&str) -> Option<String>) -> String {
+pub(crate) fn fill(text: &str, value: &impl Fn(&str) -> Option<String>) -> String {
     let mut filled = String::with_capacity(text.len());
     each_piece(text, &mut |piece| match piece {
         Piece::Text(text) => filled.push_str(text),
@@ -34,7 +37,7 @@ pub(super) fn fill(text: &str, value: &impl Fn(&str) -> Option<String>) -> Strin
 }
 
 /// Calls a function with each name in a text.
-pub(super) fn each_name<'a>(text: &'a str, see: &mut impl FnMut(&'a str)) {
+pub(crate) fn each_name<'a>(text: &'a str, see: &mut impl FnMut(&'a str)) {
     each_piece(text, &mut |piece| {
         if let Piece::Name(name) = piece {
             see(name);
@@ -51,9 +54,8 @@ pub(super) fn has_name(text: &str) -> bool {
 
 /// Notes names in a step of a template that are not there when it is done.
 pub(super) fn check_step(node: &Node, text: &str, number: usize, problems: &mut Problems) {
-    const KNOWN: [&str; 3] = ["task.name", "task.description", "context"];
     each_name(text, &mut |name| {
-        if KNOWN.contains(&name) {
+        if OF_A_STEP.contains(&name) {
             return;
         }
         let step = name
@@ -69,7 +71,7 @@ pub(super) fn check_step(node: &Node, text: &str, number: usize, problems: &mut 
                 number - 1
             )),
             None => {
-                let mut known = KNOWN.to_vec();
+                let mut known = OF_A_STEP.to_vec();
                 known.push("steps.1.result");
                 problem.with_hint(suggestion(name, &known))
             }

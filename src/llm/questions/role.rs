@@ -1,0 +1,220 @@
+//! The questions of a role about a task that it was given: how to plan it, which steps it takes, and to do it.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::fields::{MAX_NAME, MAX_REASON, bounded, cut, name};
+use super::{LONG_ANSWER, SHORT_ANSWER, question};
+use crate::llm::Schema;
+use crate::llm::context::RoleView;
+pub use crate::llm::context::{DoneStep, Offer, OfferKind, RoleContext};
+use crate::llm::model::Question;
+use crate::llm::prompts::{PromptError, Prompts, Template};
+use crate::llm::quote::one_line;
+
+/// Characters of what a model says at a step.
+const MAX_ANSWER: usize = 100_000;
+/// Characters of a value that a step is given.
+const MAX_VALUE: usize = 8_000;
+/// Values that a step is given.
+const MAX_PARAMS: usize = 20;
+
+/// A step as a model planned it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedStep {
+    pub name: String,
+    /// The name of an offer.
+    pub uses: String,
+    pub params: Map<String, Value>,
+}
+
+/// Steps as a model planned them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedSteps {
+    pub reason: String,
+    pub steps: Vec<PlannedStep>,
+}
+
+/// How a model would plan a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Classified {
+    pub simple: bool,
+    pub reason: String,
+}
+
+/// Asks whether a task is simple.
+pub fn strategy(
+    prompts: &Prompts,
+    context: &RoleContext<'_>,
+) -> Result<Question<Classified>, PromptError> {
+    let schema = Schema::Object(vec![
+        ("reason", Schema::Text("why, one sentence")),
+        ("simple", Schema::Boolean),
+    ]);
+    let view = RoleView::new(context);
+    question(
+        prompts,
+        Template::Strategy,
+        &view,
+        schema,
+        SHORT_ANSWER,
+        |answer: StrategyAnswer| {
+            Ok(Classified {
+                simple: answer.simple,
+                reason: cut(&answer.reason, MAX_REASON),
+            })
+        },
+    )
+}
+
+/// Asks which steps a task takes, out of what is offered. `check` looks at each step with its number and says what is wrong
+/// with it.
+pub fn steps(
+    prompts: &Prompts,
+    context: &RoleContext<'_>,
+    check: impl Fn(&PlannedStep, usize) -> Result<(), String> + Send + Sync + 'static,
+) -> Result<Question<PlannedSteps>, PromptError> {
+    let names: Vec<String> = context
+        .offers
+        .iter()
+        .map(|offer| offer.name.clone())
+        .collect();
+    let param = Schema::Object(vec![
+        ("name", Schema::Text("name of the parameter")),
+        ("value", Schema::Text("its value")),
+    ]);
+    let step = Schema::Object(vec![
+        ("name", Schema::Text("a few words, beginning with a verb")),
+        ("uses", Schema::one_of(names.clone())),
+        ("params", Schema::list(param)),
+    ]);
+    let schema = Schema::Object(vec![
+        ("reason", Schema::Text("why these steps do the task")),
+        ("steps", Schema::list(step)),
+    ]);
+    let (first, most) = (context.done.len() + 1, context.max_steps);
+    let read = move |answer: StepsAnswer| {
+        if answer.steps.is_empty() {
+            return Err("`steps` is empty: give at least one".to_owned());
+        }
+        if answer.steps.len() > most {
+            let given = answer.steps.len();
+            return Err(format!("{given} steps are too many: at most {most}"));
+        }
+        let mut planned = Vec::with_capacity(answer.steps.len());
+        for (number, step) in (first..).zip(answer.steps) {
+            let place = format!("step {number}");
+            let step = step.read(&names, &place)?;
+            check(&step, number).map_err(|wrong| format!("{place}: {wrong}"))?;
+            planned.push(step);
+        }
+        Ok(PlannedSteps {
+            reason: cut(&answer.reason, MAX_REASON),
+            steps: planned,
+        })
+    };
+    let view = RoleView::new(context);
+    question(prompts, Template::Steps, &view, schema, LONG_ANSWER, read)
+}
+
+/// Asks the model to do a task, or what a step wants of it.
+pub fn ask(prompts: &Prompts, context: &RoleContext<'_>) -> Result<Question<String>, PromptError> {
+    let schema = Schema::Object(vec![("answer", Schema::Text("the whole result"))]);
+    let view = RoleView::new(context);
+    question(
+        prompts,
+        Template::Ask,
+        &view,
+        schema,
+        LONG_ANSWER,
+        |answer: AskAnswer| match cut(&answer.answer, MAX_ANSWER) {
+            answer if answer.is_empty() => Err("`answer` is empty".to_owned()),
+            answer => Ok(answer),
+        },
+    )
+}
+
+#[derive(Deserialize)]
+struct StrategyAnswer {
+    #[serde(default)]
+    reason: String,
+    simple: bool,
+}
+
+#[derive(Deserialize)]
+struct StepsAnswer {
+    #[serde(default)]
+    reason: String,
+    steps: Vec<StepAnswer>,
+}
+
+#[derive(Deserialize)]
+struct StepAnswer {
+    name: String,
+    uses: String,
+    #[serde(default)]
+    params: Params,
+}
+
+/// A list of names and values, or, as some models write it, an object.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Params {
+    List(Vec<Param>),
+    Object(Map<String, Value>),
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self::List(Vec::new())
+    }
+}
+
+#[derive(Deserialize)]
+struct Param {
+    name: String,
+    value: Value,
+}
+
+impl StepAnswer {
+    fn read(self, offered: &[String], place: &str) -> Result<PlannedStep, String> {
+        if !offered.contains(&self.uses) {
+            return Err(format!(
+                "{place}: `{}` is not offered",
+                one_line(&self.uses, MAX_NAME)
+            ));
+        }
+        let given: Vec<(String, Value)> = match self.params {
+            Params::List(list) => list.into_iter().map(|p| (p.name, p.value)).collect(),
+            Params::Object(map) => map.into_iter().collect(),
+        };
+        if given.len() > MAX_PARAMS {
+            return Err(format!("{place}: more than {MAX_PARAMS} `params`"));
+        }
+        let mut params = Map::new();
+        for (name, value) in given {
+            if value.to_string().chars().count() > MAX_VALUE {
+                return Err(format!(
+                    "{place}: `{}` has more than {MAX_VALUE} characters; have a step before it make long texts",
+                    one_line(&name, MAX_NAME)
+                ));
+            }
+            if params.insert(name.clone(), value).is_some() {
+                return Err(format!(
+                    "{place}: `{}` is given twice",
+                    one_line(&name, MAX_NAME)
+                ));
+            }
+        }
+        Ok(PlannedStep {
+            name: name(&bounded(&self.name, "name", place)?, place)?,
+            uses: self.uses,
+            params,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct AskAnswer {
+    answer: String,
+}

@@ -1,0 +1,242 @@
+//! The actions that are built in: the language model, files of the workspace, configured checks.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::exec::inside;
+use crate::exec::{Check, check};
+use crate::llm::BoxFuture;
+use crate::plan::within_workspace;
+use crate::tools::args;
+use crate::wire::plan_file::nearest;
+use crate::wire::text::quote;
+
+use super::ability::Ability;
+use super::mind::Situation;
+use super::strategy::ASK;
+
+/// Bytes of a file that one step reads.
+const MAX_READ: usize = 64 * 1024;
+
+/// The language model of the role does the task, or what is wanted of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ask;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AskParams {
+    /// What is wanted; left out, the whole task.
+    #[serde(default)]
+    wanted: Option<String>,
+}
+
+impl Ability for Ask {
+    fn name(&self) -> &str {
+        ASK
+    }
+
+    fn description(&self) -> &str {
+        "has you write a text yourself: an answer, a design, a review, the content of a file. It sees the task, and of the \
+         earlier results what `wanted` quotes"
+    }
+
+    fn schema(&self) -> &Value {
+        static SCHEMA: LazyLock<Value> = LazyLock::new(args::schema_of::<AskParams>);
+        &SCHEMA
+    }
+
+    fn call<'a>(
+        &'a self,
+        params: Value,
+        situation: &'a Situation<'a>,
+    ) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            let params: AskParams = read(params)?;
+            situation.ask(&params.wanted.unwrap_or_default()).await
+        })
+    }
+}
+
+/// Reads a file of the workspace.
+#[derive(Clone, Debug)]
+pub struct ReadFile {
+    /// The folder that paths start from; nothing outside of it is read.
+    pub workspace: PathBuf,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PathParams {
+    /// Path of the file, from the workspace.
+    path: String,
+}
+
+impl Ability for ReadFile {
+    fn name(&self) -> &str {
+        "read_file"
+    }
+
+    fn description(&self) -> &str {
+        "reads a text file of the workspace; the result is its content, of a long file the beginning"
+    }
+
+    fn schema(&self) -> &Value {
+        static SCHEMA: LazyLock<Value> = LazyLock::new(args::schema_of::<PathParams>);
+        &SCHEMA
+    }
+
+    fn call<'a>(
+        &'a self,
+        params: Value,
+        _: &'a Situation<'a>,
+    ) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            let params: PathParams = read(params)?;
+            let path = path(&params.path)?;
+            let workspace = self.workspace.clone();
+            let place = path.clone();
+            let (bytes, length) = blocking(move || inside::read(&workspace, &place, MAX_READ))
+                .await?
+                .map_err(|error| format!("cannot read {}: {error}", quote(&path)))?;
+            let cut = u64::try_from(bytes.len()).is_ok_and(|read| read < length);
+            let text = match String::from_utf8(bytes) {
+                Ok(text) => text,
+                // The end of what was read may lie within a character.
+                Err(error) if cut && error.utf8_error().error_len().is_none() => {
+                    let end = error.utf8_error().valid_up_to();
+                    String::from_utf8_lossy(&error.as_bytes()[..end]).into_owned()
+                }
+                Err(_) => return Err(format!("{} is no text file", quote(&path))),
+            };
+            let rest = length.saturating_sub(u64::try_from(text.len()).unwrap_or(0));
+            match cut {
+                true => Ok(format!("{text}\n[{rest} more bytes]\n")),
+                false => Ok(text),
+            }
+        })
+    }
+}
+
+/// Writes a file of the workspace.
+#[derive(Clone, Debug)]
+pub struct WriteFile {
+    /// The folder that paths start from; nothing outside of it is written.
+    pub workspace: PathBuf,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WriteParams {
+    /// Path of the file, from the workspace.
+    path: String,
+    /// All of the file.
+    content: String,
+}
+
+impl Ability for WriteFile {
+    fn name(&self) -> &str {
+        "write_file"
+    }
+
+    fn description(&self) -> &str {
+        "writes a whole file of the workspace, in the place of one that is there; folders are made"
+    }
+
+    fn schema(&self) -> &Value {
+        static SCHEMA: LazyLock<Value> = LazyLock::new(args::schema_of::<WriteParams>);
+        &SCHEMA
+    }
+
+    fn call<'a>(
+        &'a self,
+        params: Value,
+        _: &'a Situation<'a>,
+    ) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            let params: WriteParams = read(params)?;
+            let path = path(&params.path)?;
+            let workspace = self.workspace.clone();
+            let (place, content) = (path.clone(), params.content);
+            let bytes = content.len();
+            blocking(move || inside::write(&workspace, &place, content.as_bytes()))
+                .await?
+                .map_err(|error| format!("cannot write {}: {error}", quote(&path)))?;
+            Ok(format!("wrote {path}, {bytes} bytes"))
+        })
+    }
+}
+
+/// Runs a configured check in the workspace.
+#[derive(Clone, Debug)]
+pub struct RunCheck {
+    pub workspace: PathBuf,
+    /// By their names.
+    pub checks: BTreeMap<String, Check>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CheckParams {
+    /// Name of the check.
+    name: String,
+}
+
+impl Ability for RunCheck {
+    fn name(&self) -> &str {
+        "run_check"
+    }
+
+    fn description(&self) -> &str {
+        "runs a configured check in the workspace; the step fails if the check does, and the result is the end of its output"
+    }
+
+    fn schema(&self) -> &Value {
+        static SCHEMA: LazyLock<Value> = LazyLock::new(args::schema_of::<CheckParams>);
+        &SCHEMA
+    }
+
+    fn call<'a>(
+        &'a self,
+        params: Value,
+        _: &'a Situation<'a>,
+    ) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            let params: CheckParams = read(params)?;
+            let Some(wanted) = self.checks.get(&params.name) else {
+                let near = nearest(&params.name, self.checks.keys().map(String::as_str));
+                let near = near.map(|near| format!("; is `{near}` meant?"));
+                let name = quote(&params.name);
+                return Err(format!(
+                    "there is no check {name}{}",
+                    near.unwrap_or_default()
+                ));
+            };
+            let Some(result) = check(wanted, &self.workspace, pending()).await else {
+                return Err("the check was cancelled".to_owned());
+            };
+            let said = format!("{}: {}\n{}", result.name, result.outcome(), result.tail);
+            if result.passed { Ok(said) } else { Err(said) }
+        })
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned + JsonSchema + 'static>(params: Value) -> Result<T, String> {
+    args::read(params).map_err(|error| error.to_string())
+}
+
+fn path(path: &str) -> Result<String, String> {
+    within_workspace(path).map_err(|why| format!("{} {why}", quote(path)))
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| error.to_string())
+}

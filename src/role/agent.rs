@@ -1,0 +1,370 @@
+//! The role that is ready to use: which messages it takes in, and how it begins and ends a task.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::plan::{Draft, PlanId, Refusal, Shelf, Time};
+use crate::store::Store;
+use crate::wire::text::{one_line, printable};
+
+use super::ability::Abilities;
+use super::base::{AgentBaseRole, ChosenStrategy};
+use super::framework::Framework;
+use super::message::{CollaborationStatus, MessageKind, RoleId, StructuredMessage, TaskUpdate};
+use super::mind::Mind;
+use super::plan::{InternalPlan, Keeper, PlanningStrategy, StepSpec};
+use super::state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};
+
+/// Tasks that wait while the role does another one; what comes then is rejected.
+pub const MAX_WAITING: usize = 16;
+
+/// What a message leads to.
+#[derive(Debug)]
+pub(super) enum Admitted {
+    Begin(Box<StructuredMessage>),
+    /// It is the task that the role has already.
+    GoOn,
+    Answer(Box<StructuredMessage>),
+    Nothing,
+}
+
+/// A role: does one task at a time, and asks others through its [`Framework`].
+pub struct Role {
+    pub(super) settings: RoleSettings,
+    pub(super) keeper: Keeper,
+    pub(super) framework: Arc<dyn Framework>,
+    pub(super) mind: Option<Mind>,
+    pub(super) actions: Abilities,
+    pub(super) tools: Abilities,
+    pub(super) state: AgentState,
+}
+
+impl fmt::Debug for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Role")
+            .field("settings", &self.settings)
+            .field("actions", &self.actions)
+            .field("tools", &self.tools)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+impl AgentBaseRole for Role {
+    fn role(&self) -> &Role {
+        self
+    }
+
+    fn role_mut(&mut self) -> &mut Role {
+        self
+    }
+}
+
+impl Role {
+    /// Makes a role that is idle. What it did before it goes on with when the task is given to it again.
+    ///
+    /// # Errors
+    /// Everything that a template names and that is not there.
+    pub fn new(
+        settings: RoleSettings,
+        store: Store,
+        framework: Arc<dyn Framework>,
+        mind: Option<Mind>,
+        actions: Abilities,
+        tools: Abilities,
+    ) -> Result<Self, RoleFaults> {
+        let role = Self {
+            keeper: Keeper::new(store, &settings.id),
+            settings,
+            framework,
+            mind,
+            actions,
+            tools,
+            state: AgentState::default(),
+        };
+        match role.faults() {
+            faults if faults.is_empty() => Ok(role),
+            faults => Err(RoleFaults(faults)),
+        }
+    }
+
+    /// Returns its name.
+    pub fn id(&self) -> &RoleId {
+        &self.settings.id
+    }
+
+    /// Returns what it remembers.
+    pub fn state(&self) -> &AgentState {
+        &self.state
+    }
+
+    /// Returns when the wait for another role is over, if it waits.
+    pub fn waits_until(&self) -> Option<Time> {
+        self.state.waits_until
+    }
+
+    pub(super) fn description(&self) -> String {
+        let task = self.state.current_task.as_ref();
+        let text = task.and_then(|task| task.description.clone());
+        text.unwrap_or_default()
+    }
+
+    pub(super) fn strategy(&self) -> Option<PlanningStrategy> {
+        self.state.internal_plan.as_ref()?.strategy.clone()
+    }
+
+    /// Decides what a message leads to.
+    pub(super) async fn admit(
+        &mut self,
+        message: StructuredMessage,
+    ) -> Result<Admitted, RoleError> {
+        if message.to != self.settings.id {
+            tracing::warn!(role = %self.settings.id, to = %message.to, id = %one_line(&message.id, 80), "a message for somebody else");
+            return Ok(Admitted::Nothing);
+        }
+        match message.kind {
+            MessageKind::TaskAssignment | MessageKind::CollaborationRequest => {
+                self.admit_task(message).await
+            }
+            MessageKind::CollaborationResponse => Ok(Admitted::Answer(Box::new(message))),
+            MessageKind::Cancel => self.cancel(&message).await,
+        }
+    }
+
+    async fn admit_task(&mut self, message: StructuredMessage) -> Result<Admitted, RoleError> {
+        let assignment = message.assignment();
+        let same = |other: &StructuredMessage| other.assignment() == assignment;
+        match &self.state.current_task {
+            None => return Ok(Admitted::Begin(Box::new(message))),
+            // What was dropped half-way while it was planned is planned again.
+            Some(current) if same(current) => {
+                let planned = self.state.internal_plan.as_ref();
+                let planned = planned.is_some_and(|plan| !plan.steps.is_empty());
+                return Ok(match planned {
+                    true => Admitted::GoOn,
+                    false => Admitted::Begin(Box::new(message)),
+                });
+            }
+            Some(_) => {}
+        }
+        if self.state.waiting.iter().any(same) {
+            return Ok(Admitted::Nothing);
+        }
+        if self.state.waiting.len() < MAX_WAITING {
+            self.state.waiting.push_back(message);
+            return Ok(Admitted::Nothing);
+        }
+        let reason = format!(
+            "role {} is busy, and {MAX_WAITING} tasks wait already",
+            self.settings.id
+        );
+        let update = self.update(&message, CollaborationStatus::Rejected, reason);
+        self.framework.update_task_status(update).await?;
+        Ok(Admitted::Nothing)
+    }
+
+    /// Returns the task that has waited longest, if the role is idle.
+    pub(super) fn next_waiting(&mut self) -> Option<StructuredMessage> {
+        match self.state.status {
+            RoleStatus::Idle => self.state.waiting.pop_front(),
+            _ => None,
+        }
+    }
+
+    /// Gives a task up that nobody wants any more.
+    async fn cancel(&mut self, message: &StructuredMessage) -> Result<Admitted, RoleError> {
+        let Some(assignment) = message.request_id.clone() else {
+            tracing::warn!(role = %self.settings.id, "a message that cancels nothing");
+            return Ok(Admitted::Nothing);
+        };
+        self.state
+            .waiting
+            .retain(|waiting| waiting.assignment() != assignment);
+        let current = self.state.current_task.as_ref();
+        let current = current.is_some_and(|task| task.assignment() == assignment);
+        let found = self.keeper.find(&self.settings.id, &assignment).await?;
+        let Some(plan) = found else {
+            if current {
+                self.forget();
+            }
+            return Ok(Admitted::Nothing);
+        };
+        let ended = self
+            .keeper
+            .change(&plan.id, "nobody waits for it any more", |draft| {
+                if !draft.plan().status().settled() {
+                    draft.abandon("nobody waits for it any more")?;
+                }
+                put_away(draft)
+            });
+        let plan = ended.await?;
+        self.withdraw(&plan).await?;
+        if current {
+            self.forget();
+        }
+        Ok(Admitted::Nothing)
+    }
+
+    /// Takes a task up, with its internal plan; tells whether that has no steps yet.
+    pub(super) async fn begin(&mut self, task: StructuredMessage) -> Result<bool, RoleError> {
+        self.state.status = RoleStatus::Planning;
+        self.state.current_task = Some(task.clone());
+        let plan = self.keeper.open(&self.settings.id, &task).await?;
+        let unplanned = plan.steps.is_empty() && plan.ended().is_none();
+        self.state.internal_plan = Some(plan);
+        Ok(unplanned)
+    }
+
+    /// Keeps the strategy, with the reason in the log.
+    pub(super) async fn choose(&mut self, chosen: &ChosenStrategy) -> Result<(), RoleError> {
+        let text = chosen.strategy.text();
+        tracing::info!(role = %self.settings.id, strategy = %text, reason = %chosen.reason, "how the task is planned");
+        let reason = printable(&chosen.reason);
+        self.change("how the task is planned", move |draft| {
+            draft.choose_strategy(&text, &reason);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Keeps the steps, or ends the task because there are none.
+    pub(super) async fn plan_with(
+        &mut self,
+        steps: Result<Vec<StepSpec>, RoleError>,
+    ) -> Result<(), RoleError> {
+        let plan = self.plan_id()?;
+        match self.sound(steps, 1) {
+            Ok(steps) => {
+                let plan = self.keeper.add_steps(&plan, steps).await?;
+                self.state.internal_plan = Some(plan);
+                Ok(())
+            }
+            Err(error) => self.cannot_plan(error).await,
+        }
+    }
+
+    /// Puts other steps in the place of the rest, or ends the task because there are none.
+    pub(super) async fn replan_with(
+        &mut self,
+        steps: Result<Vec<StepSpec>, RoleError>,
+    ) -> Result<(), RoleError> {
+        let plan = self.plan_id()?;
+        let internal = self.state.internal_plan.as_ref();
+        let settled = |plan: &InternalPlan| {
+            let settled = plan.steps.iter().filter(|step| step.status.settled());
+            settled.count()
+        };
+        match self.sound(steps, 1 + internal.map_or(0, settled)) {
+            Ok(steps) => {
+                let why = internal.and_then(|plan| plan.replan.clone());
+                let why = why.unwrap_or_default();
+                let plan = self.keeper.replace_rest(&plan, steps, why).await?;
+                self.state.internal_plan = Some(plan);
+                Ok(())
+            }
+            Err(error) => self.cannot_plan(error).await,
+        }
+    }
+
+    pub(super) async fn cannot_plan(&mut self, error: RoleError) -> Result<(), RoleError> {
+        let RoleError::CannotPlan(reason) = error else {
+            return Err(error);
+        };
+        let reason = printable(&reason);
+        self.change("the task cannot be planned", move |draft| {
+            draft.abandon(&reason)
+        })
+        .await
+    }
+
+    /// Tells the framework what came of the task.
+    pub(super) async fn tell(
+        &mut self,
+        status: CollaborationStatus,
+        result: String,
+    ) -> Result<(), RoleError> {
+        if let Some(task) = self.state.current_task.clone() {
+            let update = self.update(&task, status, result);
+            self.framework.update_task_status(update).await?;
+        }
+        Ok(())
+    }
+
+    fn update(
+        &self,
+        task: &StructuredMessage,
+        status: CollaborationStatus,
+        result: String,
+    ) -> TaskUpdate {
+        let assignment = task.assignment();
+        let current = self.state.current_task.as_ref();
+        let plan = self.state.internal_plan.as_ref();
+        let own = current.is_some_and(|current| current.assignment() == assignment);
+        TaskUpdate {
+            role: self.settings.id.clone(),
+            assignment,
+            kind: task.kind,
+            from: task.from.clone(),
+            plan_id: task.plan_id.clone(),
+            task_id: task.task_id.clone(),
+            status,
+            result,
+            spent: plan
+                .filter(|_| own)
+                .map(|plan| plan.spent)
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Is idle again. What the framework was told of is put into the history.
+    pub(super) async fn leave(&mut self, told: bool) -> Result<(), RoleError> {
+        let plan = self.plan_id()?;
+        self.forget();
+        if told {
+            let why = "what came of it was taken in";
+            self.keeper.change(&plan, why, put_away).await?;
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self) {
+        let waiting = std::mem::take(&mut self.state.waiting);
+        self.state = AgentState {
+            waiting,
+            ..AgentState::default()
+        };
+    }
+
+    pub(super) async fn change(
+        &mut self,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
+    ) -> Result<(), RoleError> {
+        let plan = self.keeper.change(&self.plan_id()?, why, change).await?;
+        self.state.internal_plan = Some(plan);
+        Ok(())
+    }
+
+    pub(super) fn plan_id(&self) -> Result<PlanId, RoleError> {
+        let plan = self.state.internal_plan.as_ref();
+        let none = || RoleError::CannotPlan("the role has no task".to_owned());
+        plan.map(|plan| plan.id.clone()).ok_or_else(none)
+    }
+
+    pub(super) fn given(&self) -> (&str, &str) {
+        let task = self.state.current_task.as_ref();
+        (
+            task.and_then(|task| task.description.as_deref())
+                .unwrap_or_default(),
+            task.and_then(|task| task.context.as_deref())
+                .unwrap_or_default(),
+        )
+    }
+}
+
+fn put_away(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+    match draft.plan().head().shelf {
+        Shelf::Current => draft.put_away(Shelf::History),
+        Shelf::History | Shelf::Deleted => Ok(()),
+    }
+}

@@ -1,0 +1,475 @@
+//! AgentBaseRole as a library: a store in memory, a framework that notes what it is told, a model that answers by script. No
+//! file, no network, no daemon.
+
+mod abilities;
+mod planning;
+mod restart;
+mod steps;
+mod waiting;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use plan_agent::clock::Clock;
+use plan_agent::llm::{BoxFuture, Llm, LlmError, Model, Prompts, Reply, Request, RetryPolicy};
+use plan_agent::plan::{CommandId, Event, Plan, PlanId, ROLE};
+use plan_agent::role::{
+    Abilities, Ability, AgentBaseRole as _, Ask, CollaborationStatus, Colleague, Framework,
+    FrameworkError, MessageKind, Mind, Refused, RequestId, Role, RoleId, RoleSettings, StepDoes,
+    StepSpec, StepTemplate, StructuredMessage, TaskUpdate, ability,
+};
+use plan_agent::store::Store;
+use serde_json::{Map, Value, json};
+
+/// A model that gives the scripted answers one after the other, the last one again and again.
+pub struct Scripted {
+    answers: Mutex<VecDeque<Value>>,
+    asked: Mutex<Vec<Request>>,
+}
+
+impl Scripted {
+    fn new(answers: impl IntoIterator<Item = Value>) -> Arc<Self> {
+        Arc::new(Self {
+            answers: Mutex::new(answers.into_iter().collect()),
+            asked: Mutex::default(),
+        })
+    }
+
+    fn mind(self: &Arc<Self>) -> Mind {
+        let policy = RetryPolicy {
+            tries: 1,
+            ..RetryPolicy::default()
+        };
+        Mind {
+            model: Model::new(Arc::clone(self) as Arc<dyn Llm>, policy),
+            prompts: Arc::new(Prompts::load(None).unwrap()),
+        }
+    }
+
+    fn asked(&self) -> Vec<Request> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    /// Returns the kinds of questions that were asked.
+    fn kinds(&self) -> Vec<String> {
+        let asked = self.asked();
+        asked.into_iter().map(|asked| asked.schema_name).collect()
+    }
+}
+
+impl Llm for Scripted {
+    fn name(&self) -> &str {
+        "scripted"
+    }
+
+    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply, LlmError>> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            self.asked.lock().unwrap().push(request.clone());
+            let mut answers = self.answers.lock().unwrap();
+            let answer = match answers.len() {
+                0 | 1 => answers.front().cloned().unwrap_or_default(),
+                _ => answers.pop_front().unwrap(),
+            };
+            Ok(Reply {
+                text: answer.to_string(),
+                input_tokens: 100,
+                output_tokens: 10,
+                cost_usd: 0.5,
+            })
+        })
+    }
+}
+
+/// A framework that notes what it is told.
+#[derive(Default)]
+pub struct Office {
+    sent: Mutex<Vec<(StructuredMessage, String)>>,
+    prepared: Mutex<Vec<StructuredMessage>>,
+    withdrawn: Mutex<Vec<RequestId>>,
+    updates: Mutex<Vec<TaskUpdate>>,
+    /// Why a request is not prepared, or not sent.
+    refuses: Mutex<Option<Refused>>,
+    refuses_to_send: Mutex<Option<Refused>>,
+    /// How many updates are not taken in.
+    deaf: Mutex<usize>,
+}
+
+impl Office {
+    fn updates(&self) -> Vec<TaskUpdate> {
+        self.updates.lock().unwrap().clone()
+    }
+
+    fn sent(&self) -> Vec<StructuredMessage> {
+        let sent = self.sent.lock().unwrap();
+        sent.iter().map(|(message, _)| message.clone()).collect()
+    }
+
+    fn withdrawn(&self) -> Vec<RequestId> {
+        self.withdrawn.lock().unwrap().clone()
+    }
+}
+
+impl Framework for Office {
+    fn colleagues(&self) -> Vec<Colleague> {
+        let colleague = |(id, description): (&str, &str)| Colleague {
+            id: id.parse().unwrap(),
+            description: description.to_owned(),
+        };
+        [("coder", "writes code"), ("tester", "runs tests")]
+            .map(colleague)
+            .to_vec()
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        request: &'a StructuredMessage,
+    ) -> BoxFuture<'a, Result<String, Refused>> {
+        Box::pin(async move {
+            self.prepared.lock().unwrap().push(request.clone());
+            match self.refuses.lock().unwrap().clone() {
+                Some(refused) => Err(refused),
+                None => Ok(format!(
+                    "please: {}",
+                    request.description.as_deref().unwrap()
+                )),
+            }
+        })
+    }
+
+    fn send<'a>(
+        &'a self,
+        request: &'a StructuredMessage,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), Refused>> {
+        Box::pin(async move {
+            if let Some(refused) = self.refuses_to_send.lock().unwrap().clone() {
+                return Err(refused);
+            }
+            let sent = (request.clone(), text.to_owned());
+            self.sent.lock().unwrap().push(sent);
+            tokio::task::yield_now().await;
+            Ok(())
+        })
+    }
+
+    fn withdraw<'a>(&'a self, request: &'a RequestId) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            self.withdrawn.lock().unwrap().push(request.clone());
+            tokio::task::yield_now().await;
+        })
+    }
+
+    fn update_task_status(&self, update: TaskUpdate) -> BoxFuture<'_, Result<(), FrameworkError>> {
+        Box::pin(async move {
+            {
+                let mut deaf = self.deaf.lock().unwrap();
+                if *deaf > 0 {
+                    *deaf -= 1;
+                    return Err(FrameworkError("nobody listens".to_owned()));
+                }
+            }
+            self.updates.lock().unwrap().push(update);
+            tokio::task::yield_now().await;
+            Ok(())
+        })
+    }
+}
+
+/// Everything that a role works with; several roles one after the other may be made on it.
+pub struct Scene {
+    store: Store,
+    office: Arc<Office>,
+    settings: RoleSettings,
+    model: Option<Arc<Scripted>>,
+    actions: Abilities,
+    tools: Abilities,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let clock = Clock::start();
+        Self {
+            store: Store::in_memory(move || clock.now()).await.unwrap(),
+            office: Arc::default(),
+            settings: RoleSettings::new(id("reviewer")),
+            model: None,
+            actions: [Arc::new(Ask) as Arc<dyn Ability>, echo()]
+                .into_iter()
+                .collect(),
+            tools: Abilities::default(),
+        }
+    }
+
+    fn with_model(mut self, answers: impl IntoIterator<Item = Value>) -> Self {
+        self.model = Some(Scripted::new(answers));
+        self
+    }
+
+    /// Gives the role a template that fits every task with the word `review`.
+    fn with_steps(mut self, steps: Vec<StepSpec>) -> Self {
+        self.settings.templates.push(StepTemplate {
+            name: "standard".to_owned(),
+            matches: vec!["Review".to_owned()],
+            steps,
+        });
+        self
+    }
+
+    fn role(&self) -> Role {
+        self.try_role().unwrap()
+    }
+
+    fn try_role(&self) -> Result<Role, plan_agent::role::RoleFaults> {
+        Role::new(
+            self.settings.clone(),
+            self.store.clone(),
+            Arc::clone(&self.office) as Arc<dyn Framework>,
+            self.model.as_ref().map(Scripted::mind),
+            self.actions.clone(),
+            self.tools.clone(),
+        )
+    }
+
+    /// Gives a new role a task, and returns it with what it became.
+    async fn given(&self, description: &str) -> Role {
+        let mut role = self.role();
+        role.process_message(task(description)).await.unwrap();
+        role
+    }
+
+    async fn plan_id(&self) -> PlanId {
+        let found = self.store.find("role:reviewer:task-1").await.unwrap();
+        found.expect("there is an internal plan")
+    }
+
+    async fn plan(&self) -> Plan {
+        let read = |plan: &Plan, _| Plan::from_rows(plan.rows()).unwrap();
+        self.store.read(&self.plan_id().await, read).await.unwrap()
+    }
+
+    async fn events(&self) -> Vec<Event> {
+        let changes = self.store.since(&self.plan_id().await, 0, 1000).await;
+        let changes = changes.unwrap().into_iter();
+        changes.flat_map(|change| change.delta.events).collect()
+    }
+
+    fn update(&self) -> TaskUpdate {
+        let updates = self.office.updates();
+        assert_eq!(updates.len(), 1, "{updates:?}");
+        updates.into_iter().next().unwrap()
+    }
+
+    fn result(&self) -> (CollaborationStatus, String) {
+        let update = self.update();
+        (update.status, update.result)
+    }
+}
+
+fn id(name: &str) -> RoleId {
+    name.parse().unwrap()
+}
+
+/// An action that says what it is given.
+fn echo() -> Arc<dyn Ability> {
+    let schema = json!({
+        "type": "object",
+        "properties": {"text": {"type": "string"}, "times": {"type": "integer"}},
+        "required": ["text"],
+        "additionalProperties": false,
+    });
+    ability("echo", "says the text", schema, async |params| {
+        let times = params["times"].as_u64().unwrap_or(1);
+        let text = params["text"].as_str().unwrap();
+        Ok(text.repeat(usize::try_from(times).unwrap()))
+    })
+}
+
+fn action(name: &str, params: Value) -> StepSpec {
+    let does = StepDoes::ExecuteAction {
+        action: name.to_owned(),
+        params: object(params),
+    };
+    StepSpec {
+        name: format!("Do {name}"),
+        does,
+    }
+}
+
+fn says(text: &str) -> StepSpec {
+    action("echo", json!({ "text": text }))
+}
+
+fn asks(target: &str, description: &str) -> StepSpec {
+    let does = StepDoes::RequestCollaboration {
+        target: target.to_owned(),
+        description: description.to_owned(),
+        context: "{{context}}".to_owned(),
+    };
+    StepSpec {
+        name: format!("Ask {target}"),
+        does,
+    }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        other => panic!("{other} is no object"),
+    }
+}
+
+/// The task that every test gives.
+fn task(description: &str) -> StructuredMessage {
+    task_named("task-1", description)
+}
+
+fn task_named(request: &str, description: &str) -> StructuredMessage {
+    let mut message = StructuredMessage::new("daemon", id("reviewer"), MessageKind::TaskAssignment);
+    message.plan_id = Some(PlanId::new("topplan"));
+    message.task_id = Some("7".to_owned());
+    message.description = Some(description.to_owned());
+    message.context = Some("in a hurry".to_owned());
+    message.request_id = Some(CommandId::new(request).into());
+    message
+}
+
+fn answer(
+    request: &RequestId,
+    status: CollaborationStatus,
+    data: impl Into<Value>,
+) -> StructuredMessage {
+    let kind = MessageKind::CollaborationResponse;
+    let mut message = StructuredMessage::new("coder", id("reviewer"), kind);
+    message.request_id = Some(request.clone());
+    message.status = Some(status);
+    message.result_data = Some(data.into());
+    message
+}
+
+fn cancel(request: &str) -> StructuredMessage {
+    let mut message = StructuredMessage::new("daemon", id("reviewer"), MessageKind::Cancel);
+    message.request_id = Some(CommandId::new(request).into());
+    message
+}
+
+/// Steps as a model gives them.
+fn planned(steps: impl Into<Value>) -> Value {
+    json!({"reason": "it fits", "steps": steps.into()})
+}
+
+const COMPLETED: CollaborationStatus = CollaborationStatus::Completed;
+const ERROR: CollaborationStatus = CollaborationStatus::Error;
+const REJECTED: CollaborationStatus = CollaborationStatus::Rejected;
+const LONG: Duration = Duration::from_secs(3600);
+
+#[tokio::test]
+async fn a_task_is_taken_in_done_and_its_result_told() {
+    let scene = Scene::new()
+        .await
+        .with_steps(vec![says("{{task.description}}, {{context}}")]);
+    let role = scene.given("Review it").await;
+    let update = scene.update();
+    assert_eq!(update.role, id("reviewer"));
+    assert_eq!(update.assignment.as_str(), "task-1");
+    assert_eq!(
+        (update.kind, &*update.from),
+        (MessageKind::TaskAssignment, "daemon")
+    );
+    assert_eq!(update.plan_id, Some(PlanId::new("topplan")));
+    assert_eq!(update.task_id.as_deref(), Some("7"));
+    assert_eq!(
+        (update.status, &*update.result),
+        (COMPLETED, "Review it, in a hurry")
+    );
+    assert_eq!(role.state().status.as_str(), "idle");
+    assert!(role.state().current_task.is_none() && role.state().internal_plan.is_none());
+}
+
+#[tokio::test]
+async fn the_internal_plan_is_a_plan_of_the_core_below_the_plan_of_the_task() {
+    let scene = Scene::new()
+        .await
+        .with_steps(vec![says("one"), says("two")]);
+    scene.given("Review it").await;
+    let plan = scene.plan().await;
+    let head = plan.head();
+    assert_eq!(
+        (head.owner.as_str(), head.parent.clone()),
+        (ROLE, Some(PlanId::new("topplan")))
+    );
+    assert_eq!(
+        (head.goal.as_str(), head.description.as_str()),
+        ("Review it", "in a hurry")
+    );
+    assert_eq!(head.source.as_deref(), Some("template standard"));
+    let results: Vec<_> = plan
+        .tasks()
+        .map(|task| task.result.as_deref().unwrap())
+        .collect();
+    assert_eq!(results, ["one", "two"]);
+    assert_eq!(
+        scene.result().1,
+        "two\n\nDone before that:\n1. Do echo: one\n"
+    );
+    // Only what is still worked on is in use.
+    assert!(scene.store.current(ROLE, 9).await.unwrap().is_empty());
+    let by = scene.store.since(&head.id, 0, 9).await.unwrap();
+    assert!(by.iter().all(|change| change.by == "role reviewer"));
+}
+
+#[tokio::test]
+async fn messages_for_strangers_and_about_nothing_change_nothing() {
+    let scene = Scene::new().await.with_steps(vec![says("one")]);
+    let mut role = scene.role();
+    let mut stranger = task("Review it");
+    stranger.to = id("coder");
+    let mut nothing = cancel("task-1");
+    nothing.request_id = None;
+    let unknown = answer(&CommandId::new("task-9").into(), COMPLETED, "hello");
+    for message in [stranger, nothing, unknown, cancel("task-9")] {
+        role.process_message(message).await.unwrap();
+        assert_eq!(role.state().status.as_str(), "idle");
+    }
+    assert!(scene.office.updates().is_empty());
+    assert!(scene.store.plans().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_was_not_taken_in_is_told_again_when_the_task_comes_again() {
+    let scene = Scene::new().await.with_steps(vec![says("one")]);
+    *scene.office.deaf.lock().unwrap() = 1;
+    let mut role = scene.role();
+    let failed = role.process_message(task("Review it")).await.unwrap_err();
+    assert_eq!(failed.to_string(), "nobody listens");
+    assert_eq!(role.state().status.as_str(), "idle");
+    role.process_message(task("Review it")).await.unwrap();
+    assert_eq!(scene.result(), (COMPLETED, "one".to_owned()));
+    let begun = |event: &&Event| matches!(event, Event::TaskStarted { .. });
+    assert_eq!(scene.events().await.iter().filter(begun).count(), 1);
+}
+
+#[tokio::test]
+async fn a_message_is_json_with_the_fields_of_the_document() {
+    let message = answer(
+        &CommandId::new("task-2").into(),
+        REJECTED,
+        json!({"why": "no"}),
+    );
+    let text = serde_json::to_value(&message).unwrap();
+    assert_eq!(text["kind"], "collaboration_response");
+    assert_eq!(text["status"], "rejected");
+    assert_eq!(text["request_id"], "task-2");
+    assert_eq!(text["result_data"]["why"], "no");
+    assert_eq!(
+        serde_json::from_value::<StructuredMessage>(text).unwrap(),
+        message
+    );
+    let bad = json!({"id": "1", "from": "a", "to": "../x", "kind": "cancel"});
+    let error = serde_json::from_value::<StructuredMessage>(bad).unwrap_err();
+    assert!(
+        error.to_string().contains("`../x` names no role"),
+        "{error}"
+    );
+}

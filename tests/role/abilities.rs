@@ -1,0 +1,127 @@
+//! The actions that are built in.
+
+use std::collections::BTreeMap;
+
+use plan_agent::exec::Check;
+use plan_agent::role::{ReadFile, RunCheck, WriteFile};
+
+use super::*;
+
+fn with_files(mut scene: Scene, workspace: &std::path::Path) -> Scene {
+    let workspace = workspace.to_owned();
+    let check = |name: &str, script: &str| {
+        let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
+        let check = Check {
+            name: name.to_owned(),
+            argv,
+            timeout: LONG,
+            env: Vec::new(),
+        };
+        (name.to_owned(), check)
+    };
+    let checks = BTreeMap::from([
+        check("good", "echo fine"),
+        check("bad", "echo broken; exit 3"),
+    ]);
+    scene.actions.add(Arc::new(ReadFile {
+        workspace: workspace.clone(),
+    }));
+    scene.actions.add(Arc::new(WriteFile {
+        workspace: workspace.clone(),
+    }));
+    scene.actions.add(Arc::new(RunCheck { workspace, checks }));
+    scene
+}
+
+#[tokio::test]
+async fn files_of_the_workspace_are_read_and_written() {
+    let workspace = tempfile::tempdir().unwrap();
+    std::fs::write(workspace.path().join("in.txt"), "old").unwrap();
+    let scene = with_files(Scene::new().await, workspace.path()).with_steps(vec![
+        action("read_file", json!({"path": "in.txt"})),
+        action(
+            "write_file",
+            json!({"path": "out/a.txt", "content": "new after {{steps.1.result}}"}),
+        ),
+        action("run_check", json!({"name": "good"})),
+    ]);
+    scene.given("Review it").await;
+    let (status, result) = scene.result();
+    assert_eq!(status, COMPLETED);
+    assert!(result.starts_with("good: exit 0\nfine\n"), "{result}");
+    let written = std::fs::read_to_string(workspace.path().join("out/a.txt")).unwrap();
+    assert_eq!(written, "new after old");
+}
+
+#[tokio::test]
+async fn nothing_outside_the_workspace_is_touched_and_every_error_is_a_reason() {
+    let workspace = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("secret"), "secret").unwrap();
+    std::os::unix::fs::symlink(outside.path(), workspace.path().join("way")).unwrap();
+    std::fs::write(workspace.path().join("binary"), [0xff, 0xfe, 0x00]).unwrap();
+    for (name, params, reason) in [
+        (
+            "read_file",
+            json!({"path": "../x"}),
+            "`../x` leads out of the workspace",
+        ),
+        (
+            "read_file",
+            json!({"path": "/etc/passwd"}),
+            "is not relative to the workspace",
+        ),
+        (
+            "read_file",
+            json!({"path": "way/secret"}),
+            "cannot read `way/secret`",
+        ),
+        ("read_file", json!({"path": "none"}), "cannot read `none`"),
+        (
+            "read_file",
+            json!({"path": "binary"}),
+            "`binary` is no text file",
+        ),
+        (
+            "write_file",
+            json!({"path": "way/new", "content": "x"}),
+            "cannot write `way/new`",
+        ),
+        (
+            "write_file",
+            json!({"path": "MISSION.md", "content": "x"}),
+            "is written by plan-agent itself",
+        ),
+        ("run_check", json!({"name": "bad"}), "bad: exit 3\nbroken"),
+        (
+            "run_check",
+            json!({"name": "godo"}),
+            "there is no check `godo`; is `good` meant?",
+        ),
+        ("ask", json!({}), "the role has no language model"),
+    ] {
+        let scene = with_files(Scene::new().await, workspace.path())
+            .with_steps(vec![action(name, params.clone())]);
+        scene.given("Review it").await;
+        let (status, result) = scene.result();
+        assert_eq!(status, ERROR, "{name} {params}");
+        assert!(result.contains(reason), "{name} {params}: {result}");
+    }
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn a_long_file_is_read_as_far_as_it_fits() {
+    let workspace = tempfile::tempdir().unwrap();
+    std::fs::write(workspace.path().join("long"), "é".repeat(100_000)).unwrap();
+    let scene = with_files(Scene::new().await, workspace.path())
+        .with_steps(vec![action("read_file", json!({"path": "long"}))]);
+    scene.given("Review it").await;
+    let (status, result) = scene.result();
+    assert_eq!(status, COMPLETED);
+    assert!(
+        result.ends_with("\n[134464 more bytes]\n"),
+        "{}",
+        &result[result.len() - 40..]
+    );
+}

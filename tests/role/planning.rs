@@ -1,0 +1,241 @@
+//! Which strategy, and which steps.
+
+use super::*;
+
+async fn chosen(scene: &Scene) -> (String, String) {
+    let events = scene.events().await;
+    let chosen = events.into_iter().find_map(|event| match event {
+        Event::StrategyChosen { strategy, reason } => Some((strategy, reason)),
+        _ => None,
+    });
+    chosen.expect("a strategy was chosen")
+}
+
+#[tokio::test]
+async fn a_template_goes_first_then_one_sentence_is_simple_and_the_rest_is_free_form() {
+    let steps = planned(
+        json!([{"name": "Say", "uses": "echo", "params": [{"name": "text", "value": "hi"}]}]),
+    );
+    for (description, strategy, reason) in [
+        (
+            "Please REVIEW the code.",
+            "template standard",
+            "the task has the words Review",
+        ),
+        ("Write a poem.", "simple", "one sentence without a list"),
+        (
+            "Read it. Then write it.",
+            "free_form",
+            "the task is more than one sentence",
+        ),
+        ("Do:\n- this\n- that", "free_form", "the task has a list"),
+    ] {
+        let mut answer = steps.clone();
+        answer["answer"] = json!("a poem");
+        let scene = Scene::new()
+            .await
+            .with_steps(vec![says("one")])
+            .with_model([answer]);
+        scene.given(description).await;
+        assert_eq!(
+            chosen(&scene).await,
+            (strategy.to_owned(), reason.to_owned())
+        );
+        assert_eq!(scene.result().0, COMPLETED, "{description}");
+        assert_eq!(scene.plan().await.head().source.as_deref(), Some(strategy));
+    }
+}
+
+#[tokio::test]
+async fn a_simple_task_is_done_by_the_model_and_paid_for_once() {
+    let mut scene = Scene::new()
+        .await
+        .with_model([json!({"answer": "Roses are red."})]);
+    scene.settings.prompt = "You are a poet.".to_owned();
+    scene.given("Write a poem.").await;
+    let update = scene.update();
+    assert_eq!(update.result, "Roses are red.");
+    assert_eq!(
+        (
+            update.spent.calls,
+            update.spent.input_tokens,
+            update.spent.output_tokens
+        ),
+        (1, 100, 10)
+    );
+    assert!((update.spent.cost_usd - 0.5).abs() < 1e-9);
+    let asked = scene.model.as_ref().unwrap().asked();
+    assert!(asked[0].system.contains("You are a poet."));
+    assert!(asked[0].prompt.contains("Write a poem.") && asked[0].prompt.contains("in a hurry"));
+}
+
+#[tokio::test]
+async fn the_model_says_whether_a_task_is_simple_where_it_is_set_so() {
+    for (simple, strategy) in [(true, "simple"), (false, "free_form")] {
+        let steps = json!([{"name": "Say", "uses": "echo", "params": {"text": "hi"}}]);
+        let mut scene = Scene::new().await.with_model([
+            json!({"reason": "because", "simple": simple}),
+            json!({"reason": "it fits", "steps": steps, "answer": "hi"}),
+        ]);
+        scene.settings.classify = true;
+        scene.given("Write a poem.").await;
+        assert_eq!(
+            chosen(&scene).await,
+            (strategy.to_owned(), "the model says: because".to_owned())
+        );
+        assert_eq!(scene.result(), (COMPLETED, "hi".to_owned()));
+        assert_eq!(scene.model.as_ref().unwrap().kinds()[0], "strategy");
+        assert_eq!(scene.update().spent.calls, 2);
+    }
+}
+
+#[tokio::test]
+async fn the_model_breaks_a_task_down_into_steps_of_its_own_and_of_others() {
+    let scene = Scene::new().await.with_model([planned(json!([
+        {"name": "Greet", "uses": "echo", "params": [{"name": "text", "value": "hello "}, {"name": "times", "value": "2"}]},
+        {"name": "Ask the coder", "uses": "role:coder", "params": [{"name": "description", "value": "mend {{steps.1.result}}"}]},
+    ]))]);
+    let role = scene.given("Read it. Then have it mended.").await;
+    let plan = role.state().internal_plan.as_ref().unwrap();
+    let kinds: Vec<_> = plan
+        .steps
+        .iter()
+        .map(|step| (step.name.as_str(), &step.does))
+        .collect();
+    assert!(
+        matches!(kinds[0], ("Greet", StepDoes::ExecuteAction { action, .. }) if action == "echo")
+    );
+    assert!(
+        matches!(kinds[1].1, StepDoes::RequestCollaboration { target, .. } if target == "coder")
+    );
+    assert_eq!(
+        scene.office.sent()[0].description.as_deref(),
+        Some("mend hello hello ")
+    );
+    // The prompt offers what is registered, and whom the role may ask.
+    let asked = &scene.model.as_ref().unwrap().asked()[0];
+    for offered in [
+        "\"echo\" (action)",
+        "\"ask\" (action)",
+        "\"role:coder\" (role): writes code",
+        "\"role:tester\"",
+    ] {
+        assert!(
+            asked.system.contains(offered),
+            "{offered}: {}",
+            asked.system
+        );
+    }
+    let schema = serde_json::to_value(&asked.schema).unwrap();
+    let names = &schema["properties"]["steps"]["items"]["properties"]["uses"]["enum"];
+    assert_eq!(names, &json!(["ask", "echo", "role:coder", "role:tester"]));
+}
+
+#[tokio::test]
+async fn steps_that_cannot_be_done_are_asked_for_once_more_with_what_is_wrong() {
+    let good = json!({"name": "Say", "uses": "echo", "params": {"text": "hi"}});
+    for (wrong, told) in [
+        (
+            json!([{"name": "x", "uses": "shell", "params": []}]),
+            "step 1: `shell` is not offered",
+        ),
+        (json!([]), "`steps` is empty"),
+        (
+            json!([{"name": "x", "uses": "echo", "params": []}]),
+            "step 1: `echo`: `text` is missing",
+        ),
+        (
+            json!([{"name": "x", "uses": "echo", "params": {"text": "a", "loud": "b"}}]),
+            "step 1: `echo`: `loud` is no field",
+        ),
+        (
+            json!([{"name": "x", "uses": "echo", "params": {"text": "a", "times": "many"}}]),
+            "`times` is",
+        ),
+        (
+            json!([{"name": "x", "uses": "echo", "params": {"text": "{{steps.1.result}}"}}]),
+            "step 1: `{{steps.1.result}}` is not there",
+        ),
+        (
+            json!([good, {"name": "x", "uses": "echo", "params": {"text": "{{task.mood}}"}}]),
+            "step 2: `{{task.mood}}` is not there",
+        ),
+        (
+            json!([{"name": "x", "uses": "role:coder", "params": []}]),
+            "step 1: nothing is asked of coder",
+        ),
+        (
+            json!([{"name": "x", "uses": "role:coder", "params": {"description": "a", "when": "now"}}]),
+            "a request takes no `when`",
+        ),
+        (
+            Value::Array(vec![good.clone(); 4]),
+            "4 steps are too many: at most 3",
+        ),
+    ] {
+        let mut scene = Scene::new()
+            .await
+            .with_model([planned(wrong), planned(json!([good]))]);
+        scene.settings.max_steps = 3;
+        scene.given("Read it. Then write it.").await;
+        assert_eq!(scene.result(), (COMPLETED, "hi".to_owned()));
+        let asked = scene.model.as_ref().unwrap().asked();
+        assert_eq!(asked.len(), 2);
+        assert!(
+            asked[1].prompt.contains(told),
+            "{told}: {}",
+            asked[1].prompt
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_cannot_be_planned_ends_with_the_reason() {
+    let scene = Scene::new().await;
+    scene.given("Write a poem.").await;
+    let (status, reason) = scene.result();
+    assert_eq!(status, ERROR);
+    assert!(
+        reason.contains("no template fits the task, and the role has no language model"),
+        "{reason}"
+    );
+    let scene = Scene::new().await.with_model([json!({"nonsense": true})]);
+    scene.given("Read it. Then write it.").await;
+    let (status, reason) = scene.result();
+    assert_eq!(status, ERROR);
+    assert!(
+        reason.contains("gave no usable answer to `steps`"),
+        "{reason}"
+    );
+    assert_eq!(scene.update().spent.calls, 2);
+    let scene = Scene::new().await.with_model([json!({})]);
+    scene.given("  ").await;
+    assert!(scene.result().1.contains("does not say what is to be done"));
+}
+
+#[tokio::test]
+async fn templates_that_name_what_is_not_there_are_refused_before_anything_starts() {
+    let scene = Scene::new().await.with_steps(vec![
+        action("ecko", json!({"text": "a"})),
+        action("echo", json!({"words": "a"})),
+        says("{{steps.3.result}}"),
+        asks("codr", "x"),
+        asks("reviewer", "x"),
+        StepSpec {
+            name: "Use".to_owned(),
+            does: StepDoes::UseTool {
+                tool: "docs.search".to_owned(),
+                params: Map::new(),
+            },
+        },
+    ]);
+    let faults = scene.try_role().unwrap_err();
+    insta::assert_snapshot!(faults, @r"
+    role `reviewer`, template `standard`, step 1: there is no action `ecko`; is `echo` meant?
+    role `reviewer`, template `standard`, step 2: `echo`: `words` is no field; known are text, times
+    role `reviewer`, template `standard`, step 3: `{{steps.3.result}}` is not there: step 3 sees the results of steps 1 to 2
+    role `reviewer`, template `standard`, step 4: there is no role `codr`; is `coder` meant?
+    role `reviewer`, template `standard`, step 5: role `reviewer` asks itself
+    role `reviewer`, template `standard`, step 6: there is no tool `docs.search`
+    ");
+}

@@ -1,0 +1,225 @@
+//! A role that ends at any point, and another one that is given the same task.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+
+use plan_agent::role::OnTimeout;
+
+use super::*;
+
+/// Drops a future when it has been polled so often, as a kill would end it; tells whether it came to its end before.
+async fn cut<F: Future>(polls: usize, future: F) -> bool {
+    let mut future = pin!(future);
+    let mut left = polls;
+    std::future::poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(false);
+        }
+        left -= 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(_) => Poll::Ready(true),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Carries a scene out with a kill after so many polls of each stage, and the next role going on; tells whether there was one.
+async fn with_kills(polls: usize, scene: &Scene, description: &str) -> bool {
+    let mut killed = false;
+    let mut role = scene.role();
+    if !cut(polls, role.process_message(task(description))).await {
+        killed = true;
+        role = scene.role();
+        role.process_message(task(description)).await.unwrap();
+    }
+    for _ in 0..5 {
+        let Some(request) = role.state().pending_collaboration_request_id.clone() else {
+            break;
+        };
+        // Also in the middle of the wait.
+        role = scene.role();
+        role.process_message(task(description)).await.unwrap();
+        assert_eq!(
+            role.state().pending_collaboration_request_id.as_ref(),
+            Some(&request)
+        );
+        let reply = answer(&request, COMPLETED, "mended");
+        if !cut(polls, role.process_message(reply.clone())).await {
+            killed = true;
+            role = scene.role();
+            role.process_message(task(description)).await.unwrap();
+            // It may not have been kept, and comes again then.
+            role.process_message(reply).await.unwrap();
+        }
+    }
+    assert_eq!(role.state().status.as_str(), "idle");
+    killed
+}
+
+/// Counts the steps that are done, whatever became of whoever called it.
+fn counting() -> (Arc<dyn Ability>, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let schema = json!({"type": "object", "properties": {}});
+    let count_up = ability("count", "counts", schema, move |_| {
+        let counted = Arc::clone(&counted);
+        async move {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok("counted".to_owned())
+        }
+    });
+    (count_up, count)
+}
+
+#[tokio::test]
+async fn a_kill_at_any_point_loses_nothing_and_does_nothing_twice() {
+    let mut stages = 0;
+    for polls in 1.. {
+        let mut scene = Scene::new().await.with_model([planned(json!([
+            {"name": "Think", "uses": "count", "params": []},
+            {"name": "Ask the coder", "uses": "role:coder", "params": {"description": "mend {{steps.1.result}}"}},
+            {"name": "Ask the coder", "uses": "role:coder", "params": {"description": "mend it again"}},
+            {"name": "Say", "uses": "echo", "params": {"text": "done: {{steps.3.result}}"}},
+        ]))]);
+        let (count_up, count) = counting();
+        scene.actions.add(count_up);
+        let killed = with_kills(polls, &scene, "Read it. Then write it.").await;
+        // What came of it may be told again; it is the same then.
+        let mut updates = scene.office.updates();
+        updates.dedup();
+        assert_eq!(updates.len(), 1, "after {polls} polls: {updates:?}");
+        assert_eq!(updates[0].status, COMPLETED);
+        assert!(
+            updates[0].result.starts_with("done: mended"),
+            "{}",
+            updates[0].result
+        );
+        // Each request has one id and one text, however often it was sent.
+        let mut sent = scene.office.sent.lock().unwrap().clone();
+        sent.sort_by(|a, b| a.0.id.cmp(&b.0.id));
+        sent.dedup();
+        assert_eq!(sent.len(), 2, "after {polls} polls: {sent:?}");
+        // The model is asked again only if it was killed while it was asked; a step, if it was killed while it was done.
+        let asked = scene.model.as_ref().unwrap().asked().len();
+        assert!(asked <= 2, "asked {asked} times after {polls} polls");
+        assert!(count.load(Ordering::Relaxed) <= 2);
+        let plans = scene.store.plans().await.unwrap();
+        assert_eq!(plans.len(), 1, "one internal plan");
+        if !killed {
+            assert_eq!((asked, count.load(Ordering::Relaxed)), (1, 1));
+            break;
+        }
+        stages += 1;
+    }
+    assert!(stages > 3, "{stages}");
+}
+
+#[tokio::test]
+async fn a_paid_answer_is_not_asked_for_again() {
+    // The answer is kept before the step is completed: a role that ends in between reads it.
+    for polls in 1.. {
+        let scene = Scene::new()
+            .await
+            .with_model([json!({"answer": "first"}), json!({"answer": "second"})]);
+        let mut role = scene.role();
+        let ended = cut(polls, role.process_message(task("Write a poem."))).await;
+        let paid = scene
+            .store
+            .find("role:reviewer:task-1")
+            .await
+            .unwrap()
+            .is_some()
+            && scene.plan().await.asks().any(|ask| ask.answered.is_some());
+        let asked = scene.model.as_ref().unwrap().asked().len();
+        scene
+            .role()
+            .process_message(task("Write a poem."))
+            .await
+            .unwrap();
+        if paid {
+            assert_eq!(
+                scene.model.as_ref().unwrap().asked().len(),
+                asked,
+                "after {polls} polls"
+            );
+            assert_eq!(scene.office.updates().last().unwrap().result, "first");
+        }
+        if ended {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_kill_around_a_time_out_makes_one_new_request() {
+    for polls in 1.. {
+        let mut scene = Scene::new()
+            .await
+            .with_steps(vec![asks("coder", "mend it")]);
+        scene.settings.on_timeout = OnTimeout::Retry;
+        let mut role = scene.given("Review it").await;
+        let first = role
+            .state()
+            .pending_collaboration_request_id
+            .clone()
+            .unwrap();
+        let until = role.waits_until().unwrap();
+        let ended = cut(polls, role.timed_out(until)).await;
+        let mut role = scene.role();
+        role.process_message(task("Review it")).await.unwrap();
+        let mut second = role
+            .state()
+            .pending_collaboration_request_id
+            .clone()
+            .unwrap();
+        if second == first {
+            // It had not been given up yet.
+            role.timed_out(until).await.unwrap();
+            second = role
+                .state()
+                .pending_collaboration_request_id
+                .clone()
+                .unwrap();
+        }
+        assert_ne!(second, first);
+        assert!(
+            scene
+                .office
+                .withdrawn()
+                .iter()
+                .all(|request| *request == first)
+        );
+        assert!(!scene.office.withdrawn().is_empty(), "after {polls} polls");
+        role.process_message(answer(&second, COMPLETED, "mended"))
+            .await
+            .unwrap();
+        assert_eq!(scene.result(), (COMPLETED, "mended".to_owned()));
+        if ended {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_kill_around_a_cancel_gives_the_task_up() {
+    for polls in 1.. {
+        let scene = Scene::new()
+            .await
+            .with_steps(vec![asks("coder", "mend it")]);
+        let mut role = scene.given("Review it").await;
+        let ended = cut(polls, role.process_message(cancel("task-1"))).await;
+        scene
+            .role()
+            .process_message(cancel("task-1"))
+            .await
+            .unwrap();
+        assert_eq!(scene.plan().await.status().as_str(), "abandoned");
+        assert_eq!(scene.plan().await.recalls().count(), 0);
+        assert!(!scene.office.withdrawn().is_empty(), "after {polls} polls");
+        if ended {
+            break;
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Carrying the internal plan out: what a step does itself.
+
+use plan_agent::plan::TaskStatus;
+
+use super::*;
+
+#[tokio::test]
+async fn steps_are_done_in_their_order_and_see_what_came_before() {
+    let scene = Scene::new().await.with_steps(vec![
+        says("a{{task.name}}"),
+        action("echo", json!({"text": "{{steps.1.result}}b", "times": 2})),
+        says("{{steps.2.result}} and \\{{steps.2.result}}"),
+    ]);
+    scene.given("Review\n\nall").await;
+    let plan = scene.plan().await;
+    let results: Vec<_> = plan
+        .tasks()
+        .map(|task| task.result.clone().unwrap())
+        .collect();
+    assert_eq!(
+        results,
+        [
+            "aReview",
+            "aReviewbaReviewb",
+            "aReviewbaReviewb and {{steps.2.result}}"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn what_is_put_into_a_step_is_data() {
+    let scene = Scene::new().await.with_steps(vec![
+        says("{{task.description}}"),
+        says("{{steps.1.result}}"),
+    ]);
+    scene.given("Review {{steps.1.result}} {{context}}").await;
+    let result = scene.result().1;
+    assert!(
+        result.starts_with("Review {{steps.1.result}} {{context}}\n"),
+        "{result}"
+    );
+}
+
+#[tokio::test]
+async fn an_error_of_an_action_ends_the_task_with_the_reason_and_the_rest_is_left_out() {
+    let mut scene =
+        Scene::new()
+            .await
+            .with_steps(vec![says("one"), action("fails", json!({})), says("three")]);
+    let schema = json!({"type": "object", "properties": {}});
+    scene
+        .actions
+        .add(ability("fails", "fails", schema, async |_| {
+            Err("the disk is full".to_owned())
+        }));
+    let role = scene.given("Review it").await;
+    assert_eq!(
+        scene.result(),
+        (
+            ERROR,
+            "Step 2, Do fails, failed: the disk is full".to_owned()
+        )
+    );
+    let plan = scene.plan().await;
+    let states: Vec<_> = plan.tasks().map(|task| task.status).collect();
+    assert_eq!(
+        states,
+        [
+            TaskStatus::Completed,
+            TaskStatus::Failed,
+            TaskStatus::Skipped
+        ]
+    );
+    assert_eq!(plan.status().as_str(), "failed");
+    assert_eq!(role.state().status.as_str(), "idle");
+}
+
+#[tokio::test]
+async fn an_ability_that_panics_or_never_ends_fails_its_step() {
+    let schema = || json!({"type": "object", "properties": {}});
+    let panics = ability("odd", "panics at once", schema(), move |_| {
+        assert!(schema().is_null(), "at once");
+        async { Ok(String::new()) }
+    });
+    let later = ability("odd", "panics later", schema(), async |_| {
+        tokio::task::yield_now().await;
+        panic!("later")
+    });
+    let never = ability("odd", "never ends", schema(), async |_| {
+        std::future::pending().await
+    });
+    for (odd, reason) in [
+        (panics, "it panicked"),
+        (later, "it panicked"),
+        (never, "no result after 20ms"),
+    ] {
+        let mut scene = Scene::new().await;
+        scene.actions.add(odd);
+        scene.settings.step_timeout = Duration::from_millis(20);
+        let scene = scene.with_steps(vec![action("odd", json!({}))]);
+        scene.given("Review it").await;
+        assert_eq!(
+            scene.result(),
+            (ERROR, format!("Step 1, Do odd, failed: {reason}"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn parameters_are_fitted_to_the_schema_when_the_step_is_done() {
+    let scene = Scene::new().await.with_steps(vec![
+        says("3"),
+        action("echo", json!({"text": "x", "times": "{{steps.1.result}}"})),
+        action("echo", json!({"text": "x", "times": "{{context}}"})),
+    ]);
+    scene.given("Review it").await;
+    let (status, result) = scene.result();
+    assert_eq!(status, ERROR);
+    assert!(
+        result.contains("Step 3, Do echo, failed: `times` is \"in a hurry\", not a whole number"),
+        "{result}"
+    );
+    assert_eq!(
+        scene.plan().await.nth(1).unwrap().result.as_deref(),
+        Some("xxx")
+    );
+}
+
+#[tokio::test]
+async fn what_a_step_says_is_bounded_and_harmless() {
+    let schema = || json!({"type": "object", "properties": {}});
+    let mut scene = Scene::new()
+        .await
+        .with_steps(vec![action("loud", json!({}))]);
+    scene
+        .actions
+        .add(ability("loud", "is loud", schema(), async |_| {
+            Ok("\u{1b}[31mred".repeat(100_000))
+        }));
+    // The template was checked when the role was made.
+    scene.given("Review it").await;
+    let result = scene.result().1;
+    assert!(
+        result.starts_with("redred") && result.len() <= 128 * 1024,
+        "{}",
+        result.len()
+    );
+}
+
+#[tokio::test]
+async fn tasks_wait_while_another_one_waits_and_too_many_are_rejected() {
+    let scene = Scene::new()
+        .await
+        .with_steps(vec![asks("coder", "mend it")]);
+    let mut role = scene.given("Review it").await;
+    for number in 2..=18 {
+        role.process_message(task_named(&format!("task-{number}"), "Review it"))
+            .await
+            .unwrap();
+    }
+    // The same again is the same.
+    role.process_message(task_named("task-2", "Review it"))
+        .await
+        .unwrap();
+    let update = scene.update();
+    assert_eq!(
+        (update.assignment.as_str(), update.status),
+        ("task-18", REJECTED)
+    );
+    assert!(
+        update.result.contains("16 tasks wait already"),
+        "{}",
+        update.result
+    );
+    role.process_message(cancel("task-3")).await.unwrap();
+    for _ in 0..16 {
+        let request = role
+            .state()
+            .pending_collaboration_request_id
+            .clone()
+            .unwrap();
+        role.process_message(answer(&request, COMPLETED, "mended"))
+            .await
+            .unwrap();
+    }
+    assert_eq!(role.state().status.as_str(), "idle");
+    let done = scene
+        .office
+        .updates()
+        .into_iter()
+        .filter(|update| update.status == COMPLETED);
+    let done: Vec<_> = done.map(|update| update.assignment.to_string()).collect();
+    let expected: Vec<_> = (1..=17)
+        .filter(|number| *number != 3)
+        .map(|number| format!("task-{number}"))
+        .collect();
+    assert_eq!(done, expected);
+}

@@ -1,0 +1,393 @@
+//! Requests to other roles, and what comes of them.
+
+use plan_agent::plan::{AttemptState, TaskStatus};
+use plan_agent::role::OnTimeout;
+
+use super::*;
+
+/// A scene in which the role asks the coder between two steps of its own.
+async fn scene() -> Scene {
+    Scene::new().await.with_steps(vec![
+        says("a flaw"),
+        asks("coder", "mend {{steps.1.result}}"),
+        says("done: {{steps.2.result}}"),
+    ])
+}
+
+fn awaited(role: &Role) -> RequestId {
+    assert_eq!(role.state().status.as_str(), "waiting_for_collaboration");
+    role.state()
+        .pending_collaboration_request_id
+        .clone()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_request_is_kept_sent_and_waited_for() {
+    let scene = scene().await;
+    let role = scene.given("Review it").await;
+    let request = awaited(&role);
+    let state = role.state();
+    assert_eq!(
+        (state.current_task_id(), state.current_step_index),
+        (Some("7"), Some(1))
+    );
+    assert!(state.is_waiting_for(&request));
+    let (sent, text) = scene.office.sent.lock().unwrap()[0].clone();
+    assert_eq!(
+        (sent.kind, &*sent.from, sent.to.clone()),
+        (MessageKind::CollaborationRequest, "reviewer", id("coder"))
+    );
+    assert_eq!(sent.request_id.as_ref(), Some(&request));
+    assert_eq!(sent.plan_id, Some(scene.plan_id().await));
+    assert_eq!(
+        (sent.description.as_deref(), sent.context.as_deref()),
+        (Some("mend a flaw"), Some("in a hurry"))
+    );
+    // What was sent is what is kept, under the id of the command.
+    let plan = scene.plan().await;
+    let attempt = plan.attempt(request.command()).unwrap();
+    assert_eq!(
+        (&*attempt.text, attempt.state),
+        (&*text, AttemptState::Open)
+    );
+    assert_eq!(
+        scene.store.plan_of(request.command()).await.unwrap(),
+        Some(plan.id().clone())
+    );
+    assert!(role.waits_until() > Some(attempt.issued));
+    assert!(scene.office.updates().is_empty());
+}
+
+#[tokio::test]
+async fn an_answer_is_taken_up_where_the_plan_stopped() {
+    let scene = scene().await;
+    let mut role = scene.given("Review it").await;
+    let request = awaited(&role);
+    role.process_message(answer(&request, COMPLETED, "mended"))
+        .await
+        .unwrap();
+    let (status, result) = scene.result();
+    assert_eq!(status, COMPLETED);
+    assert!(result.starts_with("done: mended\n"), "{result}");
+    assert!(role.state().pending_collaboration_request_id.is_none());
+    let plan = scene.plan().await;
+    assert_eq!(
+        plan.attempt(request.command()).unwrap().state,
+        AttemptState::Judged
+    );
+    assert!(scene.office.withdrawn().is_empty());
+}
+
+#[tokio::test]
+async fn a_plan_that_ends_in_a_request_is_completed_by_the_answer() {
+    let scene = Scene::new()
+        .await
+        .with_steps(vec![asks("coder", "mend it")]);
+    let mut role = scene.given("Review it").await;
+    let request = awaited(&role);
+    role.process_message(answer(&request, COMPLETED, json!({"files": 2})))
+        .await
+        .unwrap();
+    assert_eq!(scene.result(), (COMPLETED, r#"{"files":2}"#.to_owned()));
+}
+
+#[tokio::test]
+async fn error_and_rejected_fail_the_step() {
+    for (status, word) in [(ERROR, "error"), (REJECTED, "rejected")] {
+        let scene = scene().await;
+        let mut role = scene.given("Review it").await;
+        let request = awaited(&role);
+        role.process_message(answer(&request, status, "no time"))
+            .await
+            .unwrap();
+        let expected = format!("Step 2, Ask coder, failed: coder answered `{word}`: no time");
+        assert_eq!(scene.result(), (ERROR, expected));
+        assert_eq!(
+            scene.plan().await.nth(2).unwrap().status,
+            TaskStatus::Skipped
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_report_that_another_process_has_recorded_is_the_answer() {
+    let scene = scene().await;
+    let mut role = scene.given("Review it").await;
+    let request = awaited(&role);
+    role.look_again().await.unwrap();
+    assert!(scene.office.updates().is_empty());
+    report(&scene, &request, "mended").await;
+    role.look_again().await.unwrap();
+    assert!(scene.result().1.starts_with("done: mended"));
+    // The same by a message that only says so.
+    let scene = super::waiting::scene().await;
+    let mut role = scene.given("Review it").await;
+    let request = awaited(&role);
+    report(&scene, &request, "mended").await;
+    let mut look = answer(&request, COMPLETED, "other words");
+    look.status = None;
+    role.process_message(look).await.unwrap();
+    assert!(scene.result().1.starts_with("done: mended"));
+    assert_eq!(
+        scene.update().spent.input_tokens,
+        30,
+        "what the other one used is counted"
+    );
+}
+
+/// Records a report as the daemon does.
+async fn report(scene: &Scene, request: &RequestId, results: &str) {
+    let (command, results) = (request.command().clone(), results.to_owned());
+    let plan = scene.plan_id().await;
+    let change = move |draft: &mut plan_agent::plan::Draft<'_>| {
+        let report = plan_agent::plan::Report {
+            name: "report.md".to_owned(),
+            status: plan_agent::plan::ReportStatus::Success,
+            session: None,
+            results,
+            pitfalls: "none".to_owned(),
+            next_steps: String::new(),
+            question: None,
+            blocked_until: None,
+            collaboration: None,
+            input_tokens: 30,
+            output_tokens: 0,
+            cost_usd: 0.0,
+            hash: "abc".to_owned(),
+            received: draft.now(),
+        };
+        draft.report(&command, report)
+    };
+    scene
+        .store
+        .change(&plan, "daemon", "a report came", change)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn answers_for_strangers_late_or_twice_change_nothing() {
+    let scene = Scene::new()
+        .await
+        .with_steps(vec![asks("coder", "one"), asks("coder", "two")]);
+    let mut role = scene.given("Review it").await;
+    let first = awaited(&role);
+    let stranger = answer(&CommandId::new("task-9").into(), COMPLETED, "x");
+    let mut nameless = answer(&first, COMPLETED, "x");
+    nameless.request_id = None;
+    for message in [stranger, nameless] {
+        role.process_message(message).await.unwrap();
+        assert_eq!(awaited(&role), first);
+    }
+    role.process_message(answer(&first, COMPLETED, "1"))
+        .await
+        .unwrap();
+    let second = awaited(&role);
+    assert_ne!(first, second);
+    role.process_message(answer(&first, ERROR, "again"))
+        .await
+        .unwrap();
+    assert_eq!(awaited(&role), second);
+    role.process_message(answer(&second, COMPLETED, "2"))
+        .await
+        .unwrap();
+    role.process_message(answer(&second, COMPLETED, "2"))
+        .await
+        .unwrap();
+    assert!(scene.result().1.starts_with("2\n"));
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_fails_the_step_at_once() {
+    let refusals = [
+        Refused::UnknownRole {
+            role: "coder".to_owned(),
+            similar: None,
+        },
+        Refused::Circular {
+            way: vec![id("coder"), id("reviewer"), id("coder")],
+        },
+        Refused::TooDeep { depth: 6, most: 5 },
+        Refused::Busy {
+            role: id("coder"),
+            waiting: 16,
+        },
+    ];
+    for refused in refusals {
+        for sending in [false, true] {
+            let scene = scene().await;
+            let place = if sending {
+                &scene.office.refuses_to_send
+            } else {
+                &scene.office.refuses
+            };
+            *place.lock().unwrap() = Some(refused.clone());
+            let role = scene.given("Review it").await;
+            let (status, result) = scene.result();
+            assert_eq!(status, ERROR);
+            assert!(
+                result.starts_with("Step 2, Ask coder, failed: "),
+                "{result}"
+            );
+            assert!(result.contains(&refused.to_string()), "{result}");
+            assert_eq!(role.state().status.as_str(), "idle");
+            // What may have been sent is taken back.
+            assert_eq!(scene.office.withdrawn().len(), usize::from(sending));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_wait_that_is_too_long_fails_the_step() {
+    let scene = scene().await;
+    let mut role = scene.given("Review it").await;
+    let request = awaited(&role);
+    let until = role.waits_until().unwrap();
+    role.timed_out(plan_agent::plan::Time(until.0 - 1))
+        .await
+        .unwrap();
+    assert_eq!(awaited(&role), request);
+    role.timed_out(until).await.unwrap();
+    assert_eq!(
+        scene.result(),
+        (
+            ERROR,
+            "Step 2, Ask coder, failed: no answer within 600s".to_owned()
+        )
+    );
+    assert_eq!(scene.office.withdrawn(), std::slice::from_ref(&request));
+    assert_eq!(scene.plan().await.recalls().count(), 0);
+    role.process_message(answer(&request, COMPLETED, "late"))
+        .await
+        .unwrap();
+    assert_eq!(scene.office.updates().len(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_in_the_store_goes_before_the_time_out() {
+    let scene = scene().await;
+    let mut role = scene.given("Review it").await;
+    let request = awaited(&role);
+    report(&scene, &request, "just in time").await;
+    let until = role.waits_until().unwrap();
+    role.timed_out(until.plus(LONG)).await.unwrap();
+    assert!(scene.result().1.starts_with("done: just in time"));
+}
+
+#[tokio::test]
+async fn after_a_time_out_the_request_is_made_again_twice_at_most() {
+    let mut scene = scene().await;
+    scene.settings.on_timeout = OnTimeout::Retry;
+    let mut role = scene.given("Review it").await;
+    let mut requests = vec![awaited(&role)];
+    for _ in 0..2 {
+        role.timed_out(role.waits_until().unwrap()).await.unwrap();
+        requests.push(awaited(&role));
+    }
+    // The first one answers now: too late.
+    role.process_message(answer(&requests[0], COMPLETED, "late"))
+        .await
+        .unwrap();
+    report(&scene, &requests[1], "late too").await;
+    role.look_again().await.unwrap();
+    assert_eq!(awaited(&role), requests[2]);
+    role.timed_out(role.waits_until().unwrap()).await.unwrap();
+    assert_eq!(scene.result().0, ERROR);
+    assert_eq!(scene.office.withdrawn(), requests);
+    requests.dedup();
+    assert_eq!(requests.len(), 3);
+    assert_eq!(scene.office.sent().len(), 3);
+}
+
+#[tokio::test]
+async fn after_a_time_out_the_rest_is_planned_anew_once() {
+    let mut scene = scene().await.with_model([planned(json!([
+        {"name": "Ask the tester", "uses": "role:tester", "params": {"description": "test {{steps.1.result}}"}},
+        {"name": "Say", "uses": "echo", "params": {"text": "tested: {{steps.3.result}}"}},
+    ]))]);
+    scene.settings.on_timeout = OnTimeout::Replan;
+    let mut role = scene.given("Review it").await;
+    let first = awaited(&role);
+    role.timed_out(role.waits_until().unwrap()).await.unwrap();
+    let second = awaited(&role);
+    assert_eq!(scene.office.withdrawn(), [first]);
+    assert_eq!(
+        scene.office.sent()[1].description.as_deref(),
+        Some("test a flaw")
+    );
+    let asked = &scene.model.as_ref().unwrap().asked()[0];
+    assert!(
+        asked.prompt.contains("no answer within 600s")
+            && asked.prompt.contains("The first of them is step 3"),
+        "{}",
+        asked.prompt
+    );
+    role.process_message(answer(&second, COMPLETED, "fine"))
+        .await
+        .unwrap();
+    assert!(
+        scene.result().1.starts_with("tested: fine\n"),
+        "{}",
+        scene.result().1
+    );
+    assert_eq!(scene.result().0, COMPLETED);
+    // A second time-out is not planned around.
+    let mut again = super::waiting::scene().await.with_model([planned(json!([
+        {"name": "Ask the tester", "uses": "role:tester", "params": {"description": "test it"}},
+    ]))]);
+    again.settings.on_timeout = OnTimeout::Replan;
+    let mut role = again.given("Review it").await;
+    for _ in 0..2 {
+        role.timed_out(role.waits_until().unwrap()).await.unwrap();
+    }
+    assert_eq!(
+        again.result(),
+        (
+            ERROR,
+            "Step 3, Ask the tester, failed: no answer within 600s".to_owned()
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_cancelled_task_is_given_up_and_its_request_taken_back() {
+    let scene = scene().await;
+    let mut role = scene.given("Review it").await;
+    let request = awaited(&role);
+    role.process_message(cancel("task-1")).await.unwrap();
+    assert_eq!(scene.office.withdrawn(), std::slice::from_ref(&request));
+    assert_eq!(role.state().status.as_str(), "idle");
+    assert!(role.state().current_task.is_none() && role.waits_until().is_none());
+    assert_eq!(scene.plan().await.status().as_str(), "abandoned");
+    assert!(scene.office.updates().is_empty(), "nobody waits for it");
+    role.process_message(answer(&request, COMPLETED, "late"))
+        .await
+        .unwrap();
+    assert!(scene.office.updates().is_empty());
+    // A role that does not know of it gives it up as well, after a restart.
+    let other = super::waiting::scene().await;
+    let request = awaited(&other.given("Review it").await);
+    other
+        .role()
+        .process_message(cancel("task-1"))
+        .await
+        .unwrap();
+    assert_eq!(other.office.withdrawn(), [request]);
+}
+
+#[tokio::test]
+async fn a_request_of_another_role_is_answered_like_a_task() {
+    let scene = Scene::new().await.with_steps(vec![says("fine")]);
+    let mut role = scene.role();
+    let mut message = task("Review it");
+    message.kind = MessageKind::CollaborationRequest;
+    message.from = "architect".to_owned();
+    role.process_message(message).await.unwrap();
+    let update = scene.update();
+    assert_eq!(
+        (update.kind, &*update.from),
+        (MessageKind::CollaborationRequest, "architect")
+    );
+    assert_eq!((update.status, &*update.result), (COMPLETED, "fine"));
+}
