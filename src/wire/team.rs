@@ -51,7 +51,7 @@ pub struct RoleSpec {
     pub worker: Option<RoleWorker>,
     /// A file with words for the role, relative to the team file.
     pub prompt: Option<PathBuf>,
-    /// The actions that it may carry out, by their names.
+    /// The actions that it may carry out besides `ask`, which every role inside the process has.
     pub actions: Vec<String>,
     /// The tools that it may use: `plan.<tool>`, or `<server>.<tool>`.
     pub tools: Vec<String>,
