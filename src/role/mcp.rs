@@ -12,7 +12,7 @@ use rmcp::ServiceExt;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, PaginatedRequestParams,
 };
-use rmcp::service::{Peer, RoleClient, RunningService};
+use rmcp::service::{ClientInitializeError, Peer, RoleClient, RunningService, ServiceError};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::process::ChildStderr;
@@ -36,6 +36,9 @@ const MAX_SCHEMA: usize = 64 * 1024;
 /// Characters of a tool's description, and of a tool's name.
 const DESCRIPTION: usize = 2_000;
 const NAME: usize = 128;
+
+/// How long the last words of a server that was ended are waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Bytes that are kept of what a server writes to its standard error.
 const LAST_WORDS: usize = 2 * 1024;
@@ -132,7 +135,7 @@ impl McpServer {
     async fn peer(&self) -> Result<Peer<RoleClient>, McpError> {
         let mut connection = self.connection.lock().await;
         if let Some(there) = &*connection
-            && !there.client.is_closed()
+            && !there.client.peer().is_transport_closed()
         {
             return Ok(there.client.peer().clone());
         }
@@ -158,20 +161,31 @@ impl McpServer {
             group,
         } = child;
         let last_words = Arc::default();
-        tokio::spawn(listen(stderr, Arc::clone(&last_words)));
-        let client = ().serve((Bounded::new(stdout), stdin));
-        let client = self.in_time(async { client.await.map_err(|error| error.to_string()) });
-        match client.await {
+        let listens = tokio::spawn(listen(stderr, Arc::clone(&last_words)));
+        let client = Box::pin(().serve((Bounded::new(stdout), stdin)));
+        match self
+            .in_time(async { client.await.map_err(not_begun) })
+            .await
+        {
             Ok(client) => Ok(Connection {
                 client,
                 last_words,
                 _group: group,
             }),
-            Err(reason) => Err(McpError::Failed {
-                server: self.settings.name.clone(),
-                reason,
-                said: words(&last_words),
-            }),
+            Err(reason) => {
+                // Killed, it has said all that it will.
+                drop(group);
+                let mut patience = Allowance::new(PATIENCE);
+                tokio::select! {
+                    _ = listens => {}
+                    () = patience.used_up() => {}
+                }
+                Err(McpError::Failed {
+                    server: self.settings.name.clone(),
+                    reason,
+                    said: words(&last_words),
+                })
+            }
         }
     }
 
@@ -179,7 +193,7 @@ impl McpServer {
         let mut allowance = Allowance::new(self.settings.timeout);
         tokio::select! {
             biased;
-            done = work => done.map_err(|error| format!("failed: {}", one_line(&error, 400))),
+            done = work => done.map_err(|error| one_line(&error, 400)),
             () = allowance.used_up() => Err(format!("did not answer within {:?}", self.settings.timeout)),
         }
     }
@@ -201,7 +215,7 @@ impl McpServer {
             request = request.with_arguments(params);
         }
         let called = async { peer.call_tool_once(request).await };
-        let called = async { called.await.map_err(|error| error.to_string()) };
+        let called = async { called.await.map_err(not_answered) };
         let result = match self.in_time(called).await {
             Ok(CallToolResponse::Complete(result)) => result,
             Ok(_) => {
@@ -245,7 +259,7 @@ async fn list(peer: &Peer<RoleClient>) -> Result<Vec<rmcp::model::Tool>, String>
     for _ in 0..MAX_PAGES {
         let page = PaginatedRequestParams::default().with_cursor(cursor);
         let page = peer.list_tools(Some(page)).await;
-        let page = page.map_err(|error| error.to_string())?;
+        let page = page.map_err(not_answered)?;
         tools.extend(page.tools);
         cursor = page.next_cursor;
         if cursor.is_none() || tools.len() >= MAX_TOOLS {
@@ -254,6 +268,27 @@ async fn list(peer: &Peer<RoleClient>) -> Result<Vec<rmcp::model::Tool>, String>
     }
     tools.truncate(MAX_TOOLS);
     Ok(tools)
+}
+
+/// Says why a server cannot be spoken with.
+fn not_begun(error: ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::ConnectionClosed(_)
+        | ClientInitializeError::TransportError { .. } => {
+            "ended before it said who it is".to_owned()
+        }
+        other => format!("does not speak the protocol: {other}"),
+    }
+}
+
+/// Says why a server did not answer.
+fn not_answered(error: ServiceError) -> String {
+    match error {
+        ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
+            "ended before it answered".to_owned()
+        }
+        other => format!("gave no answer: {other}"),
+    }
 }
 
 /// Keeps the end of what a server writes to its standard error, so that it never waits for a reader.
