@@ -4,6 +4,7 @@
 mod budget;
 mod clock;
 mod control;
+mod crew;
 mod evidence;
 mod false_success;
 mod faults;

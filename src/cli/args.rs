@@ -324,6 +324,14 @@ pub enum AgentKind {
 }
 
 impl AgentKind {
+    /// Returns the one with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::value_variants()
+            .iter()
+            .copied()
+            .find(|kind| kind.name() == name)
+    }
+
     /// Returns the name under which a person chooses it.
     pub fn name(self) -> &'static str {
         match self {
@@ -499,7 +507,7 @@ Examples:
   plan-agent worker --agent codex --role reviewer
   plan-agent worker --agent command -- my-agent {prompt_file}")]
 pub struct Worker {
-    /// Take only what is assigned to this role
+    /// Take only what is assigned to this role; of a team, with the role's agent unless another is named
     #[arg(long, value_name = "ROLE", value_parser = role)]
     pub role: Option<String>,
 

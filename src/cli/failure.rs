@@ -96,6 +96,15 @@ impl Failure {
         self
     }
 
+    /// Says first what it is about.
+    #[must_use]
+    pub fn about(mut self, what: &str) -> Self {
+        if let Said::Error(error) = self.said {
+            self.said = Said::Error(error.context(what.to_owned()));
+        }
+        self
+    }
+
     /// Returns what to print on standard error, if anything.
     pub fn text(&self) -> Option<String> {
         let said = match &self.said {

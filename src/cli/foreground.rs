@@ -66,7 +66,7 @@ pub struct Foreground {
 }
 
 impl Foreground {
-    /// Makes the terminal of a plan. What happened before now is told only of a plan that has just been made: a resumed one does
+    /// Makes the terminal of a plan; `manned` tells that somebody here takes commands. What happened before now is told only of a plan that has just been made: a resumed one does
     /// not tell its whole story again.
     ///
     /// # Errors
@@ -77,6 +77,7 @@ impl Foreground {
         how: &CarryOut,
         asks: bool,
         surroundings: Surroundings,
+        manned: bool,
         mut output: Output,
     ) -> Result<Self, Failure> {
         let json = how.json;
@@ -90,7 +91,7 @@ impl Foreground {
         if !fresh && !json && !settled {
             output.line(&format!("plan {plan} goes on"))?;
         }
-        if how.agent.agent.is_none() && !json {
+        if !manned && !json {
             let commands = site.volumes.path(Folder::CommandsPending);
             output.line(&format!(
                 "no --agent: commands wait in `{}`",

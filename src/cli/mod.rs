@@ -10,6 +10,7 @@ pub mod view;
 mod agent;
 mod completions;
 mod control;
+mod crew;
 mod detach;
 mod diff;
 mod doctor;

@@ -3,14 +3,13 @@
 
 use std::future::Future;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::anyhow;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::args::{Abort, CarryOut, Daemon, MakePlan, Program, Resume, Run, Worker};
+use super::crew::{self, Crew};
 use super::detach;
 use super::failure::{Exit, Failure};
 use super::foreground::{self, Foreground};
@@ -20,16 +19,15 @@ use super::setup::{Prepared, Setup};
 use super::signals::{Ended, unless};
 use super::site::{BY, Site};
 use super::view::clock_time;
-use crate::agents::{Agent, Retries};
 use crate::clock::Clock;
-use crate::config::{Config, Planner};
-use crate::daemon::{self, End, Hands, Patience};
+use crate::config::Planner;
+use crate::daemon::{self, End, Patience};
 use crate::plan::{Head, NewTask, Origin, PlanId, PlanStatus, Review, Time};
 use crate::tools::new_plan_id;
 use crate::volumes::{DaemonInfo, DaemonLock, Volumes};
 use crate::wire::plan_file;
-use crate::wire::text::{one_line, time_text};
-use crate::worker::{self, Fitness, RoleFilter, Told};
+use crate::wire::text::time_text;
+use crate::worker::{self, RoleFilter, Told};
 
 /// What is said when a signal comes first.
 const NO_PLAN: &str = "no plan was made";
@@ -43,11 +41,12 @@ pub async fn run(
 ) -> Result<Exit, Failure> {
     let setup = &unless(&mut ended, NO_PLAN, setup).await?;
     let program = &setup.program;
-    let agent = unless(&mut ended, NO_PLAN, args.carry_out.agent.choose(setup)).await?;
-    let planner = setup.planner(agent.as_ref())?;
+    let crew = Crew::choose(&args.carry_out.agent, setup);
+    let crew = unless(&mut ended, NO_PLAN, crew).await?;
+    let planner = setup.planner(crew.general())?;
     let workspace = setup.workspace(args.workspace.as_deref())?;
     if let Some(team) = &setup.team {
-        team.staffed(agent.is_some())?;
+        team.staffed(crew.general().is_some())?;
     }
     let of_workflow = setup.plan_of_workflow(&args)?;
     let (mut head, tasks) = match (of_workflow, &args.plan, &args.goal) {
@@ -94,7 +93,7 @@ pub async fn run(
         prepared,
         site,
         lock,
-        agent,
+        crew,
     };
     ready.carry_out(plan, &args.carry_out, ended, output).await
 }
@@ -171,8 +170,9 @@ pub async fn resume(
         format!("`{program} resume{plan}{again}` goes on where it was")
     };
     let setup = &unless(&mut ended, &goes_on, setup).await?;
-    let agent = unless(&mut ended, &goes_on, args.carry_out.agent.choose(setup)).await?;
-    let planner = setup.planner(agent.as_ref())?;
+    let crew = Crew::choose(&args.carry_out.agent, setup);
+    let crew = unless(&mut ended, &goes_on, crew).await?;
+    let planner = setup.planner(crew.general())?;
     unless(&mut ended, &goes_on, setup.introduce(&planner)).await?;
     let prepared = setup.prepare(planner)?;
     // Nothing is made in a folder without plans.
@@ -205,7 +205,7 @@ pub async fn resume(
         prepared,
         site,
         lock,
-        agent,
+        crew,
     };
     ready.carry_out(plan, &args.carry_out, ended, output).await
 }
@@ -297,17 +297,16 @@ pub async fn daemon(
     };
     let (setup, lock, site, plan) =
         unless(&mut ended, "the plan goes on with the next daemon", begin).await?;
-    let agent = args.agent.choose(&setup).await?;
+    let crew = Crew::choose(&args.agent, &setup).await?;
     setup
-        .check_team(&plan, &site.store, agent.is_some())
+        .check_team(&plan, &site.store, crew.general().is_some())
         .await?;
-    let prepared = setup.prepare(setup.planner(agent.as_ref())?)?;
+    let prepared = setup.prepare(setup.planner(crew.general())?)?;
     setup.log(&site.volumes)?;
     announce(&lock, &site.volumes, &plan, &site.clock)?;
     let mut settings = prepared.settings(&plan, &site, Patience::Wait).await?;
     let (stop, stopped) = watch::channel(false);
-    let (workers, hands) = start_workers(agent.as_ref(), &setup.config, &site.volumes, &stopped);
-    settings.hands = hands;
+    let workers = crew.man(&mut settings, &setup.config, &stopped)?;
     let mut exit = None;
     let end = daemon::run(settings, site.store.clone(), site.clock, async {
         let signal = ended.await;
@@ -327,25 +326,12 @@ pub async fn worker(
     mut ended: Ended,
 ) -> Result<Exit, Failure> {
     let setup = unless(&mut ended, "no command was taken", setup).await?;
-    let choose = args.agent.choose(&setup);
-    let Some(agent) = unless(&mut ended, "no command was taken", choose).await? else {
-        return Err(
-            Failure::usage(anyhow!("which agent is to work?")).hint(format!(
-                "`{} worker --agent claude`, or another of its agents",
-                setup.program
-            )),
-        );
-    };
+    let choose = crew::alone(&args, &setup);
+    let options = unless(&mut ended, "no command was taken", choose).await?;
     let (teller, told) = mpsc::unbounded_channel();
     let options = worker::Options {
         told: Some(teller),
-        ..worker_options(
-            agent,
-            args.role.map_or(RoleFilter::All, RoleFilter::Only),
-            &setup.config,
-            &setup.config.root(),
-            Fitness::default(),
-        )
+        ..options
     };
     let whose = match &options.role {
         RoleFilter::Only(role) => format!(" of `{role}`"),
@@ -425,84 +411,6 @@ fn announce(
     })?)
 }
 
-fn worker_options(
-    agent: Agent,
-    role: RoleFilter,
-    config: &Config,
-    root: &Path,
-    fitness: Fitness,
-) -> worker::Options {
-    worker::Options {
-        root: root.to_owned(),
-        agent,
-        role,
-        env: config.worker.env.clone(),
-        deadline: config.run.task_deadline,
-        silence: config.run.task_timeout,
-        again: Retries {
-            most: config.worker.retries,
-            delay: config.worker.retry_delay,
-        },
-        fitness,
-        told: None,
-    }
-}
-
-/// Starts as many workers as there may be tasks under way; each takes one command at a time. What one of them cannot do, the
-/// others cannot either: they end together, it is said once, and the daemon learns it.
-fn start_workers(
-    agent: Option<&Agent>,
-    config: &Config,
-    volumes: &Volumes,
-    stopped: &watch::Receiver<bool>,
-) -> (JoinHandle<()>, Hands) {
-    let lanes = usize::try_from(config.run.max_parallel).unwrap_or(1);
-    let fitness = Fitness::default();
-    let told = Arc::new(AtomicBool::new(false));
-    let start = |agent: &Agent| {
-        let options = worker_options(
-            agent.clone(),
-            RoleFilter::All,
-            config,
-            volumes.root(),
-            fitness.clone(),
-        );
-        let mut stopped = stopped.clone();
-        let told = Arc::clone(&told);
-        tokio::spawn(async move {
-            let shutdown = async move {
-                // The sender going away means the same.
-                drop(stopped.wait_for(|stopped| *stopped).await);
-            };
-            if let Err(error) = worker::run(options, shutdown).await
-                && !told.swap(true, Ordering::Relaxed)
-            {
-                let error = one_line(&format!("{:#}", anyhow!(error)), 400);
-                tracing::error!(error, "the worker ended");
-                complain(&format!("! no more tasks are taken: {error}\n"));
-            }
-        })
-    };
-    let workers: Vec<_> = agent
-        .into_iter()
-        .flat_map(|agent| std::iter::repeat_n(agent, lanes))
-        .map(start)
-        .collect();
-    let (tell, gone) = watch::channel(false);
-    let hands = Hands {
-        unfit: fitness.watch(),
-        gone,
-    };
-    let ended = tokio::spawn(async move {
-        for worker in workers {
-            // One that broke down has said so.
-            drop(worker.await);
-        }
-        tell.send_replace(*fitness.watch().borrow());
-    });
-    (ended, hands)
-}
-
 async fn end_of(workers: JoinHandle<()>) {
     // One that broke down has said so.
     drop(workers.await);
@@ -525,7 +433,7 @@ struct Ready<'a> {
     prepared: Prepared<'a>,
     site: Site,
     lock: DaemonLock,
-    agent: Option<Agent>,
+    crew: Crew,
 }
 
 impl Ready<'_> {
@@ -541,11 +449,11 @@ impl Ready<'_> {
             prepared,
             site,
             lock,
-            agent,
+            crew,
         } = self;
         setup.check_project_of(&plan, &site.store).await?;
         setup
-            .check_team(&plan, &site.store, agent.is_some())
+            .check_team(&plan, &site.store, crew.general().is_some())
             .await?;
         let (workspace, over) = site
             .store
@@ -570,11 +478,11 @@ impl Ready<'_> {
         };
         let mut settings = prepared.settings(&plan, &site, patience).await?;
         let surroundings = setup.surroundings(&settings.workspace);
-        let foreground = Foreground::new(&site, &plan, how, asks, surroundings, output).await?;
+        let manned = crew.general().is_some() || setup.team.is_some();
+        let foreground =
+            Foreground::new(&site, &plan, how, asks, surroundings, manned, output).await?;
         let (stop, stopped) = watch::channel(false);
-        let (workers, hands) =
-            start_workers(agent.as_ref(), &setup.config, &site.volumes, &stopped);
-        settings.hands = hands;
+        let workers = crew.man(&mut settings, &setup.config, &stopped)?;
         let mut ending = stopped.clone();
         let daemon = tokio::spawn(daemon::run(
             settings,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::{Id, JoinError};
 
 use super::arrival::{Arrival, Refused, Reply};
@@ -14,8 +14,8 @@ use super::steps::{Asked, Checked, Said};
 use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON, STORE_PAUSE};
 use crate::clock::LATE;
 use crate::plan::{
-    By, CommandId, Draft, Head, Question, QuestionId, Refusal, SessionId, Taken, Time, Verdict,
-    World,
+    By, CommandId, Crew, Crews, Draft, Head, Question, QuestionId, Refusal, SessionId, Taken, Time,
+    Verdict, World,
 };
 use crate::store::StoreError;
 use crate::volumes::{Scanner, Sign, VolumesError, Withdrawal};
@@ -122,8 +122,14 @@ impl Daemon {
             return;
         }
         self.under_way.remove(&key);
-        if !matches!(input, Input::Looked(..)) {
-            self.pace.succeeded(&key);
+        match input {
+            Input::Looked(..) => {}
+            // Wanted back from those who have ended, and somebody else has it: the folders say who.
+            Input::Withdrawn(_, Withdrawal::Taken) if !self.gone_at.is_empty() => {
+                self.look_at = self.clock.now();
+                self.pace.failed(&key, self.look_at);
+            }
+            _ => self.pace.succeeded(&key),
         }
         match input {
             Input::Looked(scanner, look) => self.looked(*scanner, look).await,
@@ -196,9 +202,29 @@ impl Daemon {
         });
         World {
             asking: asking.collect(),
-            unmanned: *self.hands.unfit.borrow(),
+            crews: self.crews(),
             ..self.world.clone()
         }
+    }
+
+    /// Returns how it is with those who were started to take commands.
+    fn crews(&self) -> Crews {
+        let crew = |(role, unfit): (&Option<String>, &watch::Receiver<bool>)| {
+            let crew = match self.gone_at.get(role) {
+                Some(gone) => Crew::Gone(*gone),
+                None if *unfit.borrow() => Crew::Unfit,
+                None => Crew::Works,
+            };
+            (role.clone(), crew)
+        };
+        let mut crews = Crews::default();
+        for (role, crew) in self.hands.unfit.iter().map(crew) {
+            match role {
+                Some(role) => drop(crews.roles.insert(role, crew)),
+                None => crews.others = Some(crew),
+            }
+        }
+        crews
     }
 
     async fn withdrawn(&mut self, id: &CommandId, done: Withdrawal) -> Result<(), StoreError> {

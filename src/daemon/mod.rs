@@ -107,22 +107,21 @@ pub struct Models {
     pub judge: Model,
 }
 
-/// Those whom this process started to take commands.
+/// Those whom this process started to take commands: for a role, or `None` for whatever no role has somebody for.
 #[derive(Clone, Debug)]
 pub struct Hands {
-    /// Their agent cannot work as it is set up: they end, and nothing further is handed out.
-    pub unfit: watch::Receiver<bool>,
-    /// They have ended for that reason; what they had to say lies in the folders.
-    pub gone: watch::Receiver<bool>,
+    /// Tells of each whether their agent cannot work as it is set up: they end, and nothing further is handed out to them.
+    pub unfit: BTreeMap<Option<String>, watch::Receiver<bool>>,
+    /// Those who have ended for that reason; what they had to say lies in the folders.
+    pub gone: watch::Receiver<BTreeSet<Option<String>>>,
 }
 
 impl Hands {
     /// Nobody was started; others may take commands.
     pub fn none() -> Self {
-        let never = watch::channel(false).1;
         Self {
-            unfit: never.clone(),
-            gone: never,
+            unfit: BTreeMap::new(),
+            gone: watch::channel(BTreeSet::new()).1,
         }
     }
 }
@@ -354,8 +353,8 @@ struct Daemon {
     stored: Arc<Notify>,
     moved: watch::Receiver<u64>,
     hands: Hands,
-    /// When it was seen that nobody is left to take commands.
-    gone_at: Option<Time>,
+    /// When it was seen that those have ended who were started for a role, or for all else.
+    gone_at: BTreeMap<Option<String>, Time>,
     /// When the folders are looked at next at the latest.
     look_at: Time,
     /// When the watches are examined next; a report that waits is not held up by it each time.
@@ -429,7 +428,7 @@ impl Daemon {
             stored,
             moved,
             hands,
-            gone_at: None,
+            gone_at: BTreeMap::new(),
             look_at: now,
             check_at: now,
             mission: (-1, now),
@@ -461,11 +460,13 @@ impl Daemon {
         }
     }
 
-    /// Looks whether anybody is left to take commands.
+    /// Looks who is left to take commands.
     fn count_hands(&mut self) {
-        if *self.hands.gone.borrow_and_update() && self.gone_at.is_none() {
-            self.gone_at = Some(self.world.now);
-            self.look_at = self.world.now;
+        for role in self.hands.gone.borrow_and_update().iter() {
+            if !self.gone_at.contains_key(role) {
+                self.gone_at.insert(role.clone(), self.world.now);
+                self.look_at = self.world.now;
+            }
         }
     }
 
@@ -675,7 +676,22 @@ impl Daemon {
         let shown = view.questions.iter().all(|id| self.shown.contains(id));
         // An answer may have been saved a moment before the start.
         let heard = !self.waiting || self.world.now >= self.world.started.plus(FILING_GRACE);
-        if let Some(gone) = self.gone_at {
+        // Nobody is left to do anything, or to do what is left.
+        let all_gone = self.hands.unfit.contains_key(&None)
+            && self
+                .hands
+                .unfit
+                .keys()
+                .all(|role| self.gone_at.contains_key(role));
+        let unasked = view.questions.is_empty() || self.settings.patience == Patience::Leave;
+        let held = view.due.held && view.due.nothing() && unasked;
+        if let Some(gone) = self
+            .gone_at
+            .values()
+            .max()
+            .copied()
+            .filter(|_| all_gone || held)
+        {
             let looked = self.world.scan_began >= Some(gone);
             let heard = !self.waiting || self.world.now >= gone.plus(FILING_GRACE);
             return (shown && looked && heard && told).then_some(End::Waits);

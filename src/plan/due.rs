@@ -2,10 +2,12 @@
 //! remembered, so a restart, a lost event and an edit by somebody else all lead to the same place.
 //! Costs the open attempts and questions, never the plan.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::counted;
+use super::crew::{Crew, Crews};
 use super::draft::acceptable;
 use super::lanes::Lanes;
 use super::model::{
@@ -43,8 +45,8 @@ pub struct World {
     pub lived: Duration,
     /// What the model is being asked; each of these calls was counted when it began.
     pub asking: BTreeSet<Subject>,
-    /// Nobody is left to do what would be handed out.
-    pub unmanned: bool,
+    /// Who was started to do what is handed out.
+    pub crews: Crews,
 }
 
 impl World {
@@ -131,6 +133,8 @@ pub struct Due {
     pub look_again: Option<Time>,
     /// A time-out is due but only a look at the folders that begins now may confirm it.
     pub rescan: bool,
+    /// Something would be under way if those who were started for it could work.
+    pub held: bool,
 }
 
 impl Due {
@@ -181,7 +185,7 @@ pub fn due(plan: &Plan, world: &World) -> Due {
             _ => decide(plan, world, attempt, &mut due),
         }
     }
-    if head.status == PlanStatus::Running && !world.unmanned {
+    if head.status == PlanStatus::Running && !world.crews.none_left() {
         go_on(plan, world, &mut due);
     }
     if head.usage.unrecorded(world.lived()) >= RECORD {
@@ -202,10 +206,30 @@ fn may_begin(plan: &Plan, stopped: Option<Limit>, due: &mut Due) -> bool {
     stopped.is_none()
 }
 
+/// Returns how it is with those who do a task.
+fn crew_of(plan: &Plan, world: &World, task: TaskId) -> Crew {
+    let task = plan.task(task);
+    world
+        .crews
+        .of(task.and_then(|task| task.assignee.as_deref()))
+}
+
 fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
     let policy = &plan.head().policy;
     let paused = plan.head().status != PlanStatus::Running;
-    let begins = !paused && !world.unmanned;
+    let crew = crew_of(plan, world, attempt.task);
+    let begins = !paused && crew == Crew::Works;
+    if let Crew::Gone(since) = crew
+        && !world.signs.contains_key(&attempt.id)
+        && !world.crews.none_left()
+    {
+        // What they had not begun went back; it is taken back, so that it takes no lane from the others.
+        due.held = true;
+        if scanned_since(world, since, due) {
+            due.step(Step::Withdraw(attempt.id.clone()));
+        }
+        return;
+    }
     if let Some(rejected) = &attempt.rejected {
         let at = rejected.at.plus(REPAIR_GRACE);
         match (world.now >= at, begins) {
@@ -213,7 +237,7 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
             (true, true) if may_begin(plan, plan.no_repair(world.lived()), due) => {
                 due.step(Step::Repair(attempt.id.clone()));
             }
-            (true, _) => {}
+            (true, _) => due.held |= crew != Crew::Works,
         }
         return;
     }
@@ -232,8 +256,13 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         } else if world.now < at {
             due.look(at);
         } else if scanned_since(world, at, due) {
+            let role = plan
+                .task(attempt.task)
+                .and_then(|task| task.assignee.as_ref());
+            let of_role = role.filter(|role| policy.roles.contains_key(*role));
+            let of_role = of_role.map_or(String::new(), |role| format!(" of the role `{role}`"));
             let reason = format!(
-                "nobody takes commands: `{}` has waited for {}",
+                "nobody takes commands{of_role}: `{}` has waited for {}",
                 attempt.id,
                 minutes(policy.task_timeout)
             );
@@ -386,7 +415,7 @@ fn go_on(plan: &Plan, world: &World, due: &mut Due) {
         return;
     }
     hand_out(plan, world, due);
-    if due.nothing() && plan.open_attempts().next().is_none() {
+    if due.nothing() && !due.held && plan.open_attempts().next().is_none() {
         stuck(plan, due, "nothing can start any more");
     }
 }
@@ -405,8 +434,8 @@ fn finish(plan: &Plan, world: &World, due: &mut Due) {
     due.step(Step::Settle);
 }
 
-/// Hands out what may start, retries before new tasks, as far as there are lanes. Tasks of a role whose lanes are taken hold
-/// up nobody else.
+/// Hands out what may start, retries before new tasks, as far as there are lanes. Tasks of a role whose lanes are taken, or for
+/// whom nobody is left, hold up nobody else.
 fn hand_out(plan: &Plan, world: &World, due: &mut Due) {
     let mut lanes = Lanes::of(plan);
     let mut retries = plan.in_progress().filter(|task| {
@@ -414,10 +443,16 @@ fn hand_out(plan: &Plan, world: &World, due: &mut Due) {
             .is_none_or(|current| !current.state.open())
     });
     let mut fresh = plan.startable();
+    let held = Cell::new(false);
+    let left_out = |lanes: &Lanes, role: Option<&str>| {
+        let lost = world.crews.of(role) != Crew::Works;
+        held.set(held.get() | lost);
+        lost || lanes.full_for(role)
+    };
     while !lanes.full() {
         let next = retries
-            .find(|task| !lanes.full_for(task.assignee.as_deref()))
-            .or_else(|| fresh.next(|role| lanes.full_for(role)));
+            .find(|task| !left_out(&lanes, task.assignee.as_deref()))
+            .or_else(|| fresh.next(|role| left_out(&lanes, role)));
         let Some(task) = next else {
             break;
         };
@@ -439,6 +474,7 @@ fn hand_out(plan: &Plan, world: &World, due: &mut Due) {
         // One that is recalled is over in a moment: its lane is kept, so that no other task slips in before a retry.
         lanes.take(task.assignee.as_deref(), task.number);
     }
+    due.held |= held.get();
 }
 
 /// Tells whether an earlier command of the task is still to be taken back; its successor waits for that.

@@ -2,6 +2,7 @@
 //! text come in as arguments; there is no clock, file, network, task or log in here.
 
 mod budget;
+mod crew;
 mod draft;
 mod due;
 mod event;
@@ -17,6 +18,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+pub use crew::{Crew, Crews};
 pub use draft::{Delta, Draft, Issue, PlanPast, Refusal, Taken, TaskPast, valid_key};
 pub use due::{Due, Step, World, due};
 pub use event::Event;

@@ -200,3 +200,70 @@ fn an_attempt_may_become_as_old_as_its_role_allows() {
         (&command(1), "not finished within 30 s")
     );
 }
+
+/// Returns a world in which those of a role are lost.
+fn lost(role: &str, crew: Crew, scan: i64) -> World {
+    World {
+        scan_began: Some(Time(scan)),
+        crews: Crews {
+            roles: [(role.to_owned(), crew)].into(),
+            others: None,
+        },
+        ..World::default()
+    }
+}
+
+/// Where nothing goes on, somebody is asked, or those who would do it are lost.
+pub(super) fn check_held(plan: &Plan) -> Result<(), TestCaseError> {
+    for crew in [Crew::Unfit, Crew::Gone(Time(0))] {
+        let due = due(plan, &lost("coder", crew, 0));
+        let rests = *plan.status() != PlanStatus::Running;
+        let asked = plan.open_questions().next().is_some();
+        prop_assert!(rests || !due.nothing() || due.held || asked);
+        let issued = due.steps.iter().filter_map(|step| match step {
+            Step::Issue(task) => plan.task(*task)?.assignee.clone(),
+            _ => None,
+        });
+        prop_assert!(issued.into_iter().all(|role| role != "coder"));
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_not_begun_by_those_who_are_lost_is_taken_back_and_holds_up_nobody() {
+    let tasks = [
+        ("a", Some("coder")),
+        ("b", Some("coder")),
+        ("c", Some("coder")),
+        ("d", Some("reviewer")),
+    ];
+    let mut plan = with_roles(&tasks, 2, &[("coder", 2)]);
+    change(&mut plan, |draft| {
+        draft.issue(TaskId(1), issue(1))?;
+        draft.issue(TaskId(2), issue(2))?;
+        draft.claim(&command(1), None).map(drop)
+    })
+    .unwrap();
+    // As long as they end, what they say counts.
+    let unfit = due(&plan, &lost("coder", Crew::Unfit, 9));
+    assert_eq!(unfit.steps, []);
+    // Of one that is worked on, a report may still come.
+    let mut gone = lost("coder", Crew::Gone(Time(5)), 9);
+    gone.signs.insert(command(1), Time(3));
+    assert_eq!(due(&plan, &gone).steps, [Step::Withdraw(command(2))]);
+    gone.scan_began = Some(Time(4));
+    let early = due(&plan, &gone);
+    assert!(early.steps.is_empty() && early.rescan);
+    // What went back is claimed in the plan and by nobody in the folders.
+    let gone = lost("coder", Crew::Gone(Time(5)), 9);
+    let both = [Step::Withdraw(command(1)), Step::Withdraw(command(2))];
+    assert_eq!(due(&plan, &gone).steps, both);
+    change(&mut plan, |draft| {
+        draft.withdrawn(&command(1))?;
+        draft.withdrawn(&command(2))
+    })
+    .unwrap();
+    let now = due(&plan, &gone);
+    assert_eq!(now.steps, [Step::Issue(TaskId(4))]);
+    assert!(now.held);
+}

@@ -391,6 +391,7 @@ fn check_invariants(plan: &Plan) -> Result<(), TestCaseError> {
 
     budget::check(plan)?;
     lanes::check(plan)?;
+    lanes::check_held(plan)?;
     let due = due(plan, &World::default());
     let alive = !due.steps.is_empty() || due.look_again.is_some() || due.rescan;
     let rests = plan.status().settled()

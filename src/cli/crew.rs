@@ -1,0 +1,291 @@
+//! Who takes commands in this process: the agent of `--agent` for all, and those of the roles of a team, each with lanes of its
+//! own. Every agent is chosen and examined before anything starts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::anyhow;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::args::{Agent as AgentArgs, AgentKind, Worker};
+use super::failure::Failure;
+use super::output::complain;
+use super::setup::Setup;
+use crate::agents::{Agent, Retries};
+use crate::config::Config;
+use crate::daemon::{Hands, Settings};
+use crate::plan::RoleRules;
+use crate::volumes::{Volumes, VolumesError};
+use crate::wire::team::{RoleFolder, RoleKind, RoleSpec, RoleWorker};
+use crate::wire::text::one_line;
+use crate::worker::{self, Fitness, RoleFilter};
+
+/// Everybody who is to take commands here.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Crew {
+    /// The agent of `--agent`.
+    general: Option<Agent>,
+    hands: Vec<Workers>,
+    rules: BTreeMap<String, RoleRules>,
+    /// Roles whose commands are published in folders of their own.
+    own: Vec<String>,
+}
+
+/// Workers that run one agent side by side.
+#[derive(Clone, Debug)]
+struct Workers {
+    /// Whose commands they take; `None` if they take what no role has somebody for.
+    role: Option<String>,
+    takes: RoleFilter,
+    agent: Agent,
+    lanes: u32,
+    deadline: Duration,
+}
+
+impl Crew {
+    /// Chooses the agent that is named, and those of the roles of the team.
+    ///
+    /// # Errors
+    /// One of them is not there, or cannot work as it is set up.
+    pub async fn choose(args: &AgentArgs, setup: &Setup) -> Result<Self, Failure> {
+        let run = &setup.config.run;
+        let general = args.choose(setup).await?;
+        let mut crew = Self {
+            general: general.clone(),
+            ..Self::default()
+        };
+        let mut others = BTreeSet::new();
+        for role in setup.team.iter().flat_map(|file| &file.team.roles) {
+            let rules = RoleRules {
+                concurrency: role.concurrency,
+                task_deadline: role.timeout,
+            };
+            crew.rules.insert(role.id.clone(), rules);
+            let own = role.folder == RoleFolder::Own;
+            if own {
+                crew.own.push(role.id.clone());
+            }
+            if role.kind == RoleKind::Agent || role.worker.is_some() || own {
+                others.insert(role.id.clone());
+            }
+            if let Some(agent) = worker_of(role, general.as_ref(), args, setup).await? {
+                crew.hands.push(Workers {
+                    role: Some(role.id.clone()),
+                    takes: RoleFilter::Only(role.id.clone()),
+                    agent,
+                    // More than the plan has are never at work.
+                    lanes: role.concurrency.min(run.max_parallel),
+                    deadline: role.timeout.unwrap_or(run.task_deadline),
+                });
+            }
+        }
+        crew.hands.extend(general.map(|agent| Workers {
+            role: None,
+            takes: match others.is_empty() {
+                true => RoleFilter::All,
+                false => RoleFilter::Except(others),
+            },
+            agent,
+            lanes: run.max_parallel,
+            deadline: run.task_deadline,
+        }));
+        Ok(crew)
+    }
+
+    /// Returns the agent that was named for all.
+    pub fn general(&self) -> Option<&Agent> {
+        self.general.as_ref()
+    }
+
+    /// Starts the workers for a daemon, and tells it of them and of the rules of the roles. What one worker cannot do, the others
+    /// of the same role cannot either: they end together, it is said once, and the daemon learns it.
+    ///
+    /// # Errors
+    /// The folder of a role cannot be made.
+    pub fn man(
+        &self,
+        daemon: &mut Settings,
+        config: &Config,
+        stopped: &watch::Receiver<bool>,
+    ) -> Result<JoinHandle<()>, VolumesError> {
+        daemon.volumes = daemon.volumes.with_own(&self.own)?;
+        daemon.policy.roles.clone_from(&self.rules);
+        let (tell, gone) = watch::channel(BTreeSet::new());
+        let mut unfit = BTreeMap::new();
+        let mut ends = JoinSet::new();
+        for workers in &self.hands {
+            let fitness = Fitness::default();
+            unfit.insert(workers.role.clone(), fitness.watch());
+            let lanes = workers.start(config, &daemon.volumes, &fitness, stopped);
+            let (tell, role) = (tell.clone(), workers.role.clone());
+            ends.spawn(async move {
+                for lane in lanes {
+                    // One that broke down has said so.
+                    drop(lane.await);
+                }
+                if *fitness.watch().borrow() {
+                    tell.send_if_modified(|gone| gone.insert(role));
+                }
+            });
+        }
+        daemon.hands = Hands { unfit, gone };
+        Ok(tokio::spawn(async move {
+            while ends.join_next().await.is_some() {}
+        }))
+    }
+}
+
+impl Workers {
+    fn start(
+        &self,
+        config: &Config,
+        volumes: &Volumes,
+        fitness: &Fitness,
+        stopped: &watch::Receiver<bool>,
+    ) -> Vec<JoinHandle<()>> {
+        let told = Arc::new(AtomicBool::new(false));
+        let lane = |_| {
+            let options = worker::Options {
+                deadline: self.deadline,
+                ..options(
+                    self.agent.clone(),
+                    self.takes.clone(),
+                    config,
+                    volumes.root(),
+                    fitness.clone(),
+                )
+            };
+            let mut stopped = stopped.clone();
+            let (told, role) = (Arc::clone(&told), self.role.clone());
+            tokio::spawn(async move {
+                let shutdown = async move {
+                    // The sender going away means the same.
+                    drop(stopped.wait_for(|stopped| *stopped).await);
+                };
+                if let Err(error) = worker::run(options, shutdown).await
+                    && !told.swap(true, Ordering::Relaxed)
+                {
+                    let error = one_line(&format!("{:#}", anyhow!(error)), 400);
+                    tracing::error!(error, role, "the worker ended");
+                    let of_role = role.map_or(String::new(), |role| format!(" of `{role}`"));
+                    complain(&format!("! no more tasks{of_role} are taken: {error}\n"));
+                }
+            })
+        };
+        (0..self.lanes).map(lane).collect()
+    }
+}
+
+/// Chooses the agent of a role; `None` if those of others, or somebody elsewhere, do its tasks.
+async fn worker_of(
+    role: &RoleSpec,
+    general: Option<&Agent>,
+    args: &AgentArgs,
+    setup: &Setup,
+) -> Result<Option<Agent>, Failure> {
+    match (role.kind, &role.worker) {
+        (RoleKind::Agent, _) | (RoleKind::Files, Some(RoleWorker::External)) => Ok(None),
+        // Whoever works for all does not look into the folder of a role.
+        (RoleKind::Files, None) => Ok(general.filter(|_| role.folder == RoleFolder::Own).cloned()),
+        (RoleKind::Files, Some(RoleWorker::Agent { name, argv })) => {
+            named(role, name, argv, args, setup).await.map(Some)
+        }
+    }
+}
+
+/// Chooses the agent that the team names for a role, as if it were named on the command line.
+async fn named(
+    role: &RoleSpec,
+    name: &str,
+    argv: &[String],
+    args: &AgentArgs,
+    setup: &Setup,
+) -> Result<Agent, Failure> {
+    let about = format!("the role `{}`", role.id);
+    let unknown = || {
+        Failure::usage(anyhow!("{about} has the unknown agent `{name}`"))
+            .hint(format!("it may be {}", crate::agents::names().join(", ")))
+    };
+    let named = AgentArgs {
+        agent: Some(AgentKind::named(name).ok_or_else(unknown)?),
+        allow_shell: args.allow_shell,
+        argv: argv.to_vec(),
+    };
+    let chosen = named.choose(setup).await;
+    chosen
+        .map_err(|failure| failure.about(&about))?
+        .ok_or_else(unknown)
+}
+
+/// Returns what the worker of a process of its own needs to know. It may be for a role, whose agent is that of the team unless
+/// another is named.
+///
+/// # Errors
+/// No agent is named, it is not there or cannot work as it is set up, or the team has no such role behind files.
+pub(super) async fn alone(args: &Worker, setup: &Setup) -> Result<worker::Options, Failure> {
+    let file = setup.team.as_ref();
+    let role = match (&args.role, file) {
+        (Some(id), Some(file)) => {
+            let role = file.team.role(id).ok_or_else(|| {
+                let path = file.path.display();
+                Failure::usage(anyhow!("there is no role `{id}` in `{path}`"))
+                    .hint(file.team.role_meant(id))
+            })?;
+            if role.kind == RoleKind::Agent {
+                let error = anyhow!("the role `{id}` works inside the daemon and takes no files");
+                return Err(
+                    Failure::usage(error).hint("`worker --role` is for roles of the kind `files`")
+                );
+            }
+            Some(role)
+        }
+        _ => None,
+    };
+    let chosen = match (args.agent.choose(setup).await?, role) {
+        (None, Some(role)) => worker_of(role, None, &args.agent, setup).await?,
+        (chosen, _) => chosen,
+    };
+    let agent = chosen.ok_or_else(|| {
+        let program = &setup.program;
+        Failure::usage(anyhow!("which agent is to work?")).hint(format!(
+            "`{program} worker --agent claude`, or another of its agents"
+        ))
+    })?;
+    let takes = args.role.clone().map_or(RoleFilter::All, RoleFilter::Only);
+    let config = &setup.config;
+    let options = options(agent, takes, config, &config.root(), Fitness::default());
+    Ok(worker::Options {
+        deadline: role
+            .and_then(|role| role.timeout)
+            .unwrap_or(options.deadline),
+        ..options
+    })
+}
+
+/// Returns what a worker that takes some commands needs to know.
+fn options(
+    agent: Agent,
+    role: RoleFilter,
+    config: &Config,
+    root: &Path,
+    fitness: Fitness,
+) -> worker::Options {
+    worker::Options {
+        root: root.to_owned(),
+        agent,
+        role,
+        env: config.worker.env.clone(),
+        deadline: config.run.task_deadline,
+        silence: config.run.task_timeout,
+        again: Retries {
+            most: config.worker.retries,
+            delay: config.worker.retry_delay,
+        },
+        fitness,
+        told: None,
+    }
+}

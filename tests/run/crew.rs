@@ -1,0 +1,207 @@
+//! The roles of a team behind files: each with lanes and an agent of its own; what one cannot do holds up nobody else.
+
+use super::*;
+use crate::common::agent::report;
+
+/// Reports for whom it works, and how many of them are at work at the same time. Does as `NAME.does` says, if that is there.
+const WORKER: &str = r#"
+who=$1
+: > "$who.$$.at-work"
+ls | grep -c "^$who\..*\.at-work" >> "$who.together"
+[ -e "$who.does" ] && . ./"$who.does"
+printf -- '---\nstatus: SUCCESS\n---\n\n## Core results\n\nDone by %s.\n' "$who" > "$who.$$.part"
+rm "$who.$$.at-work"
+mv "$who.$$.part" "$2"
+"#;
+
+fn worker(who: &str) -> String {
+    format!("{{agent: command, argv: [sh, worker.sh, {who}, \"{{report}}\"]}}")
+}
+
+fn scene(max_parallel: u32, roles: &str, plan: &[(&str, &str)]) -> Scene {
+    let scene = Scene::by_rules(&format!("run.max_parallel = {max_parallel}\n"));
+    scene.env.write("volumes/workspace/worker.sh", WORKER);
+    scene
+        .env
+        .write("team.yaml", &format!("name: Team\nroles:\n{roles}"));
+    let task = |(name, role): &(&str, &str)| match *role {
+        "" => format!("## {name}\n\nMake it.\n\n"),
+        role => format!("## {name}\n\n- assignee: {role}\n\nMake it.\n\n"),
+    };
+    let tasks: String = plan.iter().map(task).collect();
+    scene.env.write("plan.md", &format!("# Parts\n\n{tasks}"));
+    scene
+}
+
+fn role(id: &str, concurrency: u32) -> String {
+    let worker = worker(id);
+    format!("- id: {id}\n  kind: files\n  worker: {worker}\n  concurrency: {concurrency}\n")
+}
+
+fn results(scene: &Scene) -> Vec<String> {
+    let status = scene.status();
+    let tasks = status["tasks"].as_array().unwrap();
+    let result = |task: &Value| task["result"].as_str().unwrap_or_default().to_owned();
+    tasks.iter().map(result).collect()
+}
+
+const RUN: [&str; 5] = ["run", "--plan", "plan.md", "--team", "team.yaml"];
+
+#[test]
+fn each_role_has_its_own_agent_and_others_have_that_of_the_command_line() {
+    let own = format!(
+        "- {{id: tester, kind: files, folder: own, worker: {}}}\n- {{id: writer, kind: files}}\n- {{id: editor, kind: files, folder: own}}\n",
+        worker("tester")
+    );
+    let roles = role("coder", 2) + &own;
+    let plan = [
+        ("One", "coder"),
+        ("Two", "tester"),
+        ("Three", "writer"),
+        ("Four", ""),
+        ("Five", "editor"),
+        ("Six", "coder"),
+    ];
+    let scene = scene(4, &roles, &plan);
+    let general = ["--no-input", "--agent", "command", "--"];
+    let general = [&general[..], &["sh", "worker.sh", "general", "{report}"]].concat();
+    let ran = scene.run(&[&RUN[..], &general].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let who = ["coder", "tester", "general", "general", "general", "coder"];
+    assert_eq!(results(&scene), who.map(|who| format!("Done by {who}.")));
+    let count = |folder: &str| {
+        let names = scene.exchange.names(folder);
+        names.iter().filter(|name| name.ends_with(".md")).count()
+    };
+    for own in ["tester", "editor"] {
+        assert_eq!(
+            count(&format!("roles/{own}/commands/processed")),
+            1,
+            "{own}"
+        );
+    }
+}
+
+#[test]
+fn a_role_has_no_more_at_work_than_its_lanes() {
+    let plan: Vec<(&str, &str)> = (0..12)
+        .map(|n| ("Part", if n % 2 == 0 { "coder" } else { "tester" }))
+        .collect();
+    let scene = scene(6, &(role("coder", 3) + &role("tester", 1)), &plan);
+    for who in ["coder", "tester"] {
+        let file = format!("volumes/workspace/{who}.does");
+        scene.env.write(&file, "sleep 0.1\n");
+    }
+    let ran = scene.run(&[&RUN[..], &["--no-input"]].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let most = |who: &str| {
+        let together = scene.env.read(&format!("volumes/workspace/{who}.together"));
+        let counts = together.lines().map(|line| line.parse::<u32>().unwrap());
+        counts.max().unwrap()
+    };
+    assert!((2..=3).contains(&most("coder")), "{}", most("coder"));
+    assert_eq!(most("tester"), 1);
+}
+
+#[test]
+fn a_silent_agent_holds_up_none_of_the_others() {
+    let mut plan: Vec<(&str, &str)> = vec![("Silent", "stuck")];
+    plan.extend([("Part", "coder"); 9]);
+    let scene = scene(10, &(role("stuck", 1) + &role("coder", 9)), &plan);
+    scene
+        .env
+        .write("volumes/workspace/stuck.does", "sleep 1000\n");
+    let _daemon = scene.leave(&RUN);
+    wait_until("nine are done", DEADLINE, || {
+        scene.status()["progress"]["completed"] == 9
+    });
+    assert_eq!(scene.tasks()[0], "in_progress");
+    let status = scene.status();
+    let tasks = status["tasks"].as_array().unwrap();
+    assert!(tasks.iter().all(|task| task["attempts"] == 1), "{status}");
+    scene.works(&["stop"]);
+}
+
+#[test]
+fn a_role_whose_agent_cannot_work_holds_up_nobody_else() {
+    let mut plan: Vec<(&str, &str)> = vec![("Review", "reviewer"); 4];
+    plan.extend([("Part", "coder"); 4]);
+    let roles = "- {id: reviewer, kind: files, worker: claude, concurrency: 3}\n".to_owned()
+        + &role("coder", 1);
+    // The reviewers take all lanes at first.
+    let mut scene = scene(3, &roles, &plan);
+    let notes = scene.env.path("notes");
+    fs::create_dir_all(&notes).unwrap();
+    let script = format!(
+        r#"[ "$1" = --version ] && {{ echo "2.1.330 (Claude Code)"; exit; }}
+[ -e {notes}/mended ] || {{ echo run >> {notes}/runs; echo "error: unknown option '--verbose'" >&2; exit 1; }}
+echo '{{"type":"system","subtype":"init","session_id":"s"}}'
+printf '%s\n' '{{"type":"result","is_error":false,"permission_denials":[],"session_id":"s","result":"---\nstatus: SUCCESS\n---\n\n## Core results\n\nReviewed."}}'
+"#,
+        notes = notes.display()
+    );
+    scene.env.show_script("claude", &script);
+    let ran = scene.run(&[&RUN[..], &["--no-input"]].concat());
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    let told = "! no more tasks of `reviewer` are taken: the agent `claude` cannot work";
+    assert_eq!(ran.stderr.matches(told).count(), 1, "{ran:?}");
+    assert_eq!(&results(&scene)[4..], ["Done by coder."; 4]);
+    assert!(scene.env.read("notes/runs").lines().count() <= 3);
+    let [(question, text)] = &scene.exchange.questions()[..] else {
+        panic!("one question: {ran:?}");
+    };
+    assert!(text.contains("unknown option"), "{text}");
+    assert_eq!(
+        scene.exchange.pending().len(),
+        0,
+        "what was not begun went back"
+    );
+
+    scene.env.write("notes/mended", "");
+    scene.works(&["answer", question, "reply", "--note", "mended"]);
+    let ran = scene.run(&["resume", "--team", "team.yaml", "--no-input"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(&results(&scene)[..4], ["Reviewed."; 4]);
+}
+
+#[test]
+fn an_agent_of_a_role_is_examined_before_anything_starts() {
+    let scene = scene(
+        2,
+        "- {id: coder, kind: files, worker: codex}\n",
+        &[("One", "coder")],
+    );
+    let ran = scene.run(&[&RUN[..], &["--no-input"]].concat());
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("the role `coder`"), "{ran:?}");
+    assert!(ran.stderr.contains("Hint: "), "{ran:?}");
+    assert!(!scene.env.path("volumes/plan-agent.db").exists());
+}
+
+#[test]
+fn a_worker_of_its_own_gets_its_role_from_the_team() {
+    let roles = role("coder", 2)
+        + "- {id: reviewer, kind: files, worker: external}\n- {id: architect, kind: agent}\n";
+    let scene = scene(2, &roles, &[("One", "coder"), ("Two", "reviewer")]);
+    for (words, says) in [
+        (vec!["--role", "coders"], "did you mean `coder`"),
+        (vec!["--role", "reviewer"], "which agent is to work?"),
+        (vec!["--role", "architect"], "works inside the daemon"),
+    ] {
+        let ran = scene.run(&[&["worker", "--team", "team.yaml"], &words[..]].concat());
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains(says), "{ran:?}");
+    }
+    // Without the team, roles are only labels, and whoever has one takes what it is assigned.
+    let _daemon = scene.leave(&["run", "--plan", "plan.md"]);
+    let team = ["worker", "--role", "coder", "--team", "team.yaml"];
+    let _worker = scene.env.start(&team);
+    let two = scene.exchange.take("the one for the reviewer", |command| {
+        command.field("assignee") == Some("reviewer")
+    });
+    scene
+        .exchange
+        .submit(&two.id, &report("SUCCESS", "by hand"));
+    scene.await_status("completed");
+    assert_eq!(results(&scene), ["Done by coder.", "by hand"]);
+}
