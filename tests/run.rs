@@ -19,6 +19,7 @@ mod judging;
 mod planning;
 mod reports;
 mod roles;
+mod team;
 mod tools;
 
 use std::fs::{self, File};
