@@ -18,7 +18,7 @@ use plan_agent::clock::Clock;
 use plan_agent::llm::{BoxFuture, Llm, LlmError, Model, Prompts, Reply, Request, RetryPolicy};
 use plan_agent::plan::{CommandId, Event, Plan, PlanId, ROLE};
 use plan_agent::role::{
-    Abilities, Ability, AgentBaseRole as _, Ask, CollaborationStatus, Colleague, Framework,
+    Abilities, Ability, AgentBaseRole as _, CollaborationStatus, Colleague, Framework,
     FrameworkError, MessageKind, Mind, Refused, RequestId, Role, RoleId, RoleSettings, StepDoes,
     StepSpec, StepTemplate, StructuredMessage, TaskUpdate, ability,
 };
@@ -208,9 +208,7 @@ impl Scene {
             office: Arc::default(),
             settings: RoleSettings::new(id("reviewer")),
             model: None,
-            actions: [Arc::new(Ask) as Arc<dyn Ability>, echo()]
-                .into_iter()
-                .collect(),
+            actions: [echo()].into_iter().collect(),
             tools: Abilities::default(),
         }
     }
