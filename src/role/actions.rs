@@ -260,7 +260,10 @@ fn read<T: serde::de::DeserializeOwned + JsonSchema + 'static>(params: Value) ->
 fn path(path: &str) -> Result<String, String> {
     let within = within_workspace(path).map_err(|why| format!("{} {why}", quote(path)))?;
     // What stands there is run by git, and may hold secrets.
-    if within.split('/').any(|part| part.eq_ignore_ascii_case(".git")) {
+    if within
+        .split('/')
+        .any(|part| part.eq_ignore_ascii_case(".git"))
+    {
         return Err(format!("{} is git's own", quote(path)));
     }
     Ok(within)
