@@ -20,6 +20,7 @@ mod lanes;
 mod planning;
 mod reports;
 mod roles;
+mod team;
 mod tools;
 
 use std::fs::{self, File};

@@ -16,6 +16,7 @@ mod diff;
 mod doctor;
 mod foreground;
 mod init;
+mod inside;
 mod log;
 mod mcp;
 mod planner;

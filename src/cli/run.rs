@@ -13,6 +13,7 @@ use super::crew::{self, Crew};
 use super::detach;
 use super::failure::{Exit, Failure};
 use super::foreground::{self, Foreground};
+use super::inside;
 use super::output::{Output, complain};
 use super::plans::settled;
 use super::setup::{Prepared, Setup};
@@ -307,6 +308,7 @@ pub async fn daemon(
     let mut settings = prepared.settings(&plan, &site, Patience::Wait).await?;
     let (stop, stopped) = watch::channel(false);
     let workers = crew.man(&mut settings, &setup.config, &stopped)?;
+    let roles = inside::start(&settings, &setup, &site, &stopped)?;
     let mut exit = None;
     let end = daemon::run(settings, site.store.clone(), site.clock, async {
         let signal = ended.await;
@@ -316,6 +318,7 @@ pub async fn daemon(
     .await;
     stop.send_replace(true);
     end_of(workers).await;
+    inside::end_of(roles).await;
     Ok(exit_of(&end?, exit))
 }
 
@@ -483,6 +486,7 @@ impl Ready<'_> {
             Foreground::new(&site, &plan, how, asks, surroundings, manned, output).await?;
         let (stop, stopped) = watch::channel(false);
         let workers = crew.man(&mut settings, &setup.config, &stopped)?;
+        let roles = inside::start(&settings, setup, &site, &stopped)?;
         let mut ending = stopped.clone();
         let daemon = tokio::spawn(daemon::run(
             settings,
@@ -495,6 +499,7 @@ impl Ready<'_> {
         let (end, signal) = foreground.follow(daemon, &stop, ended).await?;
         stop.send_replace(true);
         end_of(workers).await;
+        inside::end_of(roles).await;
         drop(lock);
         Ok(exit_of(&end, signal))
     }

@@ -13,7 +13,7 @@ use super::output::complain;
 use super::planner::models;
 use super::site::Site;
 use super::team::TeamFile;
-use super::{detach, logging, signals};
+use super::{detach, inside, logging, signals};
 use crate::config::{Config, Environment, Isolation, Planner};
 use crate::daemon::{Hands, Hook, Hooks, Models, Patience, Settings};
 use crate::exec::{self, Check, project_head};
@@ -225,6 +225,9 @@ impl Setup {
             Failure::usage(error).hint(hint)
         })?;
         let models = models(&planner, &self.config)?;
+        if let (None, Some(team)) = (&models, &self.team) {
+            inside::refuse_mindless(team, self.config.way_to_a_model())?;
+        }
         Ok(Prepared {
             config: &self.config,
             team: self.team.as_ref(),

@@ -29,6 +29,7 @@ pub use http::{Settings, install_crypto};
 pub use model::{Answered, AskError, AskFault, Model, Question, RetryPolicy};
 pub use openai::OpenAi;
 pub use prompts::{PromptError, Prompts, Template};
+pub use quote::indented;
 pub use schema::Schema;
 
 /// One question as it goes over the wire.

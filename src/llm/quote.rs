@@ -50,7 +50,7 @@ fn defuse(text: &str) -> String {
 
 /// Makes a text an indented block of Markdown: no heading and no fence in it counts, so nothing in it is taken for a
 /// section of the command, or for a script to run.
-pub(super) fn indented(text: &str, limit: usize) -> String {
+pub fn indented(text: &str, limit: usize) -> String {
     let quoted = unfenced(&quote(text, limit));
     let lines = quoted.lines().map(|line| match line.trim_end() {
         "" => String::new(),

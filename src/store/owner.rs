@@ -20,8 +20,8 @@ use lookup::look_up;
 /// Changes committed with one flush at most, so that none waits long for the others.
 const BATCH: usize = 64;
 
-/// Plans kept in memory; a daemon has one, a server a few.
-const CACHED: usize = 16;
+/// Plans kept in memory; a daemon has one and a small one for each thing that a role is at, a server a few.
+const CACHED: usize = 128;
 
 const NOW: Timestamps = {
     let now = Timespec {

@@ -59,11 +59,38 @@ impl Claim {
         agent: &str,
         role: &RoleFilter,
     ) -> Result<Option<Self>, VolumesError> {
+        match Self::left(volumes, agent, role)? {
+            Some(claim) => Ok(Some(claim)),
+            None => Self::fresh(volumes, agent, role),
+        }
+    }
+
+    /// Takes a command that a dead worker like this one left behind.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(super) fn left(
+        volumes: &Volumes,
+        agent: &str,
+        role: &RoleFilter,
+    ) -> Result<Option<Self>, VolumesError> {
         for id in volumes.locked()? {
             if let Some(claim) = Self::take_up(volumes, &id, agent, role)? {
                 return Ok(Some(claim));
             }
         }
+        Ok(None)
+    }
+
+    /// Takes the oldest command for a worker that nobody has.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(super) fn fresh(
+        volumes: &Volumes,
+        agent: &str,
+        role: &RoleFilter,
+    ) -> Result<Option<Self>, VolumesError> {
         let mut waiting = Vec::new();
         for volumes in role.from(volumes) {
             waiting.extend(

@@ -2,6 +2,7 @@
 //! speaks through the files alone, inside the daemon's process as well as in one of its own, and one command at a time.
 
 mod claim;
+pub mod inside;
 mod roles;
 mod talk;
 mod work;

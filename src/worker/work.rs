@@ -545,7 +545,7 @@ impl Worker {
     }
 }
 
-fn read(volumes: &Volumes, folder: Folder, id: &CommandId) -> Result<Command, String> {
+pub(super) fn read(volumes: &Volumes, folder: Folder, id: &CommandId) -> Result<Command, String> {
     let text = volumes.read_command(folder, id).map_err(chain)?;
     let command = Command::parse(&text).map_err(|problems| {
         let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
@@ -570,7 +570,7 @@ fn still_runs(err: &Path) -> VolumesError {
     VolumesError::new("open", err, busy)
 }
 
-fn unread(id: &CommandId, reason: &str) -> Report {
+pub(super) fn unread(id: &CommandId, reason: &str) -> Report {
     let mut report = Report::new(id.clone(), ReportStatus::Failed);
     report.results = format!("Nothing was done: the command cannot be read: {reason}.");
     report

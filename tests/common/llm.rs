@@ -76,7 +76,8 @@ pub struct Asked {
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Value,
-    /// `plan`, `judge`, `replan`, `audit` or `summarise`; empty when it is none of them.
+    /// `plan`, `judge`, `replan`, `audit` or `summarise`, of a role `steps`, `strategy` or `ask`; empty when it is none of
+    /// them.
     pub kind: String,
     /// How many requests of this kind came before.
     pub nth: usize,
@@ -359,6 +360,9 @@ fn kind(asked: &Asked) -> &'static str {
         ("met", "audit"),
         ("summary", "summarise"),
         ("tasks", "plan"),
+        ("steps", "steps"),
+        ("simple", "strategy"),
+        ("answer", "ask"),
     ]
     .into_iter()
     .find(|(property, _)| has(property))

@@ -1,0 +1,203 @@
+//! What the roles in the process share: where plans and files are, who there is besides them, and the board.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Options;
+use super::board::Board;
+use super::link::Hand;
+use crate::clock::Clock;
+use crate::llm::Prompts;
+use crate::plan::{AttemptState, CommandId, PlanId, ROLE};
+use crate::role::{RequestId, RoleId, StructuredMessage};
+use crate::store::{Store, StoreError};
+use crate::volumes::Volumes;
+use crate::wire::command::Language;
+
+/// One role of the team, as the others see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub id: RoleId,
+    /// What it is good for.
+    pub description: String,
+    /// What it is told of itself, where it is behind files; else empty.
+    pub prompt: String,
+    pub place: Place,
+}
+
+/// Where a role does its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In this process, so many things at a time.
+    Inside { lanes: usize },
+    /// Behind files: it is asked by a command.
+    Files,
+}
+
+/// What the roles in the process share.
+#[derive(Debug)]
+pub(super) struct House {
+    pub store: Store,
+    pub volumes: Volumes,
+    /// The folder in which agents work, where nothing names another.
+    pub workspace: PathBuf,
+    pub clock: Clock,
+    pub prompts: Arc<Prompts>,
+    pub language: Language,
+    pub members: Vec<Member>,
+    /// How deep requests within requests may go.
+    pub max_depth: usize,
+    pub board: Board,
+    /// Requests that a lane was at when an earlier process ended.
+    begun: Mutex<BTreeSet<RequestId>>,
+}
+
+/// Who waits for what comes of an internal plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Chain {
+    /// The roles from the one whose plan it is to the one that has the task.
+    pub roles: Vec<RoleId>,
+    /// The plan that the task is in.
+    pub top: Option<PlanId>,
+    /// The command by which it was handed out.
+    pub command: Option<CommandId>,
+}
+
+/// More internal plans within each other than there can be.
+const MOST: usize = 100;
+
+impl House {
+    pub(super) fn new(options: Options) -> Self {
+        let inside = options
+            .members
+            .iter()
+            .filter_map(|member| match member.place {
+                Place::Inside { lanes } => Some((member.id.clone(), lanes)),
+                Place::Files => None,
+            });
+        Self {
+            board: Board::new(inside),
+            store: options.store,
+            volumes: options.volumes,
+            workspace: options.workspace,
+            clock: options.clock,
+            prompts: options.prompts,
+            language: options.language,
+            members: options.members,
+            max_depth: options.max_depth,
+            begun: Mutex::default(),
+        }
+    }
+
+    /// Returns the lanes of a role that works here.
+    pub(super) fn lanes(&self, role: &RoleId) -> usize {
+        let mut members = self.members.iter().filter(|member| member.id == *role);
+        members
+            .find_map(|member| match member.place {
+                Place::Inside { lanes } => Some(lanes),
+                Place::Files => None,
+            })
+            .unwrap_or(0)
+    }
+
+    /// Puts the requests on the board that roles in the process had been asked when an earlier process ended: what was begun
+    /// goes on before anything new is.
+    ///
+    /// # Errors
+    /// A failure of the store.
+    pub(super) async fn take_up(&self) -> Result<(), StoreError> {
+        let listed = self.store.in_use(ROLE).await?;
+        let keys: BTreeSet<String> = listed
+            .iter()
+            .map(|listed| listed.head.key().to_owned())
+            .collect();
+        for plan in listed.into_iter().map(|listed| listed.head) {
+            if plan.status.settled() {
+                continue;
+            }
+            let texts = self.store.read(&plan.id, |plan, _| {
+                let open = plan
+                    .open_attempts()
+                    .filter(|attempt| attempt.state == AttemptState::Open);
+                let texts: Vec<String> = open.map(|attempt| attempt.text.clone()).collect();
+                texts
+            });
+            for request in texts.await?.iter().filter_map(|text| message_of(text)) {
+                let id = request.assignment();
+                if keys.contains(&format!("role:{}:{id}", request.to)) {
+                    let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+                    begun.insert(id);
+                }
+                self.board.put(request);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells whether a request had been begun when an earlier process ended.
+    pub(super) fn begun(&self, request: &StructuredMessage) -> bool {
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.contains(&request.assignment())
+    }
+
+    /// Returns who waits for what comes of an internal plan.
+    ///
+    /// # Errors
+    /// A failure of the store.
+    pub(super) async fn chain(&self, plan: Option<&PlanId>) -> Result<Chain, StoreError> {
+        let mut chain = Chain::default();
+        let mut next = plan.cloned();
+        while let Some(plan) = next.take()
+            && chain.roles.len() < MOST
+        {
+            let head = self.store.read(&plan, |plan, _| {
+                let head = plan.head();
+                (
+                    head.owner.clone(),
+                    head.key().to_owned(),
+                    head.parent.clone(),
+                )
+            });
+            let (owner, key, parent) = match head.await {
+                Err(StoreError::UnknownPlan(_)) => break,
+                head => head?,
+            };
+            if owner != ROLE {
+                chain.top = Some(plan);
+                break;
+            }
+            let mut parts = key.splitn(3, ':').skip(1);
+            chain
+                .roles
+                .extend(parts.next().and_then(|role| role.parse().ok()));
+            chain.command = parts.next().map(CommandId::new);
+            next = parent;
+        }
+        Ok(chain)
+    }
+
+    /// Returns for which task, and in which folder, something is done that belongs to an internal plan.
+    ///
+    /// # Errors
+    /// A failure of the store.
+    pub(super) async fn hand_of(&self, plan: Option<&PlanId>) -> Result<Hand, StoreError> {
+        let chain = self.chain(plan).await?;
+        let (Some(top), Some(command)) = (chain.top, chain.command) else {
+            return Ok(Hand::default());
+        };
+        let read = self.store.read(&top, move |plan, _| {
+            let task = plan.attempt(&command)?.task;
+            Some(Hand {
+                workspace: plan.workspace_of(task),
+                task: task.0,
+            })
+        });
+        Ok(read.await?.unwrap_or_default())
+    }
+}
+
+/// Reads the text of a request to a role in the process; `None` if it is a command for one behind files.
+pub(super) fn message_of(text: &str) -> Option<StructuredMessage> {
+    serde_json::from_str(text).ok()
+}

@@ -1,0 +1,490 @@
+//! One lane of a role in the process: takes one thing at a time, hands it to the role, and waits with it for other roles.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep};
+
+use super::Resident;
+use super::board::Lane;
+use super::house::House;
+use super::link::{Hand, Link};
+use crate::plan::{AttemptState, PlanId, Spent, Time};
+use crate::role::{
+    AgentBaseRole, CollaborationStatus, MessageKind, RequestId, Role, RoleError, RoleId, StepDoes,
+    StructuredMessage, TaskUpdate,
+};
+use crate::store::StoreError;
+use crate::volumes::{Folder, Life, VolumesError, Watch};
+use crate::wire::command::{Command, CommandType, sections};
+use crate::wire::report::{command_of, render};
+use crate::worker::RoleFilter;
+use crate::worker::claim::Claim;
+use crate::worker::work::{now, read, unread};
+
+/// Without an event, work is looked for that often.
+const LOOK: Duration = Duration::from_secs(2);
+/// The longest pause after faults in a row, such as a full disk.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How often it is looked whether the work is cancelled.
+const GLANCE: Duration = Duration::from_millis(100);
+/// How often the sign of life is renewed, if the daemon is that patient.
+const BEAT: Duration = Duration::from_secs(10);
+/// Faults after which a role has failed at something, but for those that pass by themselves.
+const MOST_FAULTS: u32 = 3;
+/// The pause after the first fault.
+const PAUSE: Duration = Duration::from_millis(500);
+/// An answer that lies there when the time is over is waited for so long: the daemon takes it in.
+const LATE_ANSWER: Duration = Duration::from_secs(10);
+
+/// Who gives a role the tasks of the plan.
+const FROM: &str = "plan-agent";
+/// Who takes commands here, as their locks say: no agent is called so.
+const SIGN: &str = "inside";
+
+pub(super) struct Worker {
+    house: Arc<House>,
+    lane: Lane,
+    link: Arc<Link>,
+    resident: Resident,
+    silence: Duration,
+    stopping: watch::Receiver<bool>,
+    /// From when on it is counted how long others are waited for: what was asked by an earlier process may have been held
+    /// up with it.
+    started: Time,
+}
+
+/// What a lane is at.
+enum Work {
+    /// A command, or why it cannot be read.
+    Command(Claim, Result<Box<Command>, String>),
+    Request(StructuredMessage),
+}
+
+/// Why work is left before it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Halt {
+    /// Nobody wants it any more.
+    Cancelled,
+    /// The lane is to end; the next process takes it up.
+    Stopping,
+}
+
+/// What a role takes in next.
+enum Input {
+    Message(Box<StructuredMessage>),
+    /// What it waits for may be there.
+    LookAgain,
+    /// The answer that it waits for did not come in time.
+    TimedOut,
+}
+
+/// The role with what came of an input, or that it broke down.
+type Driven = Result<(Role, Result<(), RoleError>), JoinError>;
+
+impl Work {
+    fn assignment(&self) -> RequestId {
+        match self {
+            Self::Command(claim, _) => claim.id().clone().into(),
+            Self::Request(message) => message.assignment(),
+        }
+    }
+}
+
+impl Worker {
+    pub(super) fn new(
+        house: Arc<House>,
+        lane: Lane,
+        resident: Resident,
+        silence: Duration,
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            link: Arc::new(Link::new(Arc::clone(&house), lane.clone())),
+            started: house.clock.now(),
+            house,
+            lane,
+            resident,
+            silence,
+            stopping,
+        }
+    }
+
+    pub(super) async fn run(self) {
+        let volumes = &self.house.volumes;
+        let wake = Arc::new(Notify::new());
+        let filter = RoleFilter::Only(self.lane.role.to_string());
+        let mut watch = Watch::for_worker(&filter.from(volumes), Arc::clone(&wake));
+        let mut news = self.house.board.news();
+        let mut stopping = self.stopping.clone();
+        let mut pause = LOOK;
+        while !*stopping.borrow_and_update() {
+            news.borrow_and_update();
+            let worked = match self.next(&filter) {
+                Ok(Some(work)) => self.carry_out(work).await.map(|()| true),
+                Ok(None) => Ok(false),
+                Err(error) => Err(error),
+            };
+            pause = match worked {
+                Ok(true) => continue,
+                Ok(false) => LOOK,
+                Err(error) => {
+                    let error = format!("{:#}", anyhow::Error::new(error));
+                    tracing::warn!(role = %self.lane.role, error, "the role tries again");
+                    (pause * 2).min(LONGEST_PAUSE)
+                }
+            };
+            tokio::select! {
+                () = wake.notified() => {}
+                _ = news.changed() => {}
+                () = sleep(pause) => {}
+                _ = stopping.changed() => {}
+            }
+            watch.check();
+        }
+    }
+
+    /// Finds something to do: first what was begun before, then what others wait for, then something new.
+    fn next(&self, filter: &RoleFilter) -> Result<Option<Work>, VolumesError> {
+        let (board, volumes) = (&self.house.board, &self.house.volumes);
+        if let Some(request) = board.take(&self.lane, |request| self.house.begun(request)) {
+            return Ok(Some(Work::Request(request)));
+        }
+        if let Some(claim) = Claim::left(volumes, SIGN, filter)? {
+            return Ok(Some(self.command(claim)));
+        }
+        if let Some(request) = board.take(&self.lane, |_| true) {
+            return Ok(Some(Work::Request(request)));
+        }
+        let claim = Claim::fresh(volumes, SIGN, filter)?;
+        Ok(claim.map(|claim| self.command(claim)))
+    }
+
+    fn command(&self, claim: Claim) -> Work {
+        self.house
+            .board
+            .works(&self.lane, &claim.id().clone().into());
+        let command = read(claim.volumes(), Folder::CommandsProcessed, claim.id());
+        Work::Command(claim, command.map(Box::new))
+    }
+
+    /// Does what the lane is at, and lets go of it.
+    ///
+    /// # Errors
+    /// What the file system says; a command is taken up again then.
+    async fn carry_out(&self, work: Work) -> Result<(), VolumesError> {
+        let halted = self.work_on(&work).await;
+        self.house.board.rests(&self.lane);
+        match (work, halted) {
+            // Whoever works here next takes it up.
+            (_, Some(Halt::Stopping)) | (Work::Request(_), _) => Ok(()),
+            (Work::Command(claim, _), None | Some(Halt::Cancelled)) => claim.finish(),
+        }
+    }
+
+    async fn work_on(&self, work: &Work) -> Option<Halt> {
+        let mut running = JoinSet::new();
+        let halt = tokio::select! {
+            biased;
+            halt = self.attend(work) => halt,
+            () = self.to_the_end(work, &mut running) => return None,
+        };
+        // What comes next must not happen beside what was under way.
+        running.shutdown().await;
+        tracing::info!(role = %self.lane.role, work = %work.assignment(), ?halt, "left");
+        if halt == Halt::Cancelled {
+            self.give_up(work).await;
+        }
+        Some(halt)
+    }
+
+    /// Keeps the sign of life as long as the lane is at something, and says why it may not go on any longer.
+    async fn attend(&self, work: &Work) -> Halt {
+        let (house, assignment) = (&self.house, work.assignment());
+        let mut news = house.board.news();
+        let mut stopping = self.stopping.clone();
+        let life = Life {
+            started_at: Some(now()),
+            ..Life::default()
+        };
+        let every = BEAT.min(self.silence / 5).max(GLANCE);
+        let mut next_beat = Instant::now();
+        loop {
+            if *stopping.borrow_and_update() {
+                return Halt::Stopping;
+            }
+            if house.board.cancelled(&assignment) {
+                return Halt::Cancelled;
+            }
+            if let Work::Command(claim, _) = work {
+                if house.volumes.cancel_mark(claim.id()).exists() {
+                    return Halt::Cancelled;
+                }
+                if Instant::now() >= next_beat {
+                    next_beat = Instant::now() + every;
+                    // The role works all the same; the next one may succeed.
+                    if let Err(error) = house.volumes.live(claim.id(), &life) {
+                        tracing::debug!(command = %claim.id(), %error, "no sign of life");
+                    }
+                }
+            }
+            tokio::select! {
+                () = sleep(GLANCE) => {}
+                _ = news.changed() => {}
+                _ = stopping.changed() => {}
+            }
+        }
+    }
+
+    /// Hands the work to the role and waits with it until it is done, whatever comes of it.
+    async fn to_the_end(&self, work: &Work, running: &mut JoinSet<(Role, Result<(), RoleError>)>) {
+        let Some(message) = self.begin(work).await else {
+            return;
+        };
+        let mut input = Input::Message(Box::new(message.clone()));
+        let mut resting: Option<Role> = None;
+        let (mut faults, mut pause) = (0, PAUSE);
+        loop {
+            let mut role = match resting.take().map_or_else(|| self.role(), Ok) {
+                Ok(role) => role,
+                Err(reason) => return self.fail(work, &message, &reason).await,
+            };
+            let clock = self.house.clock;
+            running.spawn(async move {
+                let done = match input {
+                    Input::Message(message) => role.process_message(*message).await,
+                    Input::LookAgain => role.look_again().await,
+                    Input::TimedOut => role.timed_out(clock.now()).await,
+                };
+                (role, done)
+            });
+            let driven: Driven = match running.join_next().await {
+                Some(driven) => driven,
+                None => return,
+            };
+            let error = match driven {
+                Ok((role, Ok(()))) => match self.wait(work, &role).await {
+                    None => return,
+                    Some(next) => {
+                        (faults, pause) = (0, PAUSE);
+                        (input, resting) = (next, Some(role));
+                        continue;
+                    }
+                },
+                Ok((_, Err(error))) => error,
+                Err(broken) => {
+                    tracing::error!(role = %self.lane.role, %broken, "the role broke down");
+                    let reason = "the role broke down; the log has the place";
+                    return self.fail(work, &message, reason).await;
+                }
+            };
+            faults += u32::from(!passes(&error));
+            let shown = format!("{:#}", anyhow::Error::new(error));
+            tracing::warn!(role = %self.lane.role, error = shown, "the role begins again where it was");
+            if faults >= MOST_FAULTS {
+                return self.fail(work, &message, &shown).await;
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            input = Input::Message(Box::new(message.clone()));
+        }
+    }
+
+    /// Returns the message by which the role is given the work; `None` if nothing is to be done.
+    async fn begin(&self, work: &Work) -> Option<StructuredMessage> {
+        let house = &self.house;
+        let (claim, command) = match work {
+            Work::Request(message) => {
+                let hand = house.hand_of(message.plan_id.as_ref()).await;
+                let hand = hand.unwrap_or_else(|error| {
+                    tracing::warn!(role = %self.lane.role, %error, "where a request belongs");
+                    Hand::default()
+                });
+                self.link.take_in_hand(hand);
+                return Some(message.clone());
+            }
+            Work::Command(claim, command) => (claim, command),
+        };
+        let id = claim.id();
+        // By this role before a crash, or by a person.
+        if house.volumes.reported(id).unwrap_or(false) {
+            return None;
+        }
+        let command = match command {
+            Ok(command) if command.kind == CommandType::End => return None,
+            Ok(command) => command,
+            Err(reason) => {
+                if let Err(error) = self.link.submit(id, &render(&unread(id, reason))) {
+                    tracing::warn!(command = %id, %error, "nobody is told that it cannot be read");
+                }
+                return None;
+            }
+        };
+        self.link.take_in_hand(Hand {
+            workspace: command.workspace.clone(),
+            task: command.task.map_or(0, |task| task.0),
+        });
+        Some(self.message(command).await)
+    }
+
+    /// Turns a command into the message that says the same: the task in the words of the plan, and as context whatever else the
+    /// command says on it.
+    async fn message(&self, command: &Command) -> StructuredMessage {
+        let (role, kind) = (self.lane.role.clone(), MessageKind::TaskAssignment);
+        let mut message = StructuredMessage::new(FROM, role, kind);
+        command.id.as_str().clone_into(&mut message.id);
+        message.request_id = Some(command.id.clone().into());
+        message.plan_id.clone_from(&command.plan);
+        let said = sections(&command.body);
+        let known = match (&command.plan, command.task) {
+            (Some(plan), Some(task)) => {
+                let read = self.house.store.read(plan, move |plan, _| {
+                    let task = plan.task(task)?;
+                    let texts = (task.name.clone(), task.description.clone());
+                    Some((task.key.clone(), texts.0, texts.1))
+                });
+                // A command by hand may name a plan that is not here.
+                read.await.ok().flatten()
+            }
+            _ => None,
+        };
+        let mut context = Vec::new();
+        match known {
+            Some((key, name, description)) => {
+                message.task_id = Some(key);
+                if said.description.trim() != description.trim() {
+                    context.push(said.description);
+                }
+                // A heading is no part of what is to be done.
+                let text = format!("# {name}\n\n{}", description.trim());
+                message.description = Some(text.trim().to_owned());
+            }
+            None => message.description = Some(said.description),
+        }
+        for (heading, text) in [
+            ("Constraints", said.constraints),
+            ("Expected output", said.expected_output),
+        ] {
+            if !text.trim().is_empty() {
+                context.push(format!("{heading}:\n\n{text}"));
+            }
+        }
+        message.context = Some(context.join("\n\n")).filter(|text| !text.is_empty());
+        message
+    }
+
+    fn role(&self) -> Result<Role, String> {
+        let workspace = self.link.workspace();
+        (self.resident.make)(Arc::clone(&self.link) as _, &workspace)
+    }
+
+    /// Waits with the role for another one, if it does, and returns how it goes on then; `None` if the work is done.
+    async fn wait(&self, work: &Work, role: &Role) -> Option<Input> {
+        let (house, state) = (&self.house, role.state());
+        let plan = state.internal_plan.as_ref()?;
+        let request = state.pending_collaboration_request_id.as_ref()?;
+        let on = state
+            .current_step_index
+            .and_then(|at| match &plan.steps.get(at)?.does {
+                StepDoes::RequestCollaboration { target, .. } => target.parse::<RoleId>().ok(),
+                _ => None,
+            });
+        if let Some(on) = on {
+            house
+                .board
+                .waits(&self.lane, &work.assignment(), request, &on);
+        }
+        // An earlier process may have held up what it asked for.
+        let until = role.waits_until().unwrap_or_default();
+        let until = until.max(self.started.plus(self.resident.patience));
+        let mut moved = house.store.moved();
+        let next = loop {
+            moved.borrow_and_update();
+            match self.settled(&plan.id, request).await {
+                Ok(true) => break Input::LookAgain,
+                Ok(false) => {}
+                Err(error) => tracing::warn!(role = %self.lane.role, %error, "looks again"),
+            }
+            let now = house.clock.now();
+            let late = now.since(until);
+            if now >= until && (late >= LATE_ANSWER || !self.lies_there(request)) {
+                break Input::TimedOut;
+            }
+            let nap = until.since(now).max(GLANCE).min(LOOK);
+            tokio::select! {
+                Ok(()) = moved.changed() => {}
+                () = sleep(nap) => {}
+            }
+        };
+        house.board.works(&self.lane, &work.assignment());
+        Some(next)
+    }
+
+    /// Tells whether a request waits for no answer any more.
+    async fn settled(&self, plan: &PlanId, request: &RequestId) -> Result<bool, StoreError> {
+        let id = request.command().clone();
+        let read = self.house.store.read(plan, move |plan, _| {
+            let open = plan.attempt(&id).map(|attempt| attempt.state);
+            open != Some(AttemptState::Open) || plan.status().settled()
+        });
+        read.await
+    }
+
+    /// Tells whether an answer lies among the reports that the daemon has not read yet.
+    fn lies_there(&self, request: &RequestId) -> bool {
+        let folder = self.house.volumes.path(Folder::ReportsPending);
+        let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        names
+            .filter_map(|entry| command_of(entry.file_name().to_str()?))
+            .any(|command| command == *request.command())
+    }
+
+    /// Ends what nobody wants any more.
+    async fn give_up(&self, work: &Work) {
+        let (role, kind) = (self.lane.role.clone(), MessageKind::Cancel);
+        let mut message = StructuredMessage::new(FROM, role, kind);
+        message.request_id = Some(work.assignment());
+        let done = match self.role() {
+            Ok(mut role) => role.process_message(message).await,
+            Err(reason) => Err(RoleError::CannotPlan(reason)),
+        };
+        if let Err(error) = done {
+            tracing::warn!(role = %self.lane.role, %error, "what is left is done by the next daemon");
+        }
+    }
+
+    /// Says that the role could not do what it was given. What it had begun ends.
+    async fn fail(&self, work: &Work, message: &StructuredMessage, reason: &str) {
+        self.give_up(work).await;
+        let mut pause = PAUSE;
+        loop {
+            let update = TaskUpdate {
+                role: self.lane.role.clone(),
+                assignment: work.assignment(),
+                kind: message.kind,
+                from: message.from.clone(),
+                plan_id: message.plan_id.clone(),
+                task_id: message.task_id.clone(),
+                status: CollaborationStatus::Error,
+                result: format!("The role `{}` could not do it: {reason}.", self.lane.role),
+                spent: Spent::default(),
+            };
+            let Err(error) = self.link.conclude(update).await else {
+                return;
+            };
+            tracing::warn!(role = %self.lane.role, %error, "told again later");
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+/// Tells whether a fault may pass by itself, as a full disk does.
+fn passes(error: &RoleError) -> bool {
+    match error {
+        RoleError::Store(StoreError::Database(_)) | RoleError::Framework(_) => true,
+        RoleError::Store(_) | RoleError::CannotPlan(_) => false,
+    }
+}

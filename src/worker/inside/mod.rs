@@ -1,0 +1,142 @@
+//! Roles of the team that work inside this process: their lanes take the commands of their role out of the files as any worker
+//! does, and the requests of other roles from a board in memory; each thing is handed to a role as a message, and what comes of
+//! it becomes the report, or the answer to whoever asked. What a lane was at when the process was killed is taken up again: a
+//! command by its lock, a request by the plan of whoever asked.
+
+mod board;
+mod house;
+mod lane;
+mod link;
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::clock::Clock;
+use crate::llm::Prompts;
+use crate::role::{Framework, Role, RoleId};
+use crate::store::Store;
+use crate::volumes::Volumes;
+use crate::wire::command::Language;
+use board::Lane;
+use house::House;
+use lane::Worker;
+use link::Link;
+
+pub use house::{Member, Place};
+
+/// Makes a role for one thing that it is to do, in the folder where that is done; the error says why it cannot.
+pub type Make = dyn Fn(Arc<dyn Framework>, &Path) -> Result<Role, String> + Send + Sync;
+
+/// A role that works in this process.
+#[derive(Clone)]
+pub struct Resident {
+    pub id: RoleId,
+    pub make: Arc<Make>,
+    /// How long it waits for another role.
+    pub patience: Duration,
+}
+
+/// What the roles in the process need to know.
+pub struct Options {
+    pub store: Store,
+    pub volumes: Volumes,
+    /// The folder in which agents work, where nothing names another.
+    pub workspace: PathBuf,
+    pub clock: Clock,
+    /// Those from which commands for roles behind files are made.
+    pub prompts: Arc<Prompts>,
+    pub language: Language,
+    /// All roles of the team.
+    pub members: Vec<Member>,
+    /// Those of them that work here.
+    pub residents: Vec<Resident>,
+    /// How deep requests within requests may go.
+    pub max_depth: usize,
+    /// The daemon ends an agent that is silent for so long.
+    pub silence: Duration,
+}
+
+/// The roles that work in this process, ready to begin.
+pub struct Inside {
+    house: Arc<House>,
+    residents: Vec<Resident>,
+    silence: Duration,
+}
+
+impl Inside {
+    /// Puts the roles together.
+    ///
+    /// # Errors
+    /// Everything for which one of them cannot do its work, such as a template that names what is not there.
+    pub fn new(options: Options) -> Result<Self, Vec<String>> {
+        let (residents, silence) = (options.residents.clone(), options.silence);
+        let inside = Self {
+            house: Arc::new(House::new(options)),
+            residents,
+            silence,
+        };
+        let tried = inside.residents.iter().map(|resident| {
+            let link = Link::new(Arc::clone(&inside.house), Lane::of(resident, 0));
+            (resident.make)(Arc::new(link), &inside.house.workspace)
+        });
+        match tried.filter_map(Result::err).collect::<Vec<_>>() {
+            faults if faults.is_empty() => Ok(inside),
+            faults => Err(faults),
+        }
+    }
+
+    /// Works until `shutdown` resolves. What a role is at then stays where it is and is taken up by the next process. Faults on
+    /// the way are logged, and the work goes on when it can.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let (stop, stopping) = watch::channel(false);
+        let work = self.work(stopping);
+        tokio::pin!(work);
+        tokio::select! {
+            () = &mut work => return,
+            () = shutdown => {}
+        }
+        stop.send_replace(true);
+        work.await;
+    }
+
+    async fn work(self, stopping: watch::Receiver<bool>) {
+        // Before any lane looks for something new.
+        if let Err(error) = self.house.take_up().await {
+            tracing::warn!(%error, "requests to roles are taken up when they are made again");
+        }
+        let mut lanes = JoinSet::new();
+        for resident in &self.residents {
+            for index in 0..self.house.lanes(&resident.id) {
+                let worker = Worker::new(
+                    Arc::clone(&self.house),
+                    Lane::of(resident, index),
+                    resident.clone(),
+                    self.silence,
+                    stopping.clone(),
+                );
+                lanes.spawn(worker.run());
+            }
+        }
+        while let Some(ended) = lanes.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a lane broke down");
+            }
+        }
+    }
+}
+
+impl Lane {
+    fn of(resident: &Resident, index: usize) -> Self {
+        Self {
+            role: resident.id.clone(),
+            index,
+        }
+    }
+}

@@ -1,0 +1,564 @@
+//! Lanes of roles that do everything by templates, in a store in memory and real folders; the daemon is played by the test.
+
+use std::time::Instant;
+
+use serde_json::{Map, json};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::link::Link;
+use super::*;
+use crate::plan::{
+    Attempt, CommandId, DAEMON, Head, Issue, Kind, NewTask, PlanId, PlanStatus, Policy, Report,
+    ReportStatus, TaskId, Time,
+};
+use crate::role::{
+    Abilities, Ability, MessageKind, Refused, RequestId, RoleSettings, StepDoes, StepSpec,
+    StepTemplate, StructuredMessage, WriteFile, ability,
+};
+use crate::volumes::Folder;
+use crate::wire::command::{Command, CommandType};
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(30);
+
+struct Given {
+    root: TempDir,
+    store: Store,
+    volumes: Volumes,
+    clock: Clock,
+}
+
+/// Lanes at work.
+struct Running {
+    stop: oneshot::Sender<()>,
+    lanes: JoinHandle<()>,
+}
+
+impl Running {
+    async fn stop(self) {
+        drop(self.stop);
+        self.lanes.await.unwrap();
+    }
+}
+
+fn role(name: &str) -> RoleId {
+    name.parse().unwrap()
+}
+
+fn asks(target: &str) -> StepDoes {
+    StepDoes::RequestCollaboration {
+        target: target.to_owned(),
+        description: "Mend it.".to_owned(),
+        context: "As {{task.description}}".to_owned(),
+    }
+}
+
+fn acts(action: &str, params: &[(&str, &str)]) -> StepDoes {
+    let params = params
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), json!(value)));
+    StepDoes::ExecuteAction {
+        action: action.to_owned(),
+        params: params.collect::<Map<_, _>>(),
+    }
+}
+
+/// A role with one template that fits everything, with these steps.
+fn resident(given: &Given, name: &str, patience: Duration, steps: Vec<StepDoes>) -> Resident {
+    let mut settings = RoleSettings::new(role(name));
+    settings.collaboration_timeout = patience;
+    let steps = steps.into_iter().map(|does| StepSpec {
+        name: "Step".to_owned(),
+        does,
+    });
+    settings.templates = vec![StepTemplate {
+        name: "all".to_owned(),
+        matches: vec!["it".to_owned()],
+        steps: steps.collect(),
+    }];
+    let store = given.store.clone();
+    Resident {
+        id: role(name),
+        patience,
+        make: Arc::new(move |framework, workspace| {
+            let (settings, store) = (settings.clone(), store.clone());
+            let write: Arc<dyn Ability> = Arc::new(WriteFile {
+                workspace: workspace.to_owned(),
+            });
+            let schema = json!({"type": "object", "properties": {}});
+            let breaks = ability("break", "breaks", schema.clone(), async |_| {
+                panic!("broken")
+            });
+            let hangs = ability("hang", "hangs", schema, async |_| {
+                std::future::pending().await
+            });
+            let actions = Abilities::from_iter([write, breaks, hangs]);
+            let made = Role::new(
+                settings,
+                store,
+                framework,
+                None,
+                actions,
+                Abilities::default(),
+            );
+            made.map_err(|faults| faults.to_string())
+        }),
+    }
+}
+
+impl Given {
+    async fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let clock = Clock::start();
+        Self {
+            store: Store::in_memory(move || clock.now()).await.unwrap(),
+            volumes: Volumes::open(root.path()).unwrap(),
+            root,
+            clock,
+        }
+    }
+
+    fn options(&self, residents: Vec<Resident>, files: &[&str]) -> Options {
+        let inside = residents.iter().map(|resident| Member {
+            id: resident.id.clone(),
+            description: String::new(),
+            prompt: String::new(),
+            place: Place::Inside { lanes: 1 },
+        });
+        let files = files.iter().map(|name| Member {
+            id: role(name),
+            description: String::new(),
+            prompt: String::new(),
+            place: Place::Files,
+        });
+        Options {
+            store: self.store.clone(),
+            volumes: self.volumes.clone(),
+            workspace: self.root.path().to_owned(),
+            clock: self.clock,
+            prompts: Arc::new(Prompts::load(None).unwrap()),
+            language: Language::En,
+            members: inside.chain(files).collect(),
+            residents,
+            max_depth: 3,
+            silence: LONG,
+        }
+    }
+
+    fn start(&self, residents: Vec<Resident>, files: &[&str]) -> Running {
+        let (stop, stopped) = oneshot::channel();
+        let inside = Inside::new(self.options(residents, files)).unwrap();
+        let lanes = inside.run(async {
+            drop(stopped.await);
+        });
+        Running {
+            stop,
+            lanes: tokio::spawn(lanes),
+        }
+    }
+
+    /// Makes a plan of one task for a role and hands that out.
+    async fn task(&self, assignee: &str) -> CommandId {
+        let id = CommandId::new("task-top");
+        let command = Command {
+            id: id.clone(),
+            created_at: None,
+            session: None,
+            kind: CommandType::New,
+            plan: Some(top()),
+            task: Some(TaskId(1)),
+            attempt: Some(1),
+            assignee: Some(assignee.to_owned()),
+            origin: crate::plan::Origin::Model,
+            workspace: self.root.path().display().to_string(),
+            report: String::new(),
+            request_id: None,
+            body: "# 1 · Do it\n\n## Task description\n\nDo it well.".to_owned(),
+        };
+        let (text, assignee) = (command.render(), assignee.to_owned());
+        let issue = Issue {
+            id: id.clone(),
+            kind: Kind::New,
+            session: None,
+            text: text.clone(),
+        };
+        let mut head = Head::new(top(), "Goal", Time::default());
+        DAEMON.clone_into(&mut head.owner);
+        let made = self.store.create(head, "test", "made", move |draft| {
+            draft.make_tasks(vec![NewTask {
+                name: "Do it".to_owned(),
+                description: "Do it well.".to_owned(),
+                assignee: Some(assignee),
+                ..NewTask::default()
+            }])?;
+            draft.start(Policy::default(), "")?;
+            draft.issue(TaskId(1), issue)
+        });
+        made.await.unwrap();
+        self.volumes.publish(&id, &text).unwrap();
+        id
+    }
+
+    async fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let end = Instant::now() + LONG;
+        while !holds() {
+            assert!(Instant::now() < end, "waited in vain until {what}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    async fn report(&self, id: &CommandId) -> String {
+        let path = self.volumes.report(id);
+        self.until("the report is there", || path.exists()).await;
+        std::fs::read_to_string(path).unwrap()
+    }
+
+    /// Waits for a command of a role behind files.
+    async fn request(&self, not: &CommandId) -> CommandId {
+        let mut found = None;
+        self.until("a request is there", || {
+            let waiting = self.volumes.waiting().unwrap();
+            found = waiting.into_iter().find(|id| id != not);
+            found.is_some()
+        })
+        .await;
+        found.unwrap()
+    }
+
+    /// Answers a request as the daemon does that read a report.
+    async fn answer(&self, request: &CommandId, status: ReportStatus, text: &str) {
+        let plan = self.store.plan_of(request).await.unwrap().unwrap();
+        let report = Report {
+            name: "report".to_owned(),
+            status,
+            session: None,
+            results: text.to_owned(),
+            pitfalls: String::new(),
+            next_steps: String::new(),
+            question: None,
+            blocked_until: None,
+            collaboration: None,
+            input_tokens: 3,
+            output_tokens: 2,
+            cost_usd: 0.0,
+            hash: "hash".to_owned(),
+            received: self.clock.now(),
+        };
+        let id = request.clone();
+        let answer = self
+            .store
+            .change(&plan, "daemon", "a report came for it", move |draft| {
+                draft.report(&id, report)
+            });
+        answer.await.unwrap();
+    }
+
+    async fn internal(&self, name: &str, assignment: &CommandId) -> PlanId {
+        let key = format!("role:{name}:{assignment}");
+        self.store
+            .find(&key)
+            .await
+            .unwrap()
+            .expect("an internal plan")
+    }
+
+    async fn attempts(&self, plan: &PlanId) -> Vec<Attempt> {
+        let read = self
+            .store
+            .read(plan, |plan, _| plan.attempts().cloned().collect());
+        read.await.unwrap()
+    }
+}
+
+fn top() -> PlanId {
+    PlanId::new("top")
+}
+
+#[tokio::test]
+async fn a_command_for_a_role_becomes_its_task_and_what_came_of_it_the_report() {
+    let given = Given::new().await;
+    let write = acts(
+        "write_file",
+        &[("path", "made.txt"), ("content", "{{task.name}}")],
+    );
+    let others = CommandId::new("task-another");
+    let text = "---\nid: task-another\nsession_id: auto\ncommand_type: new\nassignee: b\n---\nx";
+    given.volumes.publish(&others, text).unwrap();
+    let running = given.start(vec![resident(&given, "a", LONG, vec![write])], &[]);
+    let id = given.task("a").await;
+    let report = given.report(&id).await;
+    assert!(report.contains("status: SUCCESS"), "{report}");
+    let made = std::fs::read_to_string(given.root.path().join("made.txt")).unwrap();
+    assert_eq!(made.trim(), "Do it");
+    let active = given.volumes.path(Folder::Active);
+    given
+        .until("nothing is left", || !active.join("task-top.lock").exists())
+        .await;
+    running.stop().await;
+    assert_eq!(given.volumes.waiting().unwrap(), [others]);
+}
+
+#[tokio::test]
+async fn a_role_behind_files_is_asked_by_a_command_and_its_report_is_the_answer() {
+    let given = Given::new().await;
+    let running = given.start(
+        vec![resident(&given, "a", LONG, vec![asks("coder")])],
+        &["coder"],
+    );
+    let id = given.task("a").await;
+    let request = given.request(&id).await;
+    let text = given
+        .volumes
+        .read_command(Folder::CommandsPending, &request)
+        .unwrap();
+    let command = Command::parse(&text).unwrap();
+    assert_eq!(command.assignee.as_deref(), Some("coder"));
+    assert_eq!(command.request_id.as_deref(), Some(request.as_str()));
+    assert_eq!(command.workspace, given.root.path().display().to_string());
+    assert!(
+        command.body.contains("Mend it.") && command.body.contains("    As # Do it"),
+        "{text}"
+    );
+    assert!(command.body.starts_with("# 1 · a asks: Mend it."), "{text}");
+    given.volumes.claim(&request).unwrap();
+    given
+        .answer(&request, ReportStatus::Success, "Mended.")
+        .await;
+    let report = given.report(&id).await;
+    assert!(
+        report.contains("Mended.") && report.contains("input_tokens: 3"),
+        "{report}"
+    );
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_asked_before_a_stop_is_waited_for_after_it_and_asked_once() {
+    let given = Given::new().await;
+    let start = || {
+        given.start(
+            vec![resident(&given, "a", LONG, vec![asks("coder")])],
+            &["coder"],
+        )
+    };
+    let running = start();
+    let id = given.task("a").await;
+    let request = given.request(&id).await;
+    running.stop().await;
+    given.volumes.claim(&request).unwrap();
+    let running = start();
+    let plan = given.internal("a", &id).await;
+    // It says that it lives before it waits again.
+    let life = given.volumes.life(&id);
+    std::fs::remove_file(&life).ok();
+    given.until("it is taken up", || life.exists()).await;
+    running.stop().await;
+    given
+        .answer(&request, ReportStatus::Success, "While nobody was there.")
+        .await;
+    let running = start();
+    let report = given.report(&id).await;
+    assert!(report.contains("While nobody was there."), "{report}");
+    running.stop().await;
+    assert!(given.volumes.waiting().unwrap().is_empty());
+    assert_eq!(given.attempts(&plan).await.len(), 1);
+}
+
+#[tokio::test]
+async fn roles_here_ask_each_other_and_a_stop_between_loses_nothing() {
+    let given = Given::new().await;
+    let start = || {
+        let residents = vec![
+            resident(&given, "a", LONG, vec![asks("b")]),
+            resident(&given, "b", LONG, vec![asks("coder")]),
+        ];
+        given.start(residents, &["coder"])
+    };
+    let running = start();
+    let id = given.task("a").await;
+    let request = given.request(&id).await;
+    running.stop().await;
+    let running = start();
+    given.volumes.claim(&request).unwrap();
+    given
+        .answer(&request, ReportStatus::Success, "By the third.")
+        .await;
+    let report = given.report(&id).await;
+    assert!(report.contains("By the third."), "{report}");
+    // What was used far away is counted here.
+    assert!(report.contains("input_tokens: 3"), "{report}");
+    running.stop().await;
+    let plan = given.internal("a", &id).await;
+    assert_eq!(given.attempts(&plan).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_task_that_is_cancelled_takes_back_what_it_asked_for() {
+    let given = Given::new().await;
+    let residents = vec![
+        resident(&given, "a", LONG, vec![asks("b")]),
+        resident(&given, "b", LONG, vec![asks("coder")]),
+    ];
+    let running = given.start(residents, &["coder"]);
+    let id = given.task("a").await;
+    let request = given.request(&id).await;
+    given.volumes.cancel(&id).unwrap();
+    let withdrawn = given.volumes.command(Folder::CommandsWithdrawn, &request);
+    given
+        .until("the request is taken back", || withdrawn.exists())
+        .await;
+    let lock = given
+        .volumes
+        .path(Folder::Active)
+        .join(format!("{id}.lock"));
+    given
+        .until("the command is let go of", || !lock.exists())
+        .await;
+    let plan = given.internal("a", &id).await;
+    let status = given
+        .store
+        .read(&plan, |plan, _| plan.status().clone())
+        .await;
+    assert_eq!(status.unwrap(), PlanStatus::Abandoned);
+    assert!(!given.volumes.report(&id).exists());
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_come_in_time_fails_the_step() {
+    let given = Given::new().await;
+    let short = Duration::from_millis(50);
+    let running = given.start(
+        vec![resident(&given, "a", short, vec![asks("coder")])],
+        &["coder"],
+    );
+    let id = given.task("a").await;
+    let report = given.report(&id).await;
+    assert!(
+        report.contains("status: FAILED") && report.contains("no answer within"),
+        "{report}"
+    );
+    assert!(given.volumes.waiting().unwrap().is_empty());
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_role_that_breaks_down_has_failed_and_goes_on_with_the_next_task() {
+    let given = Given::new().await;
+    let running = given.start(
+        vec![resident(&given, "a", LONG, vec![acts("break", &[])])],
+        &[],
+    );
+    let id = given.task("a").await;
+    let report = given.report(&id).await;
+    assert!(report.contains("status: FAILED"), "{report}");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_role_that_hangs_ends_with_its_lane() {
+    let given = Given::new().await;
+    let running = given.start(
+        vec![resident(&given, "a", LONG, vec![acts("hang", &[])])],
+        &[],
+    );
+    let id = given.task("a").await;
+    let lock = given
+        .volumes
+        .path(Folder::Active)
+        .join(format!("{id}.lock"));
+    given.until("it is taken", || lock.exists()).await;
+    running.stop().await;
+    assert!(lock.exists(), "the next one takes it up");
+}
+
+/// A request as a role makes it in its internal plan.
+fn request(from: &str, to: &str, plan: &str) -> StructuredMessage {
+    let mut message = StructuredMessage::new(from, role(to), MessageKind::CollaborationRequest);
+    message.request_id = Some(RequestId::make());
+    message.plan_id = Some(PlanId::new(plan));
+    message.description = Some("Mend it.".to_owned());
+    message
+}
+
+#[tokio::test]
+async fn requests_that_would_lead_nowhere_are_refused_before_they_are_made() {
+    let given = Given::new().await;
+    let names = ["a", "b", "c", "d", "e"];
+    let residents = names.map(|name| resident(&given, name, LONG, Vec::new()));
+    let house = Arc::new(House::new(given.options(residents.to_vec(), &["coder"])));
+    // a has the task, asks b, which asks c, which asks d.
+    let mut parent = top();
+    for (name, next) in names.iter().zip(["1", "2", "3", "4", "5"]) {
+        let mut head = Head::new(PlanId::new(*name), "", Time::default());
+        crate::plan::ROLE.clone_into(&mut head.owner);
+        head.key = Some(format!("role:{name}:task-{next}"));
+        head.parent = Some(parent);
+        parent = head.id.clone();
+        given
+            .store
+            .create(head, "test", "made", |_| Ok(()))
+            .await
+            .unwrap();
+    }
+    let refused = async |from: &str, to: &str| {
+        let lane = Lane {
+            role: role(from),
+            index: 0,
+        };
+        let link = Link::new(Arc::clone(&house), lane);
+        let prepared = link.prepare(&request(from, to, from)).await;
+        prepared.map_err(|refused: Refused| refused.to_string())
+    };
+    let error = |text: &str| Err(text.to_owned());
+    assert_eq!(
+        refused("a", "code").await,
+        error("there is no role `code`; is `coder` meant?")
+    );
+    assert_eq!(refused("b", "b").await, error("role `b` asks itself"));
+    assert_eq!(
+        refused("b", "a").await,
+        error("the request would wait for itself: a → b → a")
+    );
+    assert_eq!(
+        refused("c", "a").await,
+        error("the request would wait for itself: a → b → c → a")
+    );
+    assert_eq!(
+        refused("d", "e").await,
+        error("requests within requests go 3 deep at most; this would be the 4th")
+    );
+    let message = refused("c", "d").await.unwrap();
+    let sent: StructuredMessage = serde_json::from_str(&message).unwrap();
+    assert_eq!((sent.from.as_str(), &sent.to), ("c", &role("d")));
+    let command = refused("c", "coder").await.unwrap();
+    assert!(Command::parse(&command).is_ok(), "{command}");
+}
+
+#[tokio::test]
+async fn a_request_is_published_once_however_often_it_is_sent() {
+    let given = Given::new().await;
+    let residents = vec![resident(&given, "a", LONG, Vec::new())];
+    let house = Arc::new(House::new(given.options(residents, &["coder"])));
+    let lane = Lane {
+        role: role("a"),
+        index: 0,
+    };
+    let link = Link::new(house, lane);
+    let request = request("a", "coder", "nowhere");
+    let text = link.prepare(&request).await.unwrap();
+    link.send(&request, &text).await.unwrap();
+    link.send(&request, &text).await.unwrap();
+    let id = request.assignment().command().clone();
+    assert_eq!(
+        given.volumes.waiting().unwrap(),
+        [id.as_str()].map(CommandId::new)
+    );
+    given.volumes.claim(&id).unwrap();
+    link.send(&request, &text).await.unwrap();
+    assert!(given.volumes.waiting().unwrap().is_empty());
+    link.withdraw(&request.assignment()).await;
+    assert!(given.volumes.cancel_mark(&id).exists());
+}

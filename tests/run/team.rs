@@ -1,0 +1,355 @@
+//! Teams: roles in the process that are answered for by a model, roles behind files, and what they ask of each other.
+
+use super::*;
+use crate::common::agent::report;
+
+/// An architect and a reviewer in the process, a coder behind files, and a workflow from design to review.
+const TEAM: &str = r#"
+name: Three
+roles:
+- id: architect
+  kind: agent
+  description: Designs.
+  actions: [ask, write_file]
+  templates:
+  - name: design
+    matches: [design]
+    steps:
+    - {name: Think, action: ask, params: {wanted: "How is it built? {{task.description}}"}}
+    - {name: Write it down, action: write_file, params: {path: DESIGN.md, content: "{{steps.1.result}}"}}
+- id: coder
+  kind: files
+  worker: external
+  description: Writes code.
+- id: reviewer
+  kind: agent
+  description: Reviews.
+  actions: [ask, read_file]
+  collaboration_timeout: 4s
+  on_timeout: retry
+workflows:
+- id: feature
+  name: "Feature {{feature}}"
+  description: Builds it.
+  parameters:
+    feature: {type: string, description: what is to be built}
+  steps:
+  - step_id: all
+    name: All
+    tasks:
+    - {task_id: design, name: "Design {{feature}}", assignee: architect, description: "Design {{feature}}.", produces: [DESIGN.md]}
+    - {task_id: code, name: "Build {{feature}}", assignee: coder, description: "Build {{feature}}.", dependencies: [design]}
+    - {task_id: review, name: "Review {{feature}}", assignee: reviewer, description: "- Read it.\n- Have it mended.", dependencies: [code]}
+"#;
+
+/// What the architect's model says.
+const DESIGN: &str = "A flag in two lines.";
+
+/// The steps that the reviewer's model makes of its task.
+fn review_steps() -> Answer {
+    let param = |name: &str, value: &str| json!({"name": name, "value": value});
+    Answer::Json(json!({"reason": "One after the other.", "steps": [
+        {"name": "Read the design", "uses": "read_file", "params": [param("path", "DESIGN.md")]},
+        {"name": "Have it mended", "uses": "role:coder", "params": [
+            param("description", "Mend the flag."), param("context", "The design: {{steps.1.result}}"),
+        ]},
+        {"name": "Look again", "uses": "ask", "params": [param("wanted", "Is it right now? {{steps.2.result}}")]},
+    ]}))
+}
+
+fn is_request(command: &Command) -> bool {
+    command.field("request_id").is_some()
+}
+
+/// Returns the command for a task of the plan.
+fn task_of(scene: &Scene, task: u32, attempt: u32) -> Command {
+    scene.exchange.take("a task", |command| {
+        !is_request(command) && command.task() == task && command.attempt() == attempt
+    })
+}
+
+/// Returns what is left of signs of life, locks and marks.
+fn active(scene: &Scene) -> Vec<String> {
+    let mut names = scene.exchange.names("active");
+    names.retain(|name| name != ".tmp");
+    names
+}
+
+/// Returns the requests that were ever made of roles behind files.
+fn requests(scene: &Scene) -> Vec<String> {
+    let folders = ["pending", "processed", "withdrawn"];
+    let mut ids: Vec<String> = folders
+        .iter()
+        .flat_map(|folder| scene.exchange.texts(&format!("commands/{folder}"), ".md"))
+        .filter_map(|text| {
+            let line = text.lines().find(|line| line.starts_with("request_id: "));
+            line.map(str::to_owned)
+        })
+        .collect();
+    ids.sort();
+    ids
+}
+
+#[test]
+fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_out_and_a_crash() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "steps" => review_steps(),
+        "ask" if asked.prompt().contains("How is it built?") => {
+            Answer::Json(json!({"answer": DESIGN}))
+        }
+        "ask" => Answer::Json(json!({"answer": "It is right."})),
+        // Of a review that did not come about.
+        "judge" if judged(asked) == (3, 1) => verdict("retry", "Ask again."),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Messages, "");
+    scene.env.write("team.yaml", TEAM);
+    let daemon = scene.leave(&[
+        "run",
+        "--team",
+        "team.yaml",
+        "--workflow",
+        "feature",
+        "--param",
+        "feature=a flag",
+    ]);
+
+    // The architect works in the process, the coder is told of what came of it.
+    let code = task_of(&scene, 2, 1);
+    assert_eq!(code.field("assignee"), Some("coder"));
+    assert_eq!(scene.env.read("volumes/workspace/DESIGN.md").trim(), DESIGN);
+    scene
+        .exchange
+        .submit(&code.id, &report("SUCCESS", "The flag is there."));
+
+    // The first review fails: the coder rejects what is asked.
+    let first = scene.exchange.take("a request", is_request);
+    assert_eq!(first.field("assignee"), Some("coder"));
+    assert_eq!(first.field("request_id"), Some(first.id.as_str()));
+    assert!(first.body().contains("Mend the flag."), "{}", first.text);
+    assert!(
+        first.body().contains(&format!("    The design: {DESIGN}")),
+        "{}",
+        first.text
+    );
+    let rejected = "---\nstatus: FAILED\ncollaboration: rejected\n---\n\n## Core results\n\nNot without tests.\n";
+    scene.exchange.submit(&first.id, rejected);
+
+    // The second one asks again; nobody answers, and what was asked is taken back.
+    let second = scene.exchange.await_command("a request", |command| {
+        is_request(command) && command.id != first.id
+    });
+    let withdrawn = format!("{}.md", second.id);
+    scene.exchange.await_name("commands/withdrawn", &withdrawn);
+
+    // The third time the daemon is killed while the reviewer waits, and the answer comes before it is back.
+    let third = scene.exchange.take("a request", is_request);
+    let asked = server.asked().len();
+    drop(daemon);
+    scene
+        .exchange
+        .submit(&third.id, &report("SUCCESS", "Mended."));
+    let again = ["resume", "--team", "team.yaml"];
+    let ran = scene.run(&again);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+
+    assert_eq!(scene.tasks(), ["completed", "completed", "completed"]);
+    let since: Vec<String> = server.asked()[asked..]
+        .iter()
+        .map(|asked| asked.kind.clone())
+        .collect();
+    assert_eq!(since, ["ask", "judge", "audit", "summarise"]);
+    // Nothing was asked or done twice: a plan of the steps for each review, each step once.
+    assert_eq!((server.count("steps"), server.count("ask")), (2, 2));
+    assert_eq!(requests(&scene).len(), 3);
+    assert_eq!(active(&scene), Vec::<String>::new());
+    let issued = scene.events_named("issued");
+    assert_eq!(issued.len(), 4, "{issued:?}");
+    let reported = scene.events_named("reported");
+    let words: Vec<&str> = reported
+        .iter()
+        .map(|event| event["status"].as_str().unwrap())
+        .collect();
+    assert_eq!(words, ["SUCCESS", "SUCCESS", "FAILED", "SUCCESS"]);
+    // What the roles used is counted against the budget of the plan: two plans of steps and two questions.
+    let shown = scene.works(&["show", "--format", "json"]);
+    assert!(shown.contains("\"agent_input_tokens\": 44"), "{shown}");
+    let plans = scene.works(&["plans"]);
+    assert_eq!(plans.lines().count(), 1, "{plans}");
+    let all: Vec<Value> =
+        serde_json::from_str(&scene.works(&["plans", "--all", "--json"])).unwrap();
+    let shelves: Vec<&str> = all
+        .iter()
+        .filter(|plan| plan["owner"] == "role")
+        .map(|plan| plan["shelf"].as_str().unwrap())
+        .collect();
+    assert_eq!(shelves, ["history"; 3]);
+}
+
+/// Roles in the process of which each asks the next by a template, one task for the first.
+fn row(names: &[&str], then: &str) -> String {
+    let mut team = "name: Row\nroles:\n".to_owned();
+    for (at, name) in names.iter().enumerate() {
+        let next = names.get(at + 1).unwrap_or(&then);
+        let role = format!(
+            "- id: {name}\n  kind: agent\n  description: Asks.\n  actions: [ask]\n  templates:\n  - name: pass on\n    matches: [pass]\n    steps:\n    - {{name: Ask, ask: {next}, description: Pass it on.}}\n"
+        );
+        team.push_str(&role);
+    }
+    team
+}
+
+/// A plan of one task for a role.
+fn one_for(role: &str) -> String {
+    format!(
+        "---\nname: One\ngoal: Pass it on\n---\n\n## Pass it on\n\n- assignee: {role}\n\nPass it on.\n"
+    )
+}
+
+/// Carries a plan of one task out whose role fails, and returns what its first report says.
+fn first_failure(team: &str, role: &str, config: &str) -> String {
+    let scene = Scene::by_rules(config);
+    scene.env.write("team.yaml", team);
+    scene.env.write("pass.md", &one_for(role));
+    let args = [
+        "run",
+        "--team",
+        "team.yaml",
+        "--plan",
+        "pass.md",
+        "--no-input",
+    ];
+    let ran = scene.run(&args);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    let reports = scene.exchange.texts("reports/processed", ".md");
+    reports.first().expect("a report").clone()
+}
+
+#[test]
+fn roles_that_ask_each_other_in_a_circle_are_refused_at_once() {
+    let said = first_failure(&row(&["a", "b", "c"], "a"), "a", "");
+    assert!(said.contains("status: FAILED"), "{said}");
+    assert!(
+        said.contains("the request would wait for itself: a → b → c → a"),
+        "{said}"
+    );
+}
+
+#[test]
+fn requests_within_requests_go_only_so_deep() {
+    let names = ["a", "b", "c", "d", "e", "f", "g"];
+    let said = first_failure(&row(&names, "a"), "a", "");
+    assert!(
+        said.contains("requests within requests go 5 deep at most"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_role_without_a_model_is_refused_unless_it_never_asks_one() {
+    let scene = Scene::by_rules("");
+    scene.env.write("team.yaml", TEAM);
+    let args = [
+        "run",
+        "--team",
+        "team.yaml",
+        "--workflow",
+        "feature",
+        "--param",
+        "feature=x",
+    ];
+    let ran = scene.run(&args);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(
+        ran.stderr.contains("architect") && ran.stderr.contains("Hint:"),
+        "{ran:?}"
+    );
+    assert!(!scene.env.path("volumes").exists(), "nothing was begun");
+}
+
+#[test]
+fn one_role_in_the_process_asks_another_whose_answer_survives_a_crash() {
+    let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
+        // The process is killed while the second role's model thinks.
+        ("ask", 0) => Answer::Hang,
+        ("ask", _) => Answer::Json(json!({"answer": "Forty-two."})),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Chat, "");
+    let team =
+        row(&["a"], "b") + "- id: b\n  kind: agent\n  description: Answers.\n  actions: [ask]\n";
+    scene.env.write("team.yaml", &team);
+    scene.env.write("pass.md", &one_for("a"));
+    let daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    wait_until("the model is asked", DEADLINE, || server.count("ask") == 1);
+    drop(daemon);
+    let ran = scene.run(&["resume", "--team", "team.yaml"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(scene.tasks(), ["completed"]);
+    // The call in flight is made again, nothing else.
+    assert_eq!(server.count("ask"), 2);
+    assert_eq!(scene.events_named("issued").len(), 1);
+    let reports = scene.exchange.texts("reports/processed", ".md");
+    assert!(reports[0].contains("Forty-two."), "{reports:?}");
+    assert_eq!(requests(&scene), Vec::<String>::new());
+}
+
+/// One role in the process that asks somebody behind files, who takes so long as the test wants.
+fn asks_coder(more: &str) -> String {
+    let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
+    row(&["a"], "coder").replace("description: Asks.", &format!("description: Asks.\n{more}"))
+        + coder
+}
+
+#[test]
+fn what_a_role_asked_for_is_taken_back_when_its_plan_is_aborted() {
+    let scene = Scene::by_rules("");
+    scene.env.write("team.yaml", &asks_coder(""));
+    scene.env.write("pass.md", &one_for("a"));
+    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let request = scene.exchange.await_command("a request", is_request);
+    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    scene.works(&["abort", &plan]);
+    scene.await_end();
+    assert_eq!(
+        scene.exchange.names("commands/withdrawn"),
+        [format!("{}.md", request.id)]
+    );
+    assert_eq!(active(&scene), Vec::<String>::new());
+}
+
+#[test]
+fn what_a_role_asked_for_is_taken_back_when_its_attempt_is_over() {
+    let scene = Scene::by_rules("run.max_attempts = 1\n");
+    scene.env.write("team.yaml", &asks_coder("  timeout: 2s\n"));
+    scene.env.write("pass.md", &one_for("a"));
+    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let request = scene.exchange.take("a request", is_request);
+    scene.await_events("timed_out", 1);
+    // Whoever works on it is told to stop.
+    scene
+        .exchange
+        .await_name("active", &format!("{}.cancel", request.id));
+    let question = scene.exchange.await_questions(1).remove(0);
+    scene.exchange.fill_in(&question.0, "retry", "");
+    let again = scene.exchange.take("another request", |command| {
+        is_request(command) && command.id != request.id
+    });
+    // The first answer comes too late for everybody.
+    scene
+        .exchange
+        .submit(&request.id, &report("SUCCESS", "Late."));
+    scene
+        .exchange
+        .await_name("reports/stale", &format!("report-{}.md", request.id));
+    scene
+        .exchange
+        .submit(&again.id, &report("SUCCESS", "In time."));
+    scene.await_end();
+    assert_eq!(scene.tasks(), ["completed"]);
+    let said = scene.exchange.texts("reports/processed", ".md").concat();
+    assert!(
+        said.contains("In time.") && !said.contains("Late."),
+        "{said}"
+    );
+}
