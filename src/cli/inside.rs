@@ -140,7 +140,7 @@ impl Blueprint {
         ];
         let named = |ability: &Arc<dyn Ability>| {
             let mut names = self.actions.iter();
-            names.any(|name| name == ability.name())
+            ability.name() == ASK || names.any(|name| name == ability.name())
         };
         let role = Role::new(
             self.settings.clone(),
