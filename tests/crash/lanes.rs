@@ -2,6 +2,7 @@
 //! all of them: each task is decided once, none before those it waits for, and every lane has work.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
 
@@ -102,12 +103,18 @@ fn plan(chance: &mut Chance) -> String {
         if *role == "silent" {
             silent.insert(number);
         }
-        text += &format!("## Part {number}\n\n- assignee: {role}\n");
-        if !after.is_empty() {
-            let after: Vec<String> = after.into_iter().collect();
-            text += &format!("- after: {}\n", after.join(", "));
-        }
-        text += "\nMake it.\n\n";
+        let after = match after.len() {
+            0 => String::new(),
+            _ => {
+                let after: Vec<String> = after.into_iter().collect();
+                format!("- after: {}\n", after.join(", "))
+            }
+        };
+        write!(
+            text,
+            "## Part {number}\n\n- assignee: {role}\n{after}\nMake it.\n\n"
+        )
+        .unwrap();
     }
     text
 }
