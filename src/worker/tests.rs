@@ -4,7 +4,6 @@ use std::fs;
 use std::future::pending;
 use std::path::Path;
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
@@ -270,47 +269,6 @@ async fn a_cancelled_agent_ends_without_a_report() {
     assert!(!given.volumes.reported(&id).unwrap());
     assert!(!alive(&given.volumes.log(&id, "err")));
     running.stop().await;
-}
-
-#[tokio::test]
-async fn a_cancelled_command_is_kept_as_long_as_anything_of_its_agent_runs() {
-    let given = Given::new();
-    // It leads no group and is in none that is known, so that only the lock on its output tells of it.
-    let stray = "setsid sh -c 'sh -c \"echo \\$\\$ > stray; exec sleep 1000\" & exit 0'";
-    let id = given.of_person("task-1", &format!("{stray}; echo begun > made; sleep 1000"));
-    let other = given.of_person("task-2", "echo other >> made");
-    let running = given.start(shell());
-    until("not begun", || {
-        let begun = given.work_file("made") == "begun\n";
-        begun && given.work_file("stray").ends_with('\n')
-    })
-    .await;
-    until("no sign of life", || {
-        given.volumes.read_life(&id).pid.is_some()
-    })
-    .await;
-    let group = given.volumes.read_life(&id).pid.unwrap();
-    let group = Pid::from_raw(group.cast_signed()).unwrap();
-    given.volumes.cancel(&id).unwrap();
-    until("it is not stopped", || {
-        test_kill_process_group(group).is_err()
-    })
-    .await;
-    // Others work meanwhile.
-    let second = given.start(shell());
-    given.report(&other).await;
-    let claim = given
-        .volumes
-        .path(Folder::Active)
-        .join(format!("{id}.lock"));
-    assert!(claim.exists() && alive(&given.volumes.log(&id, "err")));
-    let stray = given.work_file("stray").trim().parse().unwrap();
-    kill_process(Pid::from_raw(stray).unwrap(), Signal::KILL).unwrap();
-    given.at_rest().await;
-    assert!(!given.volumes.reported(&id).unwrap());
-    assert_eq!(given.work_file("made"), "begun\nother\n");
-    running.stop().await;
-    second.stop().await;
 }
 
 #[tokio::test]

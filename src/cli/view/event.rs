@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use super::{moment, name, numbers};
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
-    DAEMON, Decision, Event, Kind, PlanId, ReportStatus, Shelf, Subject, TaskId, Time, counted,
+    DAEMON, Decision, Event, Kind, PlanId, ReportStatus, Row, Shelf, Subject, TaskId, Time, counted,
 };
 use crate::store::Change;
 use crate::wire;
@@ -30,7 +30,7 @@ pub fn lines(change: &Change, zone: &TimeZone, paint: Paint) -> Vec<String> {
         .delta
         .events
         .iter()
-        .map(|event| happened_among(event, &change.delta.events))
+        .map(|event| happened_in(change, event))
         .map(|(text, style)| line(&paint.text(style, &text)))
         .collect();
     if change.by != DAEMON {
@@ -67,24 +67,33 @@ pub fn json(change: &Change, plan: &PlanId, event: &Event) -> serde_json::Value 
     wire::event::json(event, change.seq, change.at, plan, &change.by, &change.why)
 }
 
-/// As [`happened`], beside what else the change did: what is not tried again before a person has answered is no retry.
-pub fn happened_among(event: &Event, all: &[Event]) -> (String, Style) {
-    match event {
-        Event::Judged {
-            task,
-            decision: Decision::Retry,
-            reason,
-            ..
-        } if all.iter().any(
-            |other| matches!(other, Event::Asked { task: Some(asked), .. } if asked == task),
-        ) =>
-        {
-            (
-                format!("task {task}: not accepted: {}", short(reason)),
-                Style::Bad,
-            )
+/// As [`happened`], with what the change has beside it: the role that a task is handed out to, and that what is not tried
+/// again before a person has answered is no retry.
+pub fn happened_in(change: &Change, event: &Event) -> (String, Style) {
+    if let Event::Judged {
+        task,
+        decision: Decision::Retry,
+        reason,
+        ..
+    } = event
+    {
+        let asked = |other: &Event| matches!(other, Event::Asked { task: Some(asked), .. } if asked == task);
+        if change.delta.events.iter().any(asked) {
+            let text = format!("task {task}: not accepted: {}", short(reason));
+            return (text, Style::Bad);
         }
-        event => happened(event),
+    }
+    let (text, style) = happened(event);
+    let Event::Issued { task, .. } = event else {
+        return (text, style);
+    };
+    let role = change.delta.rows.iter().find_map(|row| match row {
+        Row::Task(row) if row.number == *task => row.assignee.as_deref(),
+        _ => None,
+    });
+    match role {
+        Some(role) => (format!("{text} ({})", wire::lanes::role(role)), style),
+        None => (text, style),
     }
 }
 
