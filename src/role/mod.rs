@@ -13,6 +13,7 @@ mod mind;
 mod plan;
 mod state;
 mod strategy;
+mod waits;
 mod work;
 
 pub use ability::{Abilities, Ability, ability};
@@ -27,5 +28,6 @@ pub use mind::{Mind, Situation};
 pub use plan::{InternalPlan, Pending, PlanningStrategy, Step, StepSpec};
 pub use state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus, StepTemplate};
 pub use strategy::ASK;
+pub use waits::{Chain, Wait, waits};
 
 pub use crate::wire::team::{OnTimeout, StepDoes};

@@ -145,6 +145,19 @@ fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_ou
     // The third time the daemon is killed while the reviewer waits, and the answer comes before it is back.
     let third = scene.exchange.take("a request", is_request);
     let asked = server.asked().len();
+    let status = scene.works(&["status"]);
+    assert!(status.contains("reviewer waits for coder · "), "{status}");
+    let waits = &scene.status()["waits"][0];
+    assert_eq!((&waits["task"], &waits["on"]), (&json!(3), &json!("coder")));
+    let why = scene.works(&["why", "3"]);
+    assert!(
+        why.contains(&format!(
+            "reviewer waits for coder since {}: {}",
+            waits["since"].as_str().unwrap(),
+            third.id
+        )),
+        "{why}"
+    );
     drop(daemon);
     scene
         .exchange
