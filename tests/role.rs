@@ -2,6 +2,8 @@
 //! file, no network, no daemon.
 
 mod abilities;
+mod example;
+mod mcp;
 mod planning;
 mod restart;
 mod steps;

@@ -14,6 +14,7 @@ use super::setup::{Setup, unusable};
 use crate::agents;
 use crate::config::Config;
 use crate::plan::{Head, NewTask, PlanId};
+use crate::role::ACTIONS;
 use crate::store::Store;
 use crate::tools::Dialect;
 use crate::wire::Problem;
@@ -223,7 +224,9 @@ fn line_to_type(
 fn misfits(team: &Team, config: &Config) -> Vec<Problem> {
     let checks: Vec<&str> = config.checks.keys().map(String::as_str).collect();
     let tools = Dialect::ALL.into_iter().flat_map(Dialect::tools);
-    let tools: Vec<String> = tools.map(|tool| format!("plan.{}", tool.name)).collect();
+    let tools = tools.map(|tool| format!("plan.{}", tool.name));
+    let servers = config.mcp.keys().map(|server| format!("{server}.*"));
+    let tools: Vec<String> = tools.chain(servers).collect();
     let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
     team.misfits(&Known {
         checks: &checks,
@@ -269,6 +272,3 @@ fn read(path: &Path, most: usize) -> anyhow::Result<String> {
     }
     Ok(text)
 }
-
-/// The actions of roles inside the process.
-const ACTIONS: [&str; 4] = ["ask", "read_file", "write_file", "run_check"];

@@ -38,6 +38,9 @@ pub struct Config {
     pub checks: BTreeMap<String, Check>,
     pub worker: Worker,
     pub tools: Tools,
+    pub role: Role,
+    /// Servers of the Model Context Protocol whose tools roles may use, by the names that stand before those of the tools.
+    pub mcp: BTreeMap<String, Mcp>,
     pub hooks: Hooks,
     pub prompts: Prompts,
     /// Where the values come from; not a key.
@@ -311,6 +314,55 @@ impl Default for Tools {
         Self {
             max_subtasks: Limit(None),
         }
+    }
+}
+
+/// The roles of a team that work inside the process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
+pub struct Role {
+    /// Whether the model is asked if a task is simple; rules say so otherwise.
+    pub classify: bool,
+    /// Steps that the model may make of a task.
+    #[serde(deserialize_with = "read::positive")]
+    pub max_steps: u32,
+    /// How long one step of its own may take.
+    #[serde(with = "read::duration")]
+    pub step_timeout: Duration,
+    /// Requests within requests.
+    #[serde(deserialize_with = "read::positive")]
+    pub max_depth: u32,
+}
+
+impl Default for Role {
+    fn default() -> Self {
+        Self {
+            classify: false,
+            max_steps: 50,
+            step_timeout: Duration::from_secs(600),
+            max_depth: 5,
+        }
+    }
+}
+
+/// A server of the Model Context Protocol.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table with `command`")]
+pub struct Mcp {
+    /// Program and arguments; no shell reads them.
+    #[serde(deserialize_with = "read::argv")]
+    pub command: Vec<String>,
+    /// How long it may take to start, and each call of a tool.
+    #[serde(default = "Mcp::default_timeout", with = "read::duration")]
+    pub timeout: Duration,
+    /// Environment variables that it gets besides those that every program needs.
+    #[serde(default, deserialize_with = "read::variable_names")]
+    pub env: Vec<String>,
+}
+
+impl Mcp {
+    fn default_timeout() -> Duration {
+        Duration::from_secs(60)
     }
 }
 

@@ -255,6 +255,7 @@ fn join(path: &str, name: &str) -> String {
 fn allowed() -> Vec<String> {
     let mut allowed = known_keys();
     allowed.extend(["checks.*.run", "checks.*.timeout", "checks.*.env"].map(str::to_owned));
+    allowed.extend(["mcp.*.command", "mcp.*.timeout", "mcp.*.env"].map(str::to_owned));
     let sections: BTreeSet<String> = allowed
         .iter()
         .flat_map(|key| key.match_indices('.').map(|(dot, _)| key[..dot].to_owned()))
@@ -272,7 +273,7 @@ fn unknown_key(
 ) -> Option<(usize, String)> {
     table.iter().find_map(|(name, value)| {
         let key = join(path, name.get_ref());
-        let free = pattern == "checks";
+        let free = matches!(pattern, "checks" | "mcp");
         let pattern = join(pattern, if free { "*" } else { name.get_ref() });
         if !allowed.contains(&pattern) {
             return Some((name.span().start, key));

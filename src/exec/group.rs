@@ -10,7 +10,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, sleep};
 
 use super::output::Output;
@@ -236,7 +236,56 @@ impl Drop for Group {
     }
 }
 
+/// A child that is spoken with over pipes.
+pub struct Piped {
+    pub stdin: ChildStdin,
+    pub stdout: ChildStdout,
+    pub stderr: ChildStderr,
+    pub group: PipedGroup,
+}
+
+/// The group of a child that is spoken with over pipes: killed when this is dropped, and buried in the background.
+pub struct PipedGroup {
+    _child: Child,
+    _group: Group,
+}
+
+/// Starts a child to be spoken with; it is up to the caller to end it at its deadline, and to read both of its outputs.
+///
+/// # Errors
+/// When the child cannot be started.
+pub fn piped(spec: &Spec) -> Result<Piped, ExecError> {
+    let pipes = || Ok([Stdio::piped(), Stdio::piped(), Stdio::piped()]);
+    let (mut child, group) = spawn_with(spec, pipes)?;
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+        return Err(ExecError::Start {
+            program: spec.argv[0].clone(),
+            source: io::Error::other("it has no pipes"),
+        });
+    };
+    Ok(Piped {
+        stdin,
+        stdout,
+        stderr,
+        group: PipedGroup {
+            _child: child,
+            _group: group,
+        },
+    })
+}
+
 fn spawn(spec: &Spec, output: &Output) -> Result<(Child, Group), ExecError> {
+    spawn_with(spec, || {
+        let (out, err) = (output.out.try_clone()?, output.err.try_clone()?);
+        Ok([stdin(&spec.stdin)?, out.into(), err.into()])
+    })
+}
+
+fn spawn_with(
+    spec: &Spec,
+    streams: impl FnOnce() -> io::Result<[Stdio; 3]>,
+) -> Result<(Child, Group), ExecError> {
     let [program, arguments @ ..] = spec.argv.as_slice() else {
         return Err(ExecError::Empty);
     };
@@ -245,14 +294,15 @@ fn spawn(spec: &Spec, output: &Output) -> Result<(Child, Group), ExecError> {
         return Err(ExecError::NoFolder(spec.cwd.clone()));
     }
     let start = || {
+        let [stdin, stdout, stderr] = streams()?;
         let child = Command::new(program)
             .args(arguments)
             .current_dir(&spec.cwd)
             .env_clear()
             .envs(spec.env.iter().map(|(name, value)| (name, value)))
-            .stdin(stdin(&spec.stdin)?)
-            .stdout(output.out.try_clone()?)
-            .stderr(output.err.try_clone()?)
+            .stdin(stdin)
+            .stdout(stdout)
+            .stderr(stderr)
             .process_group(0)
             .spawn()?;
         let id = child

@@ -18,8 +18,8 @@ pub use checks::{Check, check, check_marked};
 pub use effort::effort;
 pub use git::{Git, GitError, git_version};
 pub use group::{
-    ExecError, GRACE, OF_THE_AGENT, Outcome, Spec, Stdin, environment, environment_of_agent, run,
-    stop_group,
+    ExecError, GRACE, OF_THE_AGENT, Outcome, Piped, PipedGroup, Spec, Stdin, environment,
+    environment_of_agent, piped, run, stop_group,
 };
 pub use mark::{Mark, end_left_behind, leader};
 pub use output::{Output, alive, tail_of};

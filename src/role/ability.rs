@@ -110,6 +110,36 @@ impl Abilities {
         self.0.insert(ability.name().to_owned(), ability);
     }
 
+    /// Returns those of these names.
+    ///
+    /// # Errors
+    /// The names that are not registered, each with the one that was probably meant.
+    pub fn only(&self, names: &[String]) -> Result<Self, Vec<String>> {
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            names.iter().partition(|name| self.0.contains_key(*name));
+        if unknown.is_empty() {
+            let known = known.into_iter().filter_map(|name| self.0.get(name));
+            return Ok(known.cloned().collect());
+        }
+        let complaint = |name: &String| {
+            let meant = nearest(name, self.names());
+            let meant = meant.map(|near| format!("; is `{near}` meant?"));
+            format!(
+                "{} is not registered{}",
+                quote(name),
+                meant.unwrap_or_default()
+            )
+        };
+        Err(unknown.into_iter().map(complaint).collect())
+    }
+
+    /// Returns these and the others; of one name, the other.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
+    }
+
     /// Returns their names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)

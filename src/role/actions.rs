@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::future::pending;
-use std::path::PathBuf;
-use std::sync::LazyLock;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,12 +17,31 @@ use crate::tools::args;
 use crate::wire::plan_file::nearest;
 use crate::wire::text::quote;
 
-use super::ability::Ability;
+use super::ability::{Abilities, Ability};
 use super::mind::Situation;
 use super::strategy::ASK;
 
 /// Bytes of a file that one step reads.
 const MAX_READ: usize = 64 * 1024;
+
+/// The names of the built-in actions.
+pub const ACTIONS: [&str; 4] = [ASK, "read_file", "write_file", "run_check"];
+
+/// Returns the built-in actions, for a workspace and the checks that are configured.
+pub fn built_in(workspace: &Path, checks: BTreeMap<String, Check>) -> Abilities {
+    let workspace = workspace.to_owned();
+    let actions: [Arc<dyn Ability>; 4] = [
+        Arc::new(Ask),
+        Arc::new(ReadFile {
+            workspace: workspace.clone(),
+        }),
+        Arc::new(WriteFile {
+            workspace: workspace.clone(),
+        }),
+        Arc::new(RunCheck { workspace, checks }),
+    ];
+    actions.into_iter().collect()
+}
 
 /// The language model of the role does the task, or what is wanted of it.
 #[derive(Clone, Copy, Debug, Default)]

@@ -8,19 +8,22 @@ mod agent;
 mod base;
 mod fill;
 mod framework;
+mod mcp;
 mod message;
 mod mind;
 mod plan;
 mod state;
 mod strategy;
+mod tools;
 mod waits;
 mod work;
 
 pub use ability::{Abilities, Ability, ability};
-pub use actions::{Ask, ReadFile, RunCheck, WriteFile};
+pub use actions::{ACTIONS, Ask, ReadFile, RunCheck, WriteFile, built_in};
 pub use agent::{MAX_WAITING, Role};
 pub use base::{AgentBaseRole, ChosenStrategy};
 pub use framework::{Colleague, Framework, FrameworkError, Refused};
+pub use mcp::{McpError, McpServer, McpSettings};
 pub use message::{
     BadRoleId, CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage, TaskUpdate,
 };
@@ -28,6 +31,7 @@ pub use mind::{Mind, Situation};
 pub use plan::{InternalPlan, Pending, PlanningStrategy, Step, StepSpec};
 pub use state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus, StepTemplate};
 pub use strategy::ASK;
+pub use tools::plan_tools;
 pub use waits::{Chain, Wait, waits};
 
 pub use crate::wire::team::{OnTimeout, StepDoes};

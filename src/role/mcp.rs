@@ -1,0 +1,374 @@
+//! Tools of servers of the Model Context Protocol. A server is a child in a process group of its own, spoken with over pipes;
+//! what it says is bounded, what it is asked has a deadline, and one that has ended is started again when it is needed.
+
+use std::io;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rmcp::ServiceExt;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, PaginatedRequestParams,
+};
+use rmcp::service::{ClientInitializeError, Peer, RoleClient, RunningService, ServiceError};
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio::process::ChildStderr;
+
+use crate::clock::Allowance;
+use crate::exec::{ExecError, Piped, PipedGroup, Spec, Stdin, environment, piped};
+use crate::llm::BoxFuture;
+use crate::wire::text::{clip, one_line, printable, quote};
+
+use super::ability::{Abilities, Ability};
+use super::mind::Situation;
+
+/// Bytes of one message.
+const MAX_MESSAGE: usize = 4 * 1024 * 1024;
+
+/// Tools that one server may have, pages that they may come on, and bytes of the schema of one of them.
+const MAX_TOOLS: usize = 500;
+const MAX_PAGES: usize = 20;
+const MAX_SCHEMA: usize = 64 * 1024;
+
+/// Characters of a tool's description, and of a tool's name.
+const DESCRIPTION: usize = 2_000;
+const NAME: usize = 128;
+
+/// How long the last words of a server that was ended are waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Bytes that are kept of what a server writes to its standard error.
+const LAST_WORDS: usize = 2 * 1024;
+
+/// A server as it is configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McpSettings {
+    /// What stands before the names of its tools.
+    pub name: String,
+    /// Program and arguments; nothing in them is interpreted.
+    pub argv: Vec<String>,
+    pub cwd: PathBuf,
+    /// Names of variables it gets besides those that every child gets.
+    pub env: Vec<String>,
+    /// How long it may take to start, and each call.
+    pub timeout: Duration,
+}
+
+/// Why the tools of a server cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum McpError {
+    #[error("the MCP server `{server}` cannot be started: {source}")]
+    Start { server: String, source: ExecError },
+    #[error("the MCP server `{server}` {reason}{}", shown(.said))]
+    Failed {
+        server: String,
+        reason: String,
+        /// The end of its standard error.
+        said: String,
+    },
+}
+
+fn shown(said: &str) -> String {
+    match one_line(said, 400) {
+        said if said.is_empty() => String::new(),
+        said => format!("; it says: {said}"),
+    }
+}
+
+/// A server whose tools roles may use; ended when the last of them is dropped.
+pub struct McpServer {
+    settings: McpSettings,
+    connection: tokio::sync::Mutex<Option<Connection>>,
+}
+
+struct Connection {
+    client: RunningService<RoleClient, ()>,
+    last_words: Arc<Mutex<Vec<u8>>>,
+    _group: PipedGroup,
+}
+
+impl McpServer {
+    /// Starts a server and returns its tools, `NAME.<tool>` each. What a role must not use is left out by
+    /// [`Abilities::only`].
+    ///
+    /// # Errors
+    /// It cannot be started, does not speak the protocol, or does not answer in time.
+    pub async fn start(settings: McpSettings) -> Result<Abilities, McpError> {
+        let server = Arc::new(Self {
+            settings,
+            connection: tokio::sync::Mutex::new(None),
+        });
+        let peer = server.peer().await?;
+        let listed = server.in_time(list(&peer)).await;
+        let tools = match listed {
+            Ok(tools) => tools,
+            Err(reason) => return Err(server.failed(reason).await),
+        };
+        let ability = |tool: rmcp::model::Tool| server.tool(tool);
+        Ok(tools.into_iter().filter_map(ability).collect())
+    }
+
+    fn tool(self: &Arc<Self>, tool: rmcp::model::Tool) -> Option<Arc<dyn Ability>> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+        let named = (1..=NAME).contains(&tool.name.len()) && tool.name.chars().all(fits);
+        let schema = Value::Object((*tool.input_schema).clone());
+        if !named || schema.to_string().len() > MAX_SCHEMA {
+            tracing::warn!(server = %self.settings.name, tool = %one_line(&tool.name, 80), "a tool that cannot be used");
+            return None;
+        }
+        Some(Arc::new(McpTool {
+            name: format!("{}.{}", self.settings.name, tool.name),
+            remote: tool.name.into_owned(),
+            description: clip(
+                &printable(&tool.description.unwrap_or_default()),
+                DESCRIPTION,
+            ),
+            schema,
+            server: Arc::clone(self),
+        }))
+    }
+
+    /// Returns the way to the server, which is started if it does not run.
+    async fn peer(&self) -> Result<Peer<RoleClient>, McpError> {
+        let mut connection = self.connection.lock().await;
+        if let Some(there) = &*connection
+            && !there.client.peer().is_transport_closed()
+        {
+            return Ok(there.client.peer().clone());
+        }
+        *connection = None;
+        let made = connection.insert(self.connect().await?);
+        Ok(made.client.peer().clone())
+    }
+
+    async fn connect(&self) -> Result<Connection, McpError> {
+        let spec = Spec {
+            argv: self.settings.argv.clone(),
+            cwd: self.settings.cwd.clone(),
+            env: environment(&self.settings.env),
+            stdin: Stdin::Nothing,
+            deadline: self.settings.timeout,
+        };
+        let server = self.settings.name.clone();
+        let child = piped(&spec).map_err(|source| McpError::Start { server, source })?;
+        let Piped {
+            stdin,
+            stdout,
+            stderr,
+            group,
+        } = child;
+        let last_words = Arc::default();
+        let listens = tokio::spawn(listen(stderr, Arc::clone(&last_words)));
+        let client = Box::pin(().serve((Bounded::new(stdout), stdin)));
+        match self
+            .in_time(async { client.await.map_err(not_begun) })
+            .await
+        {
+            Ok(client) => Ok(Connection {
+                client,
+                last_words,
+                _group: group,
+            }),
+            Err(reason) => {
+                // Killed, it has said all that it will.
+                drop(group);
+                let mut patience = Allowance::new(PATIENCE);
+                tokio::select! {
+                    _ = listens => {}
+                    () = patience.used_up() => {}
+                }
+                Err(McpError::Failed {
+                    server: self.settings.name.clone(),
+                    reason,
+                    said: words(&last_words),
+                })
+            }
+        }
+    }
+
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+        let mut allowance = Allowance::new(self.settings.timeout);
+        tokio::select! {
+            biased;
+            done = work => done.map_err(|error| one_line(&error, 400)),
+            () = allowance.used_up() => Err(format!("did not answer within {:?}", self.settings.timeout)),
+        }
+    }
+
+    async fn failed(&self, reason: String) -> McpError {
+        let connection = self.connection.lock().await;
+        let said = connection.as_ref().map(|there| words(&there.last_words));
+        McpError::Failed {
+            server: self.settings.name.clone(),
+            reason,
+            said: said.unwrap_or_default(),
+        }
+    }
+
+    async fn call(&self, tool: &str, params: Value) -> Result<String, McpError> {
+        let peer = self.peer().await?;
+        let mut request = CallToolRequestParams::new(tool.to_owned());
+        if let Value::Object(params) = params {
+            request = request.with_arguments(params);
+        }
+        let called = async { peer.call_tool_once(request).await };
+        let called = async { called.await.map_err(not_answered) };
+        let result = match self.in_time(called).await {
+            Ok(CallToolResponse::Complete(result)) => result,
+            Ok(_) => {
+                let reason = "wants more than an answer to a call".to_owned();
+                return Err(self.failed(reason).await);
+            }
+            Err(reason) => return Err(self.failed(reason).await),
+        };
+        let text = text_of(&result);
+        if result.is_error == Some(true) {
+            return Err(McpError::Failed {
+                server: self.settings.name.clone(),
+                reason: format!("refuses {}: {}", quote(tool), clip(&text, DESCRIPTION)),
+                said: String::new(),
+            });
+        }
+        Ok(text)
+    }
+}
+
+/// Returns what a tool said as a text.
+fn text_of(result: &CallToolResult) -> String {
+    let block = |block: &ContentBlock| match block {
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Image(_) => "[an image]".to_owned(),
+        ContentBlock::Audio(_) => "[a sound]".to_owned(),
+        ContentBlock::Resource(_) => "[a resource]".to_owned(),
+        ContentBlock::ResourceLink(link) => format!("[{}]", link.uri),
+        _ => "[something else]".to_owned(),
+    };
+    let texts: Vec<String> = result.content.iter().map(block).collect();
+    match &result.structured_content {
+        Some(value) if texts.is_empty() => value.to_string(),
+        _ => texts.join("\n"),
+    }
+}
+
+async fn list(peer: &Peer<RoleClient>) -> Result<Vec<rmcp::model::Tool>, String> {
+    let mut tools = Vec::new();
+    let mut cursor = None;
+    for _ in 0..MAX_PAGES {
+        let page = PaginatedRequestParams::default().with_cursor(cursor);
+        let page = peer.list_tools(Some(page)).await;
+        let page = page.map_err(not_answered)?;
+        tools.extend(page.tools);
+        cursor = page.next_cursor;
+        if cursor.is_none() || tools.len() >= MAX_TOOLS {
+            break;
+        }
+    }
+    tools.truncate(MAX_TOOLS);
+    Ok(tools)
+}
+
+/// Says why a server cannot be spoken with.
+fn not_begun(error: ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::ConnectionClosed(_)
+        | ClientInitializeError::TransportError { .. } => {
+            "ended before it said who it is".to_owned()
+        }
+        other => format!("does not speak the protocol: {other}"),
+    }
+}
+
+/// Says why a server did not answer.
+fn not_answered(error: ServiceError) -> String {
+    match error {
+        ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
+            "ended before it answered".to_owned()
+        }
+        other => format!("gave no answer: {other}"),
+    }
+}
+
+/// Keeps the end of what a server writes to its standard error, so that it never waits for a reader.
+async fn listen(mut stderr: ChildStderr, last_words: Arc<Mutex<Vec<u8>>>) {
+    let mut piece = [0; 1024];
+    while let Ok(length @ 1..) = stderr.read(&mut piece).await {
+        let mut words = last_words.lock().unwrap_or_else(PoisonError::into_inner);
+        words.extend_from_slice(&piece[..length]);
+        let surplus = words.len().saturating_sub(LAST_WORDS);
+        words.drain(..surplus);
+    }
+}
+
+fn words(last_words: &Mutex<Vec<u8>>) -> String {
+    let words = last_words.lock().unwrap_or_else(PoisonError::into_inner);
+    printable(&String::from_utf8_lossy(&words))
+}
+
+/// A reader that fails when a line does not end.
+struct Bounded<R> {
+    read: R,
+    line: usize,
+}
+
+impl<R> Bounded<R> {
+    fn new(read: R) -> Self {
+        Self { read, line: 0 }
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.read).poll_read(context, buffer);
+        let new = &buffer.filled()[before..];
+        self.line = match new.iter().rposition(|byte| *byte == b'\n') {
+            Some(end) => new.len() - end - 1,
+            None => self.line + new.len(),
+        };
+        if self.line > MAX_MESSAGE {
+            return Poll::Ready(Err(io::Error::other("a message is too long")));
+        }
+        read
+    }
+}
+
+struct McpTool {
+    name: String,
+    /// As the server calls it.
+    remote: String,
+    description: String,
+    schema: Value,
+    server: Arc<McpServer>,
+}
+
+impl Ability for McpTool {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    fn schema(&self) -> &Value {
+        &self.schema
+    }
+
+    fn call<'a>(
+        &'a self,
+        params: Value,
+        _: &'a Situation<'a>,
+    ) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            let called = self.server.call(&self.remote, params).await;
+            called.map_err(|error| error.to_string())
+        })
+    }
+}

@@ -1,0 +1,182 @@
+//! Tools: those of the plan dialects, and those of servers.
+
+use std::path::Path;
+
+use plan_agent::role::{McpError, McpServer, McpSettings, plan_tools};
+use plan_agent::tools::Toolbox;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::*;
+
+fn server(argv: &[&str], folder: &Path, timeout: Duration) -> McpSettings {
+    McpSettings {
+        name: "docs".to_owned(),
+        argv: argv.iter().map(ToString::to_string).collect(),
+        cwd: folder.to_owned(),
+        env: Vec::new(),
+        timeout,
+    }
+}
+
+/// Our own server, which writes its pid before it begins.
+fn ours(folder: &Path) -> McpSettings {
+    let script = format!(
+        "echo $$ > pid; exec {} mcp --dialect tasks",
+        env!("CARGO_BIN_EXE_plan-agent")
+    );
+    server(&["sh", "-c", &script], folder, LONG)
+}
+
+fn uses(tool: &str, params: Value) -> StepSpec {
+    let does = StepDoes::UseTool {
+        tool: tool.to_owned(),
+        params: object(params),
+    };
+    StepSpec {
+        name: format!("Use {tool}"),
+        does,
+    }
+}
+
+#[tokio::test]
+async fn a_role_uses_the_tools_of_the_plan_dialects() {
+    let mut scene = Scene::new().await;
+    let toolbox = Toolbox::new(scene.store.clone(), Default::default(), "reviewer");
+    scene.tools = plan_tools(&toolbox);
+    let scene = scene.with_steps(vec![
+        uses("plan.TaskCreate", json!({"subject": "Mend it"})),
+        uses(
+            "plan.TaskUpdate",
+            json!({"taskId": "9", "status": "completed"}),
+        ),
+    ]);
+    scene.given("Review it").await;
+    let (status, result) = scene.result();
+    assert_eq!(status, ERROR);
+    assert!(
+        result.starts_with("Step 2, Use plan.TaskUpdate, failed: {"),
+        "{result}"
+    );
+    let plan = scene.plan().await;
+    assert!(
+        plan.nth(0)
+            .unwrap()
+            .result
+            .as_deref()
+            .unwrap()
+            .contains("Mend it")
+    );
+    // The plan of the tools is not the internal plan.
+    let current = scene.store.current("tasks", 9).await.unwrap();
+    assert_eq!(current.len(), 1);
+}
+
+#[tokio::test]
+async fn a_role_uses_the_tools_of_a_server_which_is_started_again_when_it_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut scene = Scene::new().await;
+    scene.tools = McpServer::start(ours(folder.path())).await.unwrap();
+    let names: Vec<&str> = scene.tools.names().collect();
+    assert_eq!(
+        names,
+        [
+            "docs.TaskCreate",
+            "docs.TaskGet",
+            "docs.TaskList",
+            "docs.TaskUpdate"
+        ]
+    );
+    let only = scene.tools.only(&["docs.TaskCreate".to_owned()]).unwrap();
+    assert_eq!(only.names().collect::<Vec<_>>(), ["docs.TaskCreate"]);
+    let missing = scene
+        .tools
+        .only(&["docs.TaskCreat".to_owned(), "plan.x".to_owned()]);
+    assert_eq!(
+        missing.unwrap_err(),
+        [
+            "`docs.TaskCreat` is not registered; is `docs.TaskCreate` meant?",
+            "`plan.x` is not registered"
+        ]
+    );
+    let scene = scene.with_steps(vec![uses(
+        "docs.TaskCreate",
+        json!({"subject": "{{context}}"}),
+    )]);
+    let mut role = scene.given("Review it").await;
+    let (status, result) = scene.result();
+    assert!(
+        status == COMPLETED && result.contains("in a hurry"),
+        "{result}"
+    );
+    // Killed, it is started again for the next call.
+    let pid = std::fs::read_to_string(folder.path().join("pid")).unwrap();
+    let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    let mut again = None;
+    for number in 2..60 {
+        role.process_message(task_named(&format!("task-{number}"), "Review it"))
+            .await
+            .unwrap();
+        // The first call may meet the end of the one before.
+        again = scene.office.updates().pop();
+        if again
+            .as_ref()
+            .is_some_and(|update| update.status == COMPLETED)
+        {
+            break;
+        }
+    }
+    let again = again.unwrap();
+    assert_eq!(again.status, COMPLETED, "{}", again.result);
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_behave_is_an_error_and_holds_nothing_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let short = Duration::from_millis(300);
+    for (argv, timeout, said) in [
+        (
+            &["no-such-server"][..],
+            LONG,
+            "cannot be started: cannot start `no-such-server`",
+        ),
+        (
+            &["sh", "-c", "echo 'no token' >&2; exit 3"],
+            LONG,
+            "no token",
+        ),
+        (
+            &["sh", "-c", "exec sleep 1000"],
+            short,
+            "did not answer within 300ms",
+        ),
+        (
+            &["sh", "-c", "echo hello; exec sleep 1000"],
+            short,
+            "did not answer within 300ms",
+        ),
+        (
+            &["sh", "-c", "exec cat /dev/zero"],
+            LONG,
+            "ended before it said who it is",
+        ),
+    ] {
+        let error = McpServer::start(server(argv, folder.path(), timeout))
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains(said), "{argv:?}: {error}");
+    }
+    let nowhere = server(&["true"], Path::new("/no/such/folder"), LONG);
+    let error = McpServer::start(nowhere).await.unwrap_err();
+    assert!(matches!(error, McpError::Start { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_gets_no_variable_that_is_not_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "env > seen; exec sleep 1000";
+    let settings = server(&["sh", "-c", script], folder.path(), Duration::from_secs(2));
+    McpServer::start(settings).await.unwrap_err();
+    let seen = std::fs::read_to_string(folder.path().join("seen")).unwrap();
+    assert!(seen.contains("PATH=") && !seen.contains("CARGO"), "{seen}");
+}
