@@ -256,6 +256,11 @@ fn requests_within_requests_go_only_so_deep() {
         said.contains("requests within requests go 5 deep at most"),
         "{said}"
     );
+    let said = first_failure(&row(&names, "a"), "a", "role.max_depth = 2\n");
+    assert!(
+        said.contains("requests within requests go 2 deep at most"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -365,4 +370,72 @@ fn what_a_role_asked_for_is_taken_back_when_its_attempt_is_over() {
         said.contains("In time.") && !said.contains("Late."),
         "{said}"
     );
+}
+
+#[test]
+fn a_daemon_that_is_killed_again_and_again_asks_and_does_nothing_twice() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "ask" => Answer::Json(json!({"answer": format!("Answer {}.", asked.nth)})),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Messages, "");
+    // a asks b, which thinks and asks the coder, and thinks again when the answer is there.
+    let team = row(&["a"], "b")
+        + "\
+- id: b
+  kind: agent
+  description: Thinks.
+  actions: [ask, write_file]
+  templates:
+  - name: pass on
+    matches: [pass]
+    steps:
+    - {name: Think, action: ask, params: {wanted: First.}}
+    - {name: Note, action: write_file, params: {path: note.txt, content: \"{{steps.1.result}}\"}}
+    - {name: Ask, ask: coder, description: \"Do {{steps.1.result}}\"}
+    - {name: Think again, action: ask, params: {wanted: \"Then {{steps.3.result}}\"}}
+- {id: coder, kind: files, worker: external, description: Codes.}
+";
+    scene.env.write("team.yaml", &team);
+    scene.env.write("pass.md", &one_for("a"));
+    let coder = scene.agent(|command| match is_request(command) {
+        true => Act::success("Done."),
+        false => Act::Leave,
+    });
+    let mut daemon = Some(scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]));
+    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    // How often anything was committed, in whichever plan.
+    let changes = || -> i64 {
+        let plans = scene.works(&["plans", "--all", "--json"]);
+        let plans: Vec<Value> = serde_json::from_str(&plans).unwrap();
+        plans.iter().map(|plan| plan["seq"].as_i64().unwrap()).sum()
+    };
+    let over = || scene.status()["plan"]["status"] == "completed";
+    let mut kills = 0;
+    while let Some(running) = daemon.take() {
+        let before = changes();
+        wait_until("something is committed", DEADLINE, || {
+            over() || changes() > before
+        });
+        // Killed with it.
+        drop(running);
+        if over() {
+            break;
+        }
+        kills += 1;
+        daemon = Some(scene.leave(&["resume", &plan, "--team", "team.yaml"]));
+    }
+    assert!(kills >= 1, "{kills}");
+    let ran = scene.run(&["resume", &plan, "--team", "team.yaml"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(requests(&scene).len(), 1);
+    let asked = coder.seen().into_iter().filter(is_request).count();
+    assert_eq!(asked, 1, "the request lay there once");
+    assert_eq!(scene.events_named("issued").len(), 1);
+    assert_eq!(scene.events_named("reported").len(), 1);
+    // A call in flight may be made again after each kill, an answer that was kept is not asked for again.
+    assert!((2..=2 + kills).contains(&server.count("ask")), "{kills}");
+    let reports = scene.exchange.texts("reports/processed", ".md");
+    assert_eq!(reports.len(), 2, "{reports:?}");
+    assert_eq!(active(&scene), Vec::<String>::new());
 }
