@@ -10,6 +10,7 @@ mod steps;
 mod waiting;
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ use serde_json::{Map, Value, json};
 pub struct Scripted {
     answers: Mutex<VecDeque<Value>>,
     asked: Mutex<Vec<Request>>,
+    hangs: AtomicBool,
 }
 
 impl Scripted {
@@ -35,7 +37,13 @@ impl Scripted {
         Arc::new(Self {
             answers: Mutex::new(answers.into_iter().collect()),
             asked: Mutex::default(),
+            hangs: AtomicBool::new(false),
         })
+    }
+
+    /// Answers nothing any more.
+    fn hangs(&self) {
+        self.hangs.store(true, Ordering::Relaxed);
     }
 
     fn mind(self: &Arc<Self>) -> Mind {
@@ -67,6 +75,9 @@ impl Llm for Scripted {
 
     fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply, LlmError>> {
         Box::pin(async move {
+            if self.hangs.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
             tokio::task::yield_now().await;
             self.asked.lock().unwrap().push(request.clone());
             let mut answers = self.answers.lock().unwrap();

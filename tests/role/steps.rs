@@ -1,6 +1,7 @@
 //! Carrying the internal plan out: what a step does itself.
 
 use plan_agent::plan::TaskStatus;
+use plan_agent::role::RoleStatus;
 
 use super::*;
 
@@ -195,4 +196,48 @@ async fn tasks_wait_while_another_one_waits_and_too_many_are_rejected() {
         .map(|number| format!("task-{number}"))
         .collect();
     assert_eq!(done, expected);
+}
+
+#[tokio::test]
+async fn the_state_follows_the_work() {
+    let schema = json!({"type": "object", "properties": {}});
+    let hangs = ability("hangs", "never ends", schema, async |_| {
+        std::future::pending().await
+    });
+    let mut scene = Scene::new().await.with_model([json!({"answer": "x"})]);
+    scene.actions.add(hangs);
+    let scene = scene.with_steps(vec![says("one"), action("hangs", json!({}))]);
+    let mut role = scene.role();
+    assert_eq!(role.state().status, RoleStatus::Idle);
+    let working = role.process_message(task("Review it"));
+    // Long enough for whatever does not hang.
+    assert!(
+        tokio::time::timeout(Duration::from_secs(2), working)
+            .await
+            .is_err()
+    );
+    let state = role.state();
+    assert_eq!(state.status.as_str(), "executing_step");
+    assert_eq!(
+        (state.current_task_id(), state.current_step_index),
+        (Some("7"), Some(1))
+    );
+    let steps = &state.internal_plan.as_ref().unwrap().steps;
+    let states: Vec<_> = steps.iter().map(|step| step.status).collect();
+    assert_eq!(states, [TaskStatus::Completed, TaskStatus::InProgress]);
+    // What was dropped half-way is given up like anything else.
+    role.process_message(cancel("task-1")).await.unwrap();
+    assert_eq!(role.state().status, RoleStatus::Idle);
+    assert!(role.state().current_step_index.is_none());
+
+    let scene = Scene::new().await.with_model([json!({"answer": "x"})]);
+    let mut role = scene.role();
+    scene.model.as_ref().unwrap().hangs();
+    let working = role.process_message(task("Read it. Then write it."));
+    assert!(
+        tokio::time::timeout(Duration::from_secs(2), working)
+            .await
+            .is_err()
+    );
+    assert_eq!(role.state().status.as_str(), "planning");
 }
