@@ -1,5 +1,7 @@
 //! Teams: roles in the process that are answered for by a model, roles behind files, and what they ask of each other.
 
+use std::time::Duration;
+
 use super::*;
 use crate::common::agent::report;
 
@@ -375,7 +377,11 @@ fn what_a_role_asked_for_is_taken_back_when_its_attempt_is_over() {
 #[test]
 fn a_daemon_that_is_killed_again_and_again_asks_and_does_nothing_twice() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
-        "ask" => Answer::Json(json!({"answer": format!("Answer {}.", asked.nth)})),
+        // Slow, so that there is something to be killed in.
+        "ask" => {
+            let answer = json!({"answer": format!("Answer {}.", asked.nth)});
+            Answer::Slow(Duration::from_millis(200), Box::new(Answer::Json(answer)))
+        }
         _ => all_well(asked),
     });
     let scene = Scene::with_model(&server, Shape::Messages, "");
