@@ -21,6 +21,7 @@ mod reports;
 mod roles;
 mod team;
 mod tools;
+mod workflow;
 
 use std::fs::{self, File};
 use std::path::PathBuf;

@@ -79,7 +79,7 @@ async fn examine(coder: &Coder, setup: &Setup) -> Result<(), Failure> {
 }
 
 /// Returns where a program is: a name is looked for on the PATH and stays as it is.
-fn find_program(program: &str, environment: &Environment) -> Option<String> {
+pub(super) fn find_program(program: &str, environment: &Environment) -> Option<String> {
     if !program.contains('/') {
         return on_path(program, environment).map(|_| program.to_owned());
     }

@@ -4,15 +4,18 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::agent::find_program;
 use super::args::Doctor;
 use super::failure::{Exit, Failure};
 use super::output::{Output, Style};
 use super::planner::{login, on_path, planner};
 use super::probe::{Probe, probe};
+use super::team::{HOW_ONE_LOOKS, TeamFile, Unfit};
 use crate::agents::{Allow, Coding, Login};
 use crate::config::{Config, ConfigError, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::Prompts;
+use crate::wire::team::{RoleKind, RoleSpec, RoleWorker};
 use crate::wire::text::printable;
 
 /// What was found out about one thing.
@@ -42,7 +45,11 @@ pub async fn examine(
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let findings = match config {
-        Ok(config) => findings(&config, environment).await,
+        Ok(config) => {
+            let mut findings = findings(&config, environment).await;
+            findings.extend(team(args.team.file.as_deref(), &config, environment));
+            findings
+        }
         Err(error) => vec![Finding {
             about: "config",
             state: State::Bad,
@@ -268,6 +275,96 @@ async fn git(config: &Config, environment: &Environment) -> Finding {
             hint: Some(error.hint()),
             text: error.to_string(),
         },
+    }
+}
+
+/// Looks at the team, if there is one: its file with all that this names, and who works for its roles.
+fn team(named: Option<&Path>, config: &Config, environment: &Environment) -> Vec<Finding> {
+    let Some(path) = TeamFile::find(named, config) else {
+        return Vec::new();
+    };
+    let shown = path.display().to_string();
+    let bad = |text: String, hint: Option<String>| Finding {
+        about: "team",
+        state: State::Bad,
+        text,
+        hint,
+    };
+    let file = match TeamFile::read(path, config) {
+        Ok(file) => file,
+        Err(Unfit::Unreadable(error)) => {
+            return vec![bad(format!("{error:#}"), Some(HOW_ONE_LOOKS.into()))];
+        }
+        Err(Unfit::Problems(problems)) => {
+            let problems = problems.into_iter();
+            return problems
+                .map(|problem| bad(problem.in_file(&shown), problem.hint))
+                .collect();
+        }
+    };
+    let count = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    };
+    let (roles, workflows) = (&file.team.roles, &file.team.workflows);
+    let mut text = format!("{} in {shown}", count(roles.len(), "role"));
+    if !workflows.is_empty() {
+        let ids: Vec<&str> = workflows
+            .iter()
+            .map(|workflow| workflow.id.as_str())
+            .collect();
+        text = format!(
+            "{text}, {}: {}",
+            count(ids.len(), "workflow"),
+            ids.join(", ")
+        );
+    }
+    let mut findings = vec![good("team", text)];
+    findings.extend(roles.iter().map(|role| works(role, config, environment)));
+    findings
+}
+
+/// Tells who works for a role, and whether it can.
+fn works(role: &RoleSpec, config: &Config, environment: &Environment) -> Finding {
+    let id = &role.id;
+    let finding = |state: State, text: &str, hint: Option<&str>| Finding {
+        about: "role",
+        state,
+        text: format!("{id}: {text}"),
+        hint: hint.map(str::to_owned),
+    };
+    match (role.kind, &role.worker) {
+        (RoleKind::Agent, _) => match planner(config, environment, None) {
+            Ok(Planner::Rules { .. }) | Err(_) => finding(
+                State::Missing,
+                "inside, but there is no model that it could ask",
+                Some(config.way_to_a_model()),
+            ),
+            Ok(_) => finding(State::Good, "inside", None),
+        },
+        (RoleKind::Files, None) => finding(
+            State::Missing,
+            "no agent of its own",
+            Some("write `worker: claude`, or another agent, or name one for all: `run --agent`"),
+        ),
+        (RoleKind::Files, Some(RoleWorker::External)) => {
+            finding(State::Good, "whoever takes its commands", None)
+        }
+        (RoleKind::Files, Some(RoleWorker::Agent { name, argv })) => {
+            let program = match (name.as_str(), argv.first()) {
+                ("command", Some(program)) => program.as_str(),
+                ("shell", _) => "sh",
+                (name, _) => name,
+            };
+            match find_program(program, environment) {
+                Some(_) => finding(State::Good, name, None),
+                None => finding(
+                    State::Bad,
+                    &format!("there is no program `{program}`"),
+                    Some("install it, or name another `worker` for the role"),
+                ),
+            }
+        }
     }
 }
 

@@ -147,7 +147,10 @@ struct Blueprint {
 
 impl Blueprint {
     fn build(&self, framework: Arc<dyn Framework>, workspace: &Path) -> Result<Role, String> {
-        let actions = built_in(workspace, self.checks.clone()).only(&self.actions);
+        // Whoever has a language model may ask it.
+        let mut names = self.actions.clone();
+        names.push(ASK.to_owned());
+        let actions = built_in(workspace, self.checks.clone()).only(&names);
         let role = Role::new(
             self.settings.clone(),
             self.store.clone(),

@@ -34,34 +34,62 @@ pub(super) struct TeamFile {
     pub prompts: BTreeMap<String, String>,
 }
 
+/// What is wrong with a team file.
+pub(super) enum Unfit {
+    /// It cannot be read.
+    Unreadable(anyhow::Error),
+    /// All that is wrong in it.
+    Problems(Vec<Problem>),
+}
+
+/// What helps somebody who has no team file.
+pub(super) const HOW_ONE_LOOKS: &str = "examples/team.yaml shows how one looks";
+
 impl TeamFile {
-    /// Reads a team file with all that it names: the named one, else that of the configuration; `None` if there is neither.
+    /// Returns where the team file is: the named one, else that of the configuration.
+    pub fn find(named: Option<&Path>, config: &Config) -> Option<PathBuf> {
+        named.map(Path::to_owned).or_else(|| config.team())
+    }
+
+    /// Reads the team file with all that it names; `None` if there is none.
     ///
     /// # Errors
     /// It cannot be read, or whatever is wrong with it.
     pub fn load(named: Option<&Path>, config: &Config) -> Result<Option<Self>, Failure> {
-        let Some(path) = named.map(Path::to_owned).or_else(|| config.team()) else {
+        let Some(path) = Self::find(named, config) else {
             return Ok(None);
         };
         let shown = path.display().to_string();
+        let file = Self::read(path, config).map_err(|unfit| match unfit {
+            Unfit::Unreadable(error) => Failure::usage(error).hint(HOW_ONE_LOOKS),
+            Unfit::Problems(problems) => unusable(&shown, &problems),
+        })?;
+        Ok(Some(file))
+    }
+
+    /// Reads a team file with all that it names.
+    ///
+    /// # Errors
+    /// It cannot be read, or whatever is wrong with it.
+    pub fn read(path: PathBuf, config: &Config) -> Result<Self, Unfit> {
         let text = read(&path, team::MAX_BYTES)
-            .with_context(|| format!("failed to read the team file `{shown}`"))
-            .map_err(|error| {
-                Failure::usage(error).hint("examples/team.yaml shows how one looks")
-            })?;
-        let team = team::parse(&text).map_err(|problems| unusable(&shown, &problems))?;
+            .with_context(|| format!("failed to read the team file `{}`", path.display()))
+            .map_err(Unfit::Unreadable)?;
+        let mut team = team::parse(&text).map_err(Unfit::Problems)?;
+        let name = path.file_name().unwrap_or_default();
+        team.file = name.to_string_lossy().into_owned();
         let folder = path.parent().unwrap_or(Path::new(""));
         let (prompts, mut problems) = prompts(&team, folder);
         problems.extend(misfits(&team, config));
         problems.sort_by_key(|problem| (problem.line, problem.column));
         if !problems.is_empty() {
-            return Err(unusable(&shown, &problems));
+            return Err(Unfit::Problems(problems));
         }
-        Ok(Some(Self {
+        Ok(Self {
             path,
             team,
             prompts,
-        }))
+        })
     }
 
     /// Returns the prompts of the roles behind files: those inside the process read theirs themselves.
@@ -110,12 +138,10 @@ impl TeamFile {
                 );
             }
         }
-        let mut file = workflow.instantiate(&given).map_err(|problems| {
+        let mut file = self.team.plan(workflow, &given).map_err(|problems| {
             let line = line_to_type(setup, args, workflow, &given);
             unusable(&shown.to_string(), &problems).hint(line)
         })?;
-        let name = self.path.file_name().unwrap_or_default();
-        file.source = Some(format!("{}#{}", name.to_string_lossy(), workflow.id));
         if let Some(goal) = &args.goal {
             file.goal.clone_from(goal);
         }

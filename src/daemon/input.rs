@@ -601,14 +601,21 @@ pub(super) fn take_answer(draft: &mut Draft<'_>, asked: Asked) -> Result<(), Ref
 fn take_effect(draft: &mut Draft<'_>, said: Said) -> Result<(), Refusal> {
     match said {
         Said::Plan(plan) => {
-            draft.make_tasks(plan.tasks)?;
             draft.describe(|head: &mut Head| {
                 if !plan.name.is_empty() {
                     head.name = plan.name;
                 }
                 head.description = plan.description;
+                if let Some(order) = plan.order {
+                    head.order = order;
+                    head.source = plan.source;
+                    head.expected_outcome = plan.expected_outcome;
+                }
+                if head.constraints.is_empty() {
+                    head.constraints = plan.constraints;
+                }
             });
-            Ok(())
+            draft.make_tasks(plan.tasks).map(drop)
         }
         Said::Judgement(command, judgement) => {
             let verdict = Verdict {

@@ -16,6 +16,7 @@ use crate::plan::{
 };
 use crate::store::{Store, StoreError};
 use crate::volumes::Folder;
+use crate::wire::team::Team;
 use crate::wire::text::clip;
 
 /// Characters of a stale report that the judge is shown.
@@ -66,7 +67,7 @@ pub(super) async fn ask(
     };
     let prompts = settings.prompts.clone();
     let checks: Vec<String> = settings.checks.keys().cloned().collect();
-    let about = subject.clone();
+    let (about, team) = (subject.clone(), settings.team.clone());
     let begun = store
         .change(
             &settings.plan,
@@ -74,7 +75,14 @@ pub(super) async fn ask(
             "a model is asked",
             move |draft| {
                 let ask = draft.begin_ask(&about)?;
-                let question = build(draft.plan(), &about, &prompts, &facts, &checks)?;
+                let question = build(
+                    draft.plan(),
+                    &about,
+                    &prompts,
+                    &facts,
+                    &checks,
+                    team.as_deref(),
+                )?;
                 Ok((ask, draft.plan().calls_left(), question))
             },
         )
@@ -131,6 +139,7 @@ fn build(
     prompts: &Prompts,
     facts: &str,
     checks: &[String],
+    team: Option<&Team>,
 ) -> Result<Built, Refusal> {
     let head = plan.head();
     Ok(match subject {
@@ -140,7 +149,7 @@ fn build(
                 constraints: &head.constraints,
                 workspace_facts: facts.to_owned(),
                 check_names: checks,
-                roles: &[],
+                team,
             };
             questions::plan(prompts, &context).map(Asking::Plan)
         }
@@ -165,9 +174,9 @@ fn build(
         }
         Subject::Replan => {
             let open = head.replan.as_ref().ok_or(Refusal::UnknownAsk)?;
-            questions::replan(prompts, plan, open.task, &open.why, "").map(Asking::Replan)
+            questions::replan(prompts, plan, open.task, &open.why, "", team).map(Asking::Replan)
         }
-        Subject::Audit => questions::audit(prompts, plan, checks, &[]).map(Asking::Audit),
+        Subject::Audit => questions::audit(prompts, plan, checks, team).map(Asking::Audit),
         Subject::Summary => questions::summarise(prompts, plan).map(Asking::Summary),
         // A role asks these, in a plan of its own.
         Subject::Strategy | Subject::Step(_) => return Err(Refusal::UnknownAsk),

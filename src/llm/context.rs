@@ -2,10 +2,14 @@
 //! person, a model or an agent comes in through [`quote`], so a template cannot let one run wild. The size depends on
 //! the task at hand, never on the plan: a window of neighbours and counts stand for the rest.
 
+mod members;
+
 use serde::Serialize;
 
+use self::members::{MemberView, WorkflowView};
 use super::quote::{clip, one_line, quote};
 use crate::plan::{Attempt, CheckResult, Plan, ReportStatus, Seen, Task, TaskId};
+use crate::wire::team::Team;
 
 /// Neighbours shown on each side of a task.
 const WINDOW: usize = 5;
@@ -31,7 +35,7 @@ const QUESTION: usize = 40_000;
 const OFFERS: usize = 100;
 
 /// What is known before there is a plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlanContext<'a> {
     /// What the person wants.
     pub goal: &'a str,
@@ -41,8 +45,8 @@ pub struct PlanContext<'a> {
     pub workspace_facts: String,
     /// Names of the configured checks.
     pub check_names: &'a [String],
-    /// Roles that a task may be given to; none if anybody does everything.
-    pub roles: &'a [String],
+    /// Whose roles tasks are given to, and whose workflows may be chosen; `None` if anybody does everything.
+    pub team: Option<&'a Team>,
 }
 
 /// What is known of a result besides the plan's rows.
@@ -58,7 +62,8 @@ pub(super) struct PlanView {
     constraints: String,
     workspace: String,
     checks: Vec<String>,
-    roles: Vec<String>,
+    roles: Vec<MemberView>,
+    workflows: Vec<WorkflowView>,
 }
 
 impl PlanView {
@@ -72,11 +77,8 @@ impl PlanView {
                 .iter()
                 .map(|name| one_line(name, NAME))
                 .collect(),
-            roles: context
-                .roles
-                .iter()
-                .map(|name| one_line(name, NAME))
-                .collect(),
+            roles: MemberView::all(context.team),
+            workflows: WorkflowView::all(context.team),
         }
     }
 }
@@ -374,10 +376,17 @@ pub(super) struct ReplanView {
     running: Vec<LineView>,
     pending: Vec<TaskView>,
     pending_more: usize,
+    roles: Vec<MemberView>,
 }
 
 impl ReplanView {
-    pub(super) fn new(plan: &Plan, cause: Option<TaskId>, why: &str, note: &str) -> Self {
+    pub(super) fn new(
+        plan: &Plan,
+        cause: Option<TaskId>,
+        why: &str,
+        note: &str,
+        team: Option<&Team>,
+    ) -> Self {
         let counts = plan.counts();
         let mut settled = plan
             .tasks()
@@ -413,6 +422,7 @@ impl ReplanView {
                 .collect(),
             pending_more: counts.pending.saturating_sub(pending.len()),
             pending,
+            roles: MemberView::all(team),
         }
     }
 }
@@ -429,11 +439,12 @@ pub(super) struct WholeView {
     tasks: Vec<LineView>,
     tasks_more: usize,
     audited: String,
+    roles: Vec<MemberView>,
 }
 
 impl WholeView {
     /// Shows the tasks that went wrong before those that went well.
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &Plan, team: Option<&Team>) -> Self {
         let went_well = |task: &&Task| task.status == crate::plan::TaskStatus::Completed;
         let mut tasks = plan
             .tasks()
@@ -447,6 +458,7 @@ impl WholeView {
             tasks_more: plan.counts().total().saturating_sub(tasks.len()),
             tasks: tasks.into_iter().map(LineView::new).collect(),
             audited: quote(plan.head().audited.as_deref().unwrap_or_default(), SECTION),
+            roles: MemberView::all(team),
         }
     }
 }

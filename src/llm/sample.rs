@@ -16,10 +16,29 @@ use crate::plan::{
     Verdict,
 };
 use crate::wire::command::Language;
+use crate::wire::team;
+
+/// A team with one of everything that a planner is told of.
+pub(super) const TEAM: &str = "\
+roles:
+- {id: coder, kind: files, description: Writes code.}
+- {id: tester, kind: files}
+workflows:
+- id: feature
+  name: Feature {{what}}
+  description: Builds something.
+  parameters:
+    what: {description: what is built}
+    size: {type: integer, default: 1, choices: [1, 2]}
+  steps:
+  - step_id: a
+    tasks: [{task_id: t, name: Build, assignee: coder, description: 'Build {{what}} in size {{size}}.', checks: [test]}]
+";
 
 /// Returns the contexts to try a template with: a rich one, and one with nothing optional in it.
 pub(super) fn contexts(template: Template) -> Vec<Value> {
     let (rich, bare) = (plan(Fill::Rich), plan(Fill::Bare));
+    let team = team::parse(TEAM).expect("the sample is a team");
     match template {
         Template::Plan => {
             let names = ["test".to_owned()];
@@ -28,7 +47,7 @@ pub(super) fn contexts(template: Template) -> Vec<Value> {
                 constraints: "a constraint",
                 workspace_facts: "README.md".to_owned(),
                 check_names: &names,
-                roles: &names,
+                team: Some(&team),
             };
             vec![
                 json(&PlanView::new(&rich)),
@@ -44,11 +63,20 @@ pub(super) fn contexts(template: Template) -> Vec<Value> {
             })
             .collect(),
         Template::Replan => vec![
-            json(&ReplanView::new(&rich, Some(TaskId(2)), "why", "note")),
-            json(&ReplanView::new(&bare, None, "", "")),
+            json(&ReplanView::new(
+                &rich,
+                Some(TaskId(2)),
+                "why",
+                "note",
+                Some(&team),
+            )),
+            json(&ReplanView::new(&bare, None, "", "", None)),
         ],
         Template::Audit | Template::Summarise => {
-            vec![json(&WholeView::new(&rich)), json(&WholeView::new(&bare))]
+            vec![
+                json(&WholeView::new(&rich, Some(&team))),
+                json(&WholeView::new(&bare, None)),
+            ]
         }
         Template::Strategy | Template::Steps | Template::Ask => {
             let offers = [Offer {

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::Problem;
 use super::node::{self, Fields, Node};
-use super::plan_file::{nearest, suggestion};
+use super::plan_file::{PlanFile, nearest, suggestion};
 use super::problem::Problems;
 use super::text::{quote, safe_name};
 
@@ -31,6 +31,8 @@ const MAX_ENTRIES: usize = 100;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Team {
     pub name: String,
+    /// The name of its file, for plans to tell what they were made from; whoever reads the file sets it.
+    pub file: String,
     /// In the order of the file, each with an id of its own.
     pub roles: Vec<RoleSpec>,
     /// In the order of the file, each with an id of its own.
@@ -49,7 +51,7 @@ pub struct RoleSpec {
     pub worker: Option<RoleWorker>,
     /// A file with words for the role, relative to the team file.
     pub prompt: Option<PathBuf>,
-    /// The actions that it may carry out, by their names.
+    /// The actions that it may carry out besides `ask`, which every role inside the process has.
     pub actions: Vec<String>,
     /// The tools that it may use: `plan.<tool>`, or `<server>.<tool>`.
     pub tools: Vec<String>,
@@ -208,6 +210,7 @@ fn read(node: &Node, problems: &mut Problems) -> Team {
     refuse_twice(ids, problems);
     let team = Team {
         name: name.to_owned(),
+        file: String::new(),
         roles,
         workflows,
     };
@@ -259,6 +262,24 @@ impl Team {
     /// Returns a workflow by its id.
     pub fn workflow(&self, id: &str) -> Option<&Workflow> {
         self.workflows.iter().find(|workflow| workflow.id == id)
+    }
+
+    /// Makes the plan of a workflow; it tells what it was made from.
+    ///
+    /// # Errors
+    /// As [`Workflow::instantiate`], and tasks for roles that the team does not have.
+    pub fn plan(
+        &self,
+        workflow: &Workflow,
+        given: &Map<String, Value>,
+    ) -> Result<PlanFile, Vec<Problem>> {
+        let mut plan = workflow.instantiate(given)?;
+        match self.strangers(&plan) {
+            none if none.is_empty() => {}
+            strangers => return Err(strangers),
+        }
+        plan.source = Some(format!("{}#{}", self.file, workflow.id));
+        Ok(plan)
     }
 
     /// Says which role was probably meant, or which there are.

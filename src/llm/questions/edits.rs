@@ -7,11 +7,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::fields::{MAX_NAME, MAX_REASON, cut, name, optional, way_round};
-use super::tasks::MAX_TASKS;
+use super::tasks::{MAX_TASKS, assignee, new_assignee, role_ids};
 use crate::llm::Schema;
 use crate::llm::context::editable;
 use crate::llm::quote::one_line;
 use crate::plan::{Edit, NewTask, Origin, Plan, TaskChanges, TaskId, TaskRef, find_cycle};
+use crate::wire::team::Team;
 
 #[derive(Deserialize)]
 pub(super) struct ReplanAnswer {
@@ -35,11 +36,13 @@ pub(super) struct EditAnswer {
     #[serde(default)]
     depends_on: Option<Vec<Value>>,
     #[serde(default)]
+    assignee: Option<String>,
+    #[serde(default)]
     reason: Option<String>,
 }
 
-pub(super) fn edit_schema() -> Schema {
-    Schema::Object(vec![
+pub(super) fn edit_schema(team: Option<&Team>) -> Schema {
+    let mut properties = vec![
         ("action", Schema::one_of(["add", "update", "skip"])),
         ("task", Schema::OptionalInteger),
         ("reason", Schema::Text("why, one sentence")),
@@ -51,7 +54,11 @@ pub(super) fn edit_schema() -> Schema {
             "depends_on",
             Schema::OptionalList(Box::new(Schema::Text("`3` or `n1`"))),
         ),
-    ])
+    ];
+    if team.is_some() {
+        properties.push(("assignee", Schema::OptionalText("a role; null: as it is")));
+    }
+    Schema::Object(properties)
 }
 
 /// What a replan may touch and name.
@@ -60,11 +67,14 @@ pub(super) struct Scope {
     cause: Option<u32>,
     /// Every task with its dependencies.
     graph: BTreeMap<u32, Vec<u32>>,
+    /// Those that a task may be given to.
+    roles: Vec<String>,
 }
 
 impl Scope {
-    pub(super) fn new(plan: &Plan, cause: Option<TaskId>) -> Self {
+    pub(super) fn new(plan: &Plan, cause: Option<TaskId>, team: Option<&Team>) -> Self {
         Self {
+            roles: role_ids(team),
             editable: editable(plan).map(|task| task.number.0).collect(),
             cause: cause.map(|id| id.0),
             graph: plan
@@ -96,8 +106,13 @@ impl Scope {
         let mut seen = BTreeSet::new();
         let mut adds = 0;
         let mut edits = Vec::with_capacity(answers.len());
-        for (index, answer) in answers.into_iter().enumerate() {
+        for (index, mut answer) in answers.into_iter().enumerate() {
             let place = format!("edit {}", index + 1);
+            answer.assignee = match &answer.action {
+                action if is(action, "add") => new_assignee(answer.assignee, &self.roles, &place)?,
+                action if is(action, "skip") => None,
+                _ => assignee(answer.assignee, &self.roles, &place)?,
+            };
             edits.push(if is(&answer.action, "add") {
                 adds += 1;
                 add(answer, &place, self.references(added, Some(adds - 1)))?
@@ -247,6 +262,7 @@ fn add(
         expected_outcome: optional(answer.expected_output, "expected_output", place)?,
         reasoning: cut(&answer.reason.unwrap_or_default(), MAX_REASON),
         dependencies: all(&answer.depends_on.unwrap_or_default(), place, reference)?,
+        assignee: answer.assignee,
         origin: Origin::Model,
         ..NewTask::default()
     })))
@@ -272,6 +288,7 @@ fn update(
             Some(values) => Some(all(&values, place, reference)?),
             None => None,
         },
+        assignee: answer.assignee.map(Some),
         ..TaskChanges::default()
     };
     if changes

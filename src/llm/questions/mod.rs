@@ -6,12 +6,14 @@ mod edits;
 mod fields;
 pub mod role;
 mod tasks;
+mod workflows;
 
 use serde::Deserialize;
 
 use self::edits::{ReplanAnswer, Scope, edit_schema};
 use self::fields::{MAX_REASON, bounded, cut, name};
 use self::tasks::{Least, TaskAnswer, Words};
+use self::workflows::{PlanOrWorkflow, Workflows};
 pub use super::command::command_body;
 pub use super::context::{JudgeFacts, PlanContext};
 use super::context::{JudgeView, PlanView, ReplanView, WholeView, obstacle};
@@ -19,7 +21,8 @@ use super::extract;
 use super::model::Question;
 use super::prompts::{PromptError, Prompts, Template};
 use super::{Request, Schema};
-use crate::plan::{Attempt, Decision, Edit, NewTask, Plan, Task, TaskId};
+use crate::plan::{Attempt, Decision, Edit, NewTask, Order, Plan, Task, TaskId};
+use crate::wire::team::Team;
 
 /// Characters at which feedback and summaries are cut.
 const MAX_FEEDBACK: usize = 8_000;
@@ -30,10 +33,15 @@ const LONG_ANSWER: u32 = 16_000;
 const SHORT_ANSWER: u32 = 4_000;
 
 /// A plan as a model made it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlannedPlan {
     pub name: String,
     pub description: String,
+    /// What else a workflow says that was chosen; nothing of a plan that the model made itself.
+    pub expected_outcome: String,
+    pub constraints: String,
+    pub source: Option<String>,
+    pub order: Option<Order>,
     /// In the plan's order; dependencies are [`TaskRef::New`](crate::plan::TaskRef::New).
     pub tasks: Vec<NewTask>,
 }
@@ -58,35 +66,38 @@ pub struct Audit {
     pub missing: Vec<NewTask>,
 }
 
-/// Asks for a plan. Dependencies in the answer are numbers of its own tasks, counted from 1.
+/// Asks for a plan: tasks, or one of the team's workflows. Dependencies in the answer are numbers of its own tasks, counted
+/// from 1.
 pub fn plan(
     prompts: &Prompts,
     context: &PlanContext<'_>,
 ) -> Result<Question<PlannedPlan>, PromptError> {
-    let words = Words::new(context.check_names, context.roles);
-    let schema = Schema::Object(vec![
+    let words = Words::new(context.check_names, context.team);
+    let workflows = Workflows::of(context.team);
+    let mut properties = vec![
         ("name", Schema::Text("name of the plan, a few words")),
         (
             "description",
             Schema::Text("how the goal is reached, one or two sentences"),
         ),
-        ("tasks", Schema::list(words.task_schema())),
-    ]);
+    ];
+    if workflows.is_some() {
+        properties.extend(workflows::schema());
+    }
+    properties.push(("tasks", Schema::list(words.task_schema())));
+    let schema = Schema::Object(properties);
     let view = PlanView::new(context);
-    question(
-        prompts,
-        Template::Plan,
-        &view,
-        schema,
-        LONG_ANSWER,
-        move |answer: PlanAnswer| {
-            Ok(PlannedPlan {
-                name: name(&answer.name, "the plan")?,
-                description: bounded(&answer.description, "description", "the plan")?,
-                tasks: words.tasks(answer.tasks, Least::One)?,
-            })
-        },
-    )
+    let (template, tokens) = (Template::Plan, LONG_ANSWER);
+    match workflows {
+        None => {
+            let read = move |answer: PlanAnswer| answer.planned(&words);
+            question(prompts, template, &view, schema, tokens, read)
+        }
+        Some(workflows) => {
+            let read = move |answer: PlanOrWorkflow| workflows.planned(answer, &words);
+            question(prompts, template, &view, schema, tokens, read)
+        }
+    }
 }
 
 /// Asks what follows from a result. `next` is accepted only for SUCCESS and PARTIAL_SUCCESS without a failed check.
@@ -136,16 +147,17 @@ pub fn replan(
     cause: Option<TaskId>,
     why: &str,
     note: &str,
+    team: Option<&Team>,
 ) -> Result<Question<Vec<Edit>>, PromptError> {
     let schema = Schema::Object(vec![
         (
             "reason",
             Schema::Text("why these edits lead to the goal, one or two sentences"),
         ),
-        ("edits", Schema::list(edit_schema())),
+        ("edits", Schema::list(edit_schema(team))),
     ]);
-    let view = ReplanView::new(plan, cause, why, note);
-    let scope = Scope::new(plan, cause);
+    let view = ReplanView::new(plan, cause, why, note, team);
+    let scope = Scope::new(plan, cause, team);
     question(
         prompts,
         Template::Replan,
@@ -156,14 +168,14 @@ pub fn replan(
     )
 }
 
-/// Asks whether the goal is met, and what is missing. `check_names` and `roles` are those that new tasks may use.
+/// Asks whether the goal is met, and what is missing. New tasks may use the checks and the roles of the team.
 pub fn audit(
     prompts: &Prompts,
     plan: &Plan,
     check_names: &[String],
-    roles: &[String],
+    team: Option<&Team>,
 ) -> Result<Question<Audit>, PromptError> {
-    let words = Words::new(check_names, roles);
+    let words = Words::new(check_names, team);
     let schema = Schema::Object(vec![
         (
             "reason",
@@ -176,7 +188,7 @@ pub fn audit(
         ("met", Schema::Boolean),
         ("missing", Schema::list(words.task_schema())),
     ]);
-    let view = WholeView::new(plan);
+    let view = WholeView::new(plan, team);
     question(
         prompts,
         Template::Audit,
@@ -206,7 +218,7 @@ pub fn audit(
 /// Asks for the summary of a plan that has ended.
 pub fn summarise(prompts: &Prompts, plan: &Plan) -> Result<Question<String>, PromptError> {
     let schema = Schema::Object(vec![("summary", Schema::Text("the summary"))]);
-    let view = WholeView::new(plan);
+    let view = WholeView::new(plan, None);
     question(
         prompts,
         Template::Summarise,
@@ -251,6 +263,17 @@ struct PlanAnswer {
     #[serde(default)]
     description: String,
     tasks: Vec<TaskAnswer>,
+}
+
+impl PlanAnswer {
+    fn planned(self, words: &Words) -> Result<PlannedPlan, String> {
+        Ok(PlannedPlan {
+            name: name(&self.name, "the plan")?,
+            description: bounded(&self.description, "description", "the plan")?,
+            tasks: words.tasks(self.tasks, Least::One)?,
+            ..PlannedPlan::default()
+        })
+    }
 }
 
 #[derive(Deserialize)]

@@ -9,6 +9,7 @@ use super::fields::{MAX_NAME, MAX_REASON, bounded, cut, name, optional, way_roun
 use crate::llm::Schema;
 use crate::llm::quote::one_line;
 use crate::plan::{NewTask, Origin, TaskRef, find_cycle, within_workspace};
+use crate::wire::team::Team;
 
 /// Tasks, or edits, that one answer may bring.
 pub(super) const MAX_TASKS: usize = 50;
@@ -50,11 +51,20 @@ pub(super) struct Words {
 }
 
 impl Words {
-    pub(super) fn new(checks: &[String], roles: &[String]) -> Self {
+    pub(super) fn new(checks: &[String], team: Option<&Team>) -> Self {
         Self {
             checks: checks.to_vec(),
-            roles: roles.to_vec(),
+            roles: role_ids(team),
         }
+    }
+
+    /// Refuses a check that there is not.
+    pub(super) fn check(&self, check: &str, place: &str) -> Result<(), String> {
+        if self.checks.iter().any(|known| known == check) {
+            return Ok(());
+        }
+        let check = one_line(check, MAX_NAME);
+        Err(format!("{place}: there is no check `{check}`"))
     }
 
     pub(super) fn task_schema(&self) -> Schema {
@@ -124,20 +134,9 @@ impl Words {
         }
         let checks = answer.checks.unwrap_or_default();
         for check in &checks {
-            if !self.checks.contains(check) {
-                return Err(format!(
-                    "{place}: there is no check `{}`",
-                    one_line(check, MAX_NAME)
-                ));
-            }
+            self.check(check, place)?;
         }
-        let assignee = answer.assignee.filter(|role| !role.trim().is_empty());
-        if let Some(role) = assignee.as_ref().filter(|role| !self.roles.contains(role)) {
-            return Err(format!(
-                "{place}: there is no role `{}`",
-                one_line(role, MAX_NAME)
-            ));
-        }
+        let assignee = new_assignee(answer.assignee, &self.roles, place)?;
         Ok(NewTask {
             name: name(&answer.name, place)?,
             description,
@@ -150,6 +149,47 @@ impl Words {
             origin: Origin::Model,
             ..NewTask::default()
         })
+    }
+}
+
+/// Returns the roles that a task may be given to.
+pub(super) fn role_ids(team: Option<&Team>) -> Vec<String> {
+    let roles = team.into_iter().flat_map(|team| &team.roles);
+    roles.map(|role| role.id.clone()).collect()
+}
+
+/// Reads the role that a task is given to.
+pub(super) fn assignee(
+    answer: Option<String>,
+    roles: &[String],
+    place: &str,
+) -> Result<Option<String>, String> {
+    let role = answer.map(|role| role.trim().to_owned());
+    let role = role.filter(|role| !role.is_empty());
+    match &role {
+        Some(word) if !roles.contains(word) => {
+            let word = one_line(word, MAX_NAME);
+            Err(format!("{place}: there is no role `{word}`"))
+        }
+        _ => Ok(role),
+    }
+}
+
+/// Reads the role that a new task is given to. In a team somebody must do it.
+pub(super) fn new_assignee(
+    answer: Option<String>,
+    roles: &[String],
+    place: &str,
+) -> Result<Option<String>, String> {
+    match (assignee(answer, roles, place)?, roles) {
+        (None, [only]) => Ok(Some(only.clone())),
+        (None, [_, ..]) => {
+            let roles = one_line(&roles.join(", "), 400);
+            Err(format!(
+                "{place}: `assignee` is missing: it is one of {roles}"
+            ))
+        }
+        (role, _) => Ok(role),
     }
 }
 

@@ -13,18 +13,28 @@ fn words(list: &[&str]) -> Vec<String> {
 }
 
 fn ask_plan(answer: &Value) -> Result<PlannedPlan, String> {
-    let (checks, roles) = (words(&["test"]), words(&["coder"]));
+    ask_plan_of(&team(), answer)
+}
+
+fn team() -> Team {
+    let mut team = crate::wire::team::parse(sample::TEAM).unwrap();
+    team.file = "team.yaml".to_owned();
+    team
+}
+
+fn ask_plan_of(team: &Team, answer: &Value) -> Result<PlannedPlan, String> {
+    let checks = words(&["test"]);
     let context = PlanContext {
         goal: "a goal",
         check_names: &checks,
-        roles: &roles,
+        team: Some(team),
         ..PlanContext::default()
     };
     plan(&PROMPTS, &context).unwrap().read(&answer.to_string())
 }
 
 fn task(depends_on: &Value) -> Value {
-    json!({"name": "a\nname", "description": " do it ", "expected_output": "it", "depends_on": depends_on})
+    json!({"name": "a\nname", "description": " do it ", "expected_output": "it", "depends_on": depends_on, "assignee": "tester"})
 }
 
 #[test]
@@ -69,6 +79,7 @@ fn a_plan_that_cannot_be_is_refused_in_words_for_the_model() {
     insta::assert_snapshot!(with("description", json!("x".repeat(8_001))), @"task 1: `description` has more than 8000 characters");
     insta::assert_snapshot!(with("checks", json!(["rm -rf /"])), @"task 1: there is no check `rm -rf /`");
     insta::assert_snapshot!(with("assignee", json!("boss")), @"task 1: there is no role `boss`");
+    insta::assert_snapshot!(with("assignee", json!(" ")), @"task 1: `assignee` is missing: it is one of coder, tester");
     let runaway = json!({"name": "x".repeat(500), "tasks": [task(&json!([]))]});
     assert!(ask_plan(&runaway).unwrap().name.chars().count() < 200);
 }
@@ -293,7 +304,7 @@ fn a_judge_s_prompt_in_full() {
 
 fn ask_replan(edits: &Value) -> Result<Vec<Edit>, String> {
     let plan = sample::plan(Fill::Rich);
-    let question = replan(&PROMPTS, &plan, Some(TaskId(2)), "why", "").unwrap();
+    let question = replan(&PROMPTS, &plan, Some(TaskId(2)), "why", "", None).unwrap();
     question.read(&json!({"reason": "r", "edits": edits}).to_string())
 }
 
@@ -350,7 +361,7 @@ fn edits_that_cannot_be_are_refused_in_words_for_the_model() {
 fn an_audit_is_met_or_says_what_is_missing() {
     let plan = sample::plan(Fill::Rich);
     let read = |answer: Value| {
-        audit(&PROMPTS, &plan, &[], &[])
+        audit(&PROMPTS, &plan, &[], Some(&team()))
             .unwrap()
             .read(&answer.to_string())
     };
@@ -397,13 +408,124 @@ fn system_parts_are_the_same_for_every_plan() {
                 .unwrap()
                 .request
                 .system,
-            replan(&PROMPTS, plan_, None, "", "")
+            replan(&PROMPTS, plan_, None, "", "", None)
                 .unwrap()
                 .request
                 .system,
-            audit(&PROMPTS, plan_, &[], &[]).unwrap().request.system,
+            audit(&PROMPTS, plan_, &[], None).unwrap().request.system,
             summarise(&PROMPTS, plan_).unwrap().request.system,
         ]
     };
     assert_eq!(systems(&rich), systems(&bare));
+}
+
+#[test]
+fn a_workflow_in_place_of_tasks_becomes_the_plan() {
+    let answer = |workflow: &str, parameters: Value, tasks: Value| json!({"name": "x", "description": "d", "workflow": workflow, "parameters": parameters, "tasks": tasks});
+    let listed = json!([{"name": "what", "value": "a {{size}}"}, {"name": "size", "value": "2"}]);
+    let planned = ask_plan(&answer("feature", listed, json!([]))).unwrap();
+    assert_eq!(planned.name, "Feature a {{size}}");
+    assert_eq!(planned.source.as_deref(), Some("team.yaml#feature"));
+    assert_eq!(planned.order, Some(Order::Sequential));
+    let task = &planned.tasks[0];
+    assert_eq!(task.description, "Build a {{size}} in size 2.");
+    assert_eq!(task.assignee.as_deref(), Some("coder"));
+    assert_eq!(task.origin, crate::plan::Origin::Model);
+    let written = json!({"what": "it", "size": 1});
+    let planned = ask_plan(&answer("feature", written, Value::Null)).unwrap();
+    assert_eq!(planned.tasks[0].description, "Build it in size 1.");
+    // Without one, its own tasks are the plan.
+    let own = answer("", json!([]), json!([task_of("coder")]));
+    assert_eq!(ask_plan(&own).unwrap().source, None);
+
+    let refused = |workflow: &str, parameters: Value, tasks: Value| {
+        ask_plan(&answer(workflow, parameters, tasks)).unwrap_err()
+    };
+    insta::assert_snapshot!(refused("featur", json!([]), json!([])), @"there is no workflow `featur`: did you mean `feature`? The workflows are feature");
+    insta::assert_snapshot!(refused("feature", json!([]), json!([])), @"the parameter `what` is missing (`what`: what is built)");
+    insta::assert_snapshot!(refused("feature", json!({"what": "", "size": 3, "color": "red"}), json!([])), @"the workflow `feature` has no parameter `color` (known are what, size); the parameter `what` is missing (`what`: what is built); the parameter `size` is `3`, not one of `1`, `2`");
+    insta::assert_snapshot!(refused("feature", json!("what"), json!([])), @"`parameters` must be a list of objects with `name` and `value`");
+    insta::assert_snapshot!(refused("feature", json!([1]), json!([])), @"`parameters` must be a list of objects with `name` and `value`");
+    insta::assert_snapshot!(refused("feature", json!({"what": "x"}), json!([task_of("coder")])), @"`workflow` is `feature`, but `tasks` holds tasks: give one or the other");
+    insta::assert_snapshot!(refused("null", json!([]), json!([])), @"`tasks` is empty: a plan needs at least one task");
+    let no_checks = PlanContext {
+        team: Some(&team()),
+        ..PlanContext::default()
+    };
+    let question = plan(&PROMPTS, &no_checks).unwrap();
+    let answer = answer("feature", json!({"what": "x"}), json!([]));
+    insta::assert_snapshot!(question.read(&answer.to_string()).unwrap_err(), @"Build: there is no check `test`");
+}
+
+fn task_of(role: &str) -> Value {
+    let mut task = task(&json!([]));
+    task["assignee"] = json!(role);
+    task
+}
+
+#[test]
+fn a_planner_is_told_of_roles_and_workflows() {
+    let context = PlanContext {
+        goal: "a goal",
+        team: Some(&team()),
+        ..PlanContext::default()
+    };
+    let question = plan(&PROMPTS, &context).unwrap();
+    let prompt = &question.request.prompt;
+    let about = &prompt[prompt.find("# Roles").unwrap()..];
+    insta::assert_snapshot!(about, @r#"
+    # Roles
+
+    Give each task to the role that fits best:
+    <data name="roles">
+    - coder: Writes code.
+    - tester
+    </data>
+
+    # Workflows
+
+    <data name="workflows">
+    - feature: Builds something.
+      - parameter what (string): what is built
+      - parameter size (integer, one of 1, 2, "1" if left out)
+    </data>
+
+    Make the plan for this goal.
+    "#);
+    let schema = serde_json::to_string(&question.request.schema).unwrap();
+    assert!(schema.contains(r#""assignee":{"type":"string","enum":["coder","tester"]}"#));
+}
+
+#[test]
+fn edits_and_missing_tasks_name_roles_of_the_team() {
+    let plan = sample::plan(Fill::Rich);
+    let team = team();
+    let edits = |role: &str| {
+        let question = replan(&PROMPTS, &plan, None, "why", "", Some(&team)).unwrap();
+        assert!(question.request.prompt.contains("- coder: Writes code."));
+        let add = json!({"action": "add", "name": "n", "description": "d", "assignee": role});
+        let pending = plan
+            .tasks()
+            .find(|task| task.status == TaskStatus::Pending)
+            .unwrap();
+        let update = json!({"action": "update", "task": pending.number.0, "assignee": role});
+        question.read(&json!({"edits": [add, update]}).to_string())
+    };
+    let [Edit::Add(added), Edit::Update(_, changes)] = &edits("tester").unwrap()[..] else {
+        panic!("two edits");
+    };
+    assert_eq!(added.assignee.as_deref(), Some("tester"));
+    assert_eq!(changes.assignee, Some(Some("tester".to_owned())));
+    insta::assert_snapshot!(edits("boss").unwrap_err(), @"edit 1: there is no role `boss`");
+    let missing = |role: &str| {
+        let question = audit(&PROMPTS, &plan, &[], Some(&team)).unwrap();
+        assert!(question.request.prompt.contains("- coder: Writes code."));
+        let answer = json!({"met": false, "missing": [task_of(role)]});
+        question.read(&answer.to_string())
+    };
+    assert_eq!(
+        missing("coder").unwrap().missing[0].assignee.as_deref(),
+        Some("coder")
+    );
+    insta::assert_snapshot!(missing("boss").unwrap_err(), @"task 1: there is no role `boss`");
 }

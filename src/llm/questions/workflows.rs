@@ -1,0 +1,143 @@
+//! A workflow in place of tasks in an answer: the plan is made from it, with the values that the model gives.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::fields::{bounded, cut};
+use super::tasks::{TaskAnswer, Words};
+use super::{PlanAnswer, PlannedPlan};
+use crate::llm::Schema;
+use crate::llm::quote::one_line;
+use crate::plan::Origin;
+use crate::wire::Problem;
+use crate::wire::team::Team;
+
+/// Characters of what is said against an answer.
+const MAX_REFUSAL: usize = 2_000;
+
+/// An answer that may name a workflow.
+#[derive(Deserialize)]
+pub(super) struct PlanOrWorkflow {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    workflow: Option<String>,
+    /// A list of `{name, value}`; some models write an object.
+    #[serde(default)]
+    parameters: Value,
+    #[serde(default)]
+    tasks: Option<Vec<TaskAnswer>>,
+}
+
+/// The workflows that an answer may name.
+pub(super) struct Workflows {
+    team: Team,
+}
+
+pub(super) fn schema() -> [(&'static str, Schema); 2] {
+    let parameter = Schema::Object(vec![
+        ("name", Schema::Text("name of the parameter")),
+        ("value", Schema::Text("its value")),
+    ]);
+    let workflow = Schema::OptionalText("id of the workflow that fits the goal, or null");
+    [
+        ("workflow", workflow),
+        ("parameters", Schema::list(parameter)),
+    ]
+}
+
+impl Workflows {
+    /// Returns the workflows of a team that has some.
+    pub(super) fn of(team: Option<&Team>) -> Option<Self> {
+        let team = team.filter(|team| !team.workflows.is_empty())?;
+        Some(Self { team: team.clone() })
+    }
+
+    /// Reads an answer: a workflow that is named goes before tasks of the model's own, which must not be there then.
+    pub(super) fn planned(
+        &self,
+        answer: PlanOrWorkflow,
+        words: &Words,
+    ) -> Result<PlannedPlan, String> {
+        let tasks = answer.tasks.unwrap_or_default();
+        let chosen = answer.workflow.as_deref().map(str::trim);
+        let Some(id) = chosen.filter(|id| !matches!(*id, "" | "null")) else {
+            let answer = PlanAnswer {
+                name: answer.name,
+                description: answer.description,
+                tasks,
+            };
+            return answer.planned(words);
+        };
+        let workflow = self.team.workflow(id).ok_or_else(|| {
+            let meant = self.team.workflow_meant(id);
+            format!("there is no workflow `{}`: {meant}", one_line(id, 100))
+        })?;
+        if !tasks.is_empty() {
+            return Err(format!(
+                "`workflow` is `{id}`, but `tasks` holds tasks: give one or the other"
+            ));
+        }
+        let given = values(answer.parameters)?;
+        let plan = self
+            .team
+            .plan(workflow, &given)
+            .map_err(|problems| told(&problems))?;
+        for task in &plan.tasks {
+            for check in &task.checks {
+                words.check(check, &one_line(&task.name, 100))?;
+            }
+        }
+        let said = bounded(&answer.description, "description", "the plan")?;
+        Ok(PlannedPlan {
+            name: plan.name,
+            description: match plan.description {
+                description if description.is_empty() => said,
+                description => description,
+            },
+            expected_outcome: plan.expected_outcome,
+            constraints: plan.constraints,
+            source: plan.source,
+            order: Some(plan.order.unwrap_or_default()),
+            tasks: plan
+                .tasks
+                .into_iter()
+                .map(|mut task| {
+                    // The words that its parameters bring are the model's.
+                    task.origin = Origin::Model;
+                    task
+                })
+                .collect(),
+        })
+    }
+}
+
+/// Reads the values of parameters. A text that is empty says nothing: some models fill in every parameter.
+fn values(answer: Value) -> Result<Map<String, Value>, String> {
+    let refused = || "`parameters` must be a list of objects with `name` and `value`".to_owned();
+    let pair = |entry: Value| {
+        let name = entry.get("name")?.as_str()?.to_owned();
+        Some((name, entry.get("value")?.clone()))
+    };
+    let mut values = match answer {
+        Value::Null => Map::new(),
+        Value::Object(values) => values,
+        Value::Array(entries) => entries
+            .into_iter()
+            .map(|entry| pair(entry).ok_or_else(refused))
+            .collect::<Result<_, _>>()?,
+        _ => return Err(refused()),
+    };
+    values.retain(|_, value| !value.is_null() && value.as_str() != Some(""));
+    Ok(values)
+}
+
+fn told(problems: &[Problem]) -> String {
+    let told = problems.iter().map(|problem| match &problem.hint {
+        Some(hint) => format!("{} ({hint})", problem.message),
+        None => problem.message.clone(),
+    });
+    cut(&told.collect::<Vec<_>>().join("; "), MAX_REFUSAL)
+}
