@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::common::agent::report;
+use crate::common::env::lives;
 
 /// An architect and a reviewer in the process, a coder behind files, and a workflow from design to review.
 const TEAM: &str = r#"
@@ -68,6 +69,13 @@ fn task_of(scene: &Scene, task: u32, attempt: u32) -> Command {
     scene.exchange.take("a task", |command| {
         !is_request(command) && command.task() == task && command.attempt() == attempt
     })
+}
+
+/// Kills a daemon and waits until it has gone: until then it has the folder.
+fn kill(daemon: Left) {
+    let pid = daemon.pid.as_raw_pid().to_string();
+    drop(daemon);
+    wait_until("the daemon has gone", DEADLINE, || !lives(&pid));
 }
 
 /// Returns what is left of signs of life, locks and marks.
@@ -160,7 +168,7 @@ fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_ou
         )),
         "{why}"
     );
-    drop(daemon);
+    kill(daemon);
     scene
         .exchange
         .submit(&third.id, &report("SUCCESS", "Mended."));
@@ -302,7 +310,7 @@ fn one_role_in_the_process_asks_another_whose_answer_survives_a_crash() {
     scene.env.write("pass.md", &one_for("a"));
     let daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
     wait_until("the model is asked", DEADLINE, || server.count("ask") == 1);
-    drop(daemon);
+    kill(daemon);
     let ran = scene.run(&["resume", "--team", "team.yaml"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(scene.tasks(), ["completed"]);
@@ -423,8 +431,7 @@ fn a_daemon_that_is_killed_again_and_again_asks_and_does_nothing_twice() {
         wait_until("something is committed", DEADLINE, || {
             over() || changes() > before
         });
-        // Killed with it.
-        drop(running);
+        kill(running);
         if over() {
             break;
         }
