@@ -349,7 +349,7 @@ fn what_a_role_asked_for_is_taken_back_when_its_plan_is_aborted() {
 #[test]
 fn what_a_role_asked_for_is_taken_back_when_its_attempt_is_over() {
     let scene = Scene::by_rules("run.max_attempts = 1\n");
-    scene.env.write("team.yaml", &asks_coder("  timeout: 2s\n"));
+    scene.env.write("team.yaml", &asks_coder("  timeout: 8s\n"));
     scene.env.write("pass.md", &one_for("a"));
     let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
     let request = scene.exchange.take("a request", is_request);
