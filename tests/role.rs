@@ -10,7 +10,6 @@ mod steps;
 mod waiting;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,18 +17,20 @@ use plan_agent::clock::Clock;
 use plan_agent::llm::{BoxFuture, Llm, LlmError, Model, Prompts, Reply, Request, RetryPolicy};
 use plan_agent::plan::{CommandId, Event, Plan, PlanId, ROLE};
 use plan_agent::role::{
-    Abilities, Ability, AgentBaseRole as _, Ask, CollaborationStatus, Colleague, Framework,
+    Abilities, Ability, AgentBaseRole as _, CollaborationStatus, Colleague, Framework,
     FrameworkError, MessageKind, Mind, Refused, RequestId, Role, RoleId, RoleSettings, StepDoes,
     StepSpec, StepTemplate, StructuredMessage, TaskUpdate, ability,
 };
 use plan_agent::store::Store;
 use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
 
 /// A model that gives the scripted answers one after the other, the last one again and again.
 pub struct Scripted {
     answers: Mutex<VecDeque<Value>>,
     asked: Mutex<Vec<Request>>,
-    hangs: AtomicBool,
+    /// Told of a question that will never be answered, if none is.
+    hangs: Mutex<Option<Arc<Notify>>>,
 }
 
 impl Scripted {
@@ -37,13 +38,15 @@ impl Scripted {
         Arc::new(Self {
             answers: Mutex::new(answers.into_iter().collect()),
             asked: Mutex::default(),
-            hangs: AtomicBool::new(false),
+            hangs: Mutex::default(),
         })
     }
 
-    /// Answers nothing any more.
-    fn hangs(&self) {
-        self.hangs.store(true, Ordering::Relaxed);
+    /// Answers nothing any more; what is returned tells of the next question.
+    fn hangs(&self) -> Arc<Notify> {
+        let asked = Arc::new(Notify::new());
+        *self.hangs.lock().unwrap() = Some(Arc::clone(&asked));
+        asked
     }
 
     fn mind(self: &Arc<Self>) -> Mind {
@@ -75,7 +78,9 @@ impl Llm for Scripted {
 
     fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply, LlmError>> {
         Box::pin(async move {
-            if self.hangs.load(Ordering::Relaxed) {
+            let hangs = self.hangs.lock().unwrap().clone();
+            if let Some(asked) = hangs {
+                asked.notify_one();
                 std::future::pending::<()>().await;
             }
             tokio::task::yield_now().await;
@@ -208,9 +213,7 @@ impl Scene {
             office: Arc::default(),
             settings: RoleSettings::new(id("reviewer")),
             model: None,
-            actions: [Arc::new(Ask) as Arc<dyn Ability>, echo()]
-                .into_iter()
-                .collect(),
+            actions: [echo()].into_iter().collect(),
             tools: Abilities::default(),
         }
     }

@@ -32,6 +32,11 @@ pub trait Ability: Send + Sync {
     /// Returns the JSON schema of its parameters, an object.
     fn schema(&self) -> &Value;
 
+    /// Tells whether it has a time limit of its own; else that of the role's steps holds.
+    fn limits_itself(&self) -> bool {
+        false
+    }
+
     /// Does it. The error is the reason for which the step fails.
     fn call<'a>(
         &'a self,
@@ -210,7 +215,10 @@ impl Abilities {
             return Err(format!("{} is not registered", quote(name)));
         };
         let params = args::fitted(ability.schema(), params).map_err(|error| error.to_string())?;
-        let mut allowance = Allowance::new(limit);
+        let mut allowance = Allowance::new(match ability.limits_itself() {
+            true => Duration::MAX,
+            false => limit,
+        });
         // Some do part of their work when they are called, before anything is waited for.
         let begin = || ability.call(params, situation);
         let call = catch_unwind(AssertUnwindSafe(begin));

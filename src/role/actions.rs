@@ -70,6 +70,10 @@ impl Ability for Ask {
         &SCHEMA
     }
 
+    fn limits_itself(&self) -> bool {
+        true
+    }
+
     fn call<'a>(
         &'a self,
         params: Value,
@@ -220,6 +224,10 @@ impl Ability for RunCheck {
         &SCHEMA
     }
 
+    fn limits_itself(&self) -> bool {
+        true
+    }
+
     fn call<'a>(
         &'a self,
         params: Value,
@@ -250,7 +258,15 @@ fn read<T: serde::de::DeserializeOwned + JsonSchema + 'static>(params: Value) ->
 }
 
 fn path(path: &str) -> Result<String, String> {
-    within_workspace(path).map_err(|why| format!("{} {why}", quote(path)))
+    let within = within_workspace(path).map_err(|why| format!("{} {why}", quote(path)))?;
+    // What stands there is run by git, and may hold secrets.
+    if within
+        .split('/')
+        .any(|part| part.eq_ignore_ascii_case(".git"))
+    {
+        return Err(format!("{} is git's own", quote(path)));
+    }
+    Ok(within)
 }
 
 async fn blocking<T: Send + 'static>(

@@ -8,12 +8,14 @@ use crate::store::Store;
 use crate::wire::text::{one_line, printable};
 
 use super::ability::Abilities;
+use super::actions::Ask;
 use super::base::{AgentBaseRole, ChosenStrategy};
 use super::framework::Framework;
 use super::message::{CollaborationStatus, MessageKind, RoleId, StructuredMessage, TaskUpdate};
 use super::mind::Mind;
 use super::plan::{InternalPlan, Keeper, PlanningStrategy, StepSpec};
 use super::state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};
+use super::strategy::ASK;
 
 /// Tasks that wait while the role does another one; what comes then is rejected.
 pub const MAX_WAITING: usize = 16;
@@ -61,7 +63,8 @@ impl AgentBaseRole for Role {
 }
 
 impl Role {
-    /// Makes a role that is idle. What it did before it goes on with when the task is given to it again.
+    /// Makes a role that is idle. What it did before it goes on with when the task is given to it again. With a language model
+    /// it has the action [`ASK`] in any case.
     ///
     /// # Errors
     /// Everything that a template names and that is not there.
@@ -70,9 +73,13 @@ impl Role {
         store: Store,
         framework: Arc<dyn Framework>,
         mind: Option<Mind>,
-        actions: Abilities,
+        mut actions: Abilities,
         tools: Abilities,
     ) -> Result<Self, RoleFaults> {
+        // A simple task is one step with it.
+        if mind.is_some() && actions.get(ASK).is_none() {
+            actions.add(Arc::new(Ask));
+        }
         let role = Self {
             keeper: Keeper::new(store, &settings.id),
             settings,

@@ -361,6 +361,10 @@ impl Ability for McpTool {
         &self.schema
     }
 
+    fn limits_itself(&self) -> bool {
+        true
+    }
+
     fn call<'a>(
         &'a self,
         params: Value,

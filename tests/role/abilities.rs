@@ -92,13 +92,17 @@ async fn nothing_outside_the_workspace_is_touched_and_every_error_is_a_reason() 
             json!({"path": "MISSION.md", "content": "x"}),
             "is written by plan-agent itself",
         ),
+        (
+            "write_file",
+            json!({"path": "a/.GIT/hooks/x", "content": "x"}),
+            "is git's own",
+        ),
         ("run_check", json!({"name": "bad"}), "bad: exit 3\nbroken"),
         (
             "run_check",
             json!({"name": "godo"}),
             "there is no check `godo`; is `good` meant?",
         ),
-        ("ask", json!({}), "the role has no language model"),
     ] {
         let scene = with_files(Scene::new().await, workspace.path())
             .with_steps(vec![action(name, params.clone())]);

@@ -1,7 +1,7 @@
 //! A role that ends at any point, and another one that is given the same task.
 
 use std::pin::pin;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 use plan_agent::role::OnTimeout;

@@ -201,21 +201,21 @@ async fn tasks_wait_while_another_one_waits_and_too_many_are_rejected() {
 #[tokio::test]
 async fn the_state_follows_the_work() {
     let schema = json!({"type": "object", "properties": {}});
-    let hangs = ability("hangs", "never ends", schema, async |_| {
-        std::future::pending().await
+    let begun = Arc::new(Notify::new());
+    let tells = Arc::clone(&begun);
+    let hangs = ability("hangs", "never ends", schema, move |_| {
+        tells.notify_one();
+        std::future::pending()
     });
-    let mut scene = Scene::new().await.with_model([json!({"answer": "x"})]);
+    let mut scene = Scene::new().await;
     scene.actions.add(hangs);
     let scene = scene.with_steps(vec![says("one"), action("hangs", json!({}))]);
     let mut role = scene.role();
     assert_eq!(role.state().status, RoleStatus::Idle);
-    let working = role.process_message(task("Review it"));
-    // Long enough for whatever does not hang.
-    assert!(
-        tokio::time::timeout(Duration::from_secs(2), working)
-            .await
-            .is_err()
-    );
+    tokio::select! {
+        _ = role.process_message(task("Review it")) => panic!("it never ends"),
+        () = begun.notified() => {}
+    }
     let state = role.state();
     assert_eq!(state.status.as_str(), "executing_step");
     assert_eq!(
@@ -230,14 +230,12 @@ async fn the_state_follows_the_work() {
     assert_eq!(role.state().status, RoleStatus::Idle);
     assert!(role.state().current_step_index.is_none());
 
-    let scene = Scene::new().await.with_model([json!({"answer": "x"})]);
+    let scene = Scene::new().await.with_model([json!({})]);
     let mut role = scene.role();
-    scene.model.as_ref().unwrap().hangs();
-    let working = role.process_message(task("Read it. Then write it."));
-    assert!(
-        tokio::time::timeout(Duration::from_secs(2), working)
-            .await
-            .is_err()
-    );
+    let begun = scene.model.as_ref().unwrap().hangs();
+    tokio::select! {
+        _ = role.process_message(task("Read it. Then write it.")) => panic!("it never ends"),
+        () = begun.notified() => {}
+    }
     assert_eq!(role.state().status.as_str(), "planning");
 }
