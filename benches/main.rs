@@ -15,6 +15,7 @@ mod disk;
 mod files;
 mod footprint;
 mod hostile;
+mod lanes;
 mod latency;
 mod mcp;
 mod prompts;
@@ -27,7 +28,7 @@ fn main() {
         .skip(1)
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    let parts: [(&str, fn()); 7] = [
+    let parts: [(&str, fn()); 8] = [
         ("latency", latency::run),
         ("changes", changes::run),
         ("prompts", prompts::run),
@@ -35,6 +36,7 @@ fn main() {
         ("hostile", hostile::run),
         ("mcp", mcp::run),
         ("tools", tools::run),
+        ("lanes", lanes::run),
     ];
     for (name, run) in parts {
         if wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str())) {

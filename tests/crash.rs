@@ -5,6 +5,7 @@
 mod agent;
 mod disk;
 mod isolation;
+mod lanes;
 mod ledger;
 mod scene;
 mod stage;

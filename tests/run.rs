@@ -16,6 +16,7 @@ mod human;
 mod internal;
 mod isolation;
 mod judging;
+mod lanes;
 mod planning;
 mod reports;
 mod roles;

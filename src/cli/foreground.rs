@@ -183,7 +183,7 @@ impl Foreground {
                 // It is put to the person in full.
             } else if is_followed(event, &change.delta.events) {
                 // The verdict says what was reported, the question why it is paused.
-            } else if let Some((text, style)) = view::progress(event, &self.names) {
+            } else if let Some((text, style)) = view::progress(change, event, &self.names) {
                 let time = view::clock_time(change.at);
                 let paint = self.output.paint();
                 self.output.line(&format!(

@@ -1,7 +1,8 @@
 //! The dependencies of a plan as a graph for Graphviz and for Mermaid. Names cannot leave their quotes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
+use super::lanes::role;
 use super::text::one_line;
 use crate::plan::{Plan, Task, TaskId, TaskStatus};
 
@@ -20,15 +21,26 @@ pub fn dot<'a>(plan: &Plan, tasks: impl IntoIterator<Item = &'a Task>) -> String
         "  node [shape=box, style=\"rounded,filled\", fillcolor=white];".to_owned(),
     ];
     let tasks: Vec<&Task> = tasks.into_iter().collect();
-    for task in &tasks {
-        lines.push(format!(
-            "  t{} [label=\"{} · {}\\n{}\", fillcolor=\"{}\"];",
+    let node = |task: &Task| {
+        format!(
+            "t{} [label=\"{} · {}\\n{}\", fillcolor=\"{}\"];",
             task.number,
             task.number,
             quoted(&one_line(&task.name, NAME)),
-            state(plan, task),
+            quoted(&below(plan, task)),
             fill(task.status)
-        ));
+        )
+    };
+    for (number, (step, tasks)) in (1..).zip(by_step(&tasks)) {
+        match step {
+            None => lines.extend(tasks.iter().map(|task| format!("  {}", node(task)))),
+            Some(step) => {
+                lines.push(format!("  subgraph cluster_{number} {{"));
+                lines.push(format!("    label=\"{}\";", quoted(&step)));
+                lines.extend(tasks.iter().map(|task| format!("    {}", node(task))));
+                lines.push("  }".to_owned());
+            }
+        }
     }
     let edges = edges(&tasks).map(|(from, to)| format!("  t{from} -> t{to};"));
     lines.extend(edges);
@@ -39,15 +51,25 @@ pub fn dot<'a>(plan: &Plan, tasks: impl IntoIterator<Item = &'a Task>) -> String
 pub fn mermaid<'a>(plan: &Plan, tasks: impl IntoIterator<Item = &'a Task>) -> String {
     let mut lines = vec!["graph LR".to_owned()];
     let tasks: Vec<&Task> = tasks.into_iter().collect();
-    for task in &tasks {
-        lines.push(format!(
-            "  t{}[\"{} · {}<br/>{}\"]:::{}",
+    let node = |task: &Task| {
+        format!(
+            "t{}[\"{} · {}<br/>{}\"]:::{}",
             task.number,
             task.number,
             entities(&one_line(&task.name, NAME)),
-            state(plan, task),
+            entities(&below(plan, task)),
             task.status.as_str()
-        ));
+        )
+    };
+    for (number, (step, tasks)) in (1..).zip(by_step(&tasks)) {
+        match step {
+            None => lines.extend(tasks.iter().map(|task| format!("  {}", node(task)))),
+            Some(step) => {
+                lines.push(format!("  subgraph s{number}[\"{}\"]", entities(&step)));
+                lines.extend(tasks.iter().map(|task| format!("    {}", node(task))));
+                lines.push("  end".to_owned());
+            }
+        }
     }
     let edges = edges(&tasks).map(|(from, to)| format!("  t{from} --> t{to}"));
     lines.extend(edges);
@@ -77,6 +99,38 @@ pub fn state(plan: &Plan, task: &Task) -> &'static str {
         TaskStatus::Failed => "failed",
         TaskStatus::Skipped => "skipped",
     }
+}
+
+/// Returns what stands below a task's name: its state, and whose it is.
+fn below(plan: &Plan, task: &Task) -> String {
+    let state = state(plan, task);
+    match &task.assignee {
+        Some(assignee) => format!("{state} · {}", role(assignee)),
+        None => state.to_owned(),
+    }
+}
+
+/// Returns the tasks by the steps that they belong to, each where its first task stands; those of none stay where they are.
+fn by_step<'a>(tasks: &[&'a Task]) -> Vec<(Option<String>, Vec<&'a Task>)> {
+    let mut steps: Vec<(Option<String>, Vec<&Task>)> = Vec::new();
+    let mut places: HashMap<(Option<&str>, &str), usize> = HashMap::new();
+    for task in tasks {
+        let named = task.step.as_deref().or(task.step_id.as_deref());
+        let Some(name) = named.filter(|name| !name.trim().is_empty()) else {
+            match steps.last_mut() {
+                Some((None, tasks)) => tasks.push(task),
+                _ => steps.push((None, vec![task])),
+            }
+            continue;
+        };
+        let place = places.entry((task.step_id.as_deref(), name));
+        let place = *place.or_insert(steps.len());
+        if place == steps.len() {
+            steps.push((Some(one_line(name, NAME)), Vec::new()));
+        }
+        steps[place].1.push(task);
+    }
+    steps
 }
 
 /// Returns the dependencies between the tasks, from the one that comes first to the one that waits for it.
@@ -154,6 +208,58 @@ mod tests {
           t1 --> t2
           t1 --> t3
           t2 --> t3
+          classDef pending fill:#ffffff,stroke:#555,color:#000
+          classDef in_progress fill:#fff3bf,stroke:#555,color:#000
+          classDef completed fill:#d3f9d8,stroke:#555,color:#000
+          classDef failed fill:#ffe3e3,stroke:#555,color:#000
+          classDef skipped fill:#e9ecef,stroke:#555,color:#000
+        "#);
+    }
+
+    #[test]
+    fn steps_are_drawn_around_their_tasks_and_roles_named_in_them() {
+        let task = |number, step: Option<&str>, role: Option<&str>| Task {
+            step: step.map(str::to_owned),
+            assignee: role.map(str::to_owned),
+            ..sample::task(number, "Part", TaskStatus::Pending)
+        };
+        let mut build = task(2, Some("Build \"it\"; #1"), Some("coder"));
+        build.dependencies = vec![TaskId(1)];
+        let tasks = [
+            task(1, Some("Design"), Some("architect]\u{1b}[2J\"")),
+            build,
+            task(3, None, None),
+            task(4, Some("Design"), None),
+        ];
+        let plan = sample::plan(sample::head(), tasks);
+        insta::assert_snapshot!(dot(&plan, plan.tasks()), @r##"
+        digraph "Word counter" {
+          rankdir=LR;
+          node [shape=box, style="rounded,filled", fillcolor=white];
+          subgraph cluster_1 {
+            label="Design";
+            t1 [label="1 · Part\nready · architect]\"", fillcolor="#ffffff"];
+            t4 [label="4 · Part\nready", fillcolor="#ffffff"];
+          }
+          subgraph cluster_2 {
+            label="Build \"it\"; #1";
+            t2 [label="2 · Part\nblocked · coder", fillcolor="#ffffff"];
+          }
+          t3 [label="3 · Part\nready", fillcolor="#ffffff"];
+          t1 -> t2;
+        }
+        "##);
+        insta::assert_snapshot!(mermaid(&plan, plan.tasks()), @r#"
+        graph LR
+          subgraph s1["Design"]
+            t1["1 · Part<br/>ready · architect]#34;"]:::pending
+            t4["4 · Part<br/>ready"]:::pending
+          end
+          subgraph s2["Build #34;it#34;#59; #35;1"]
+            t2["2 · Part<br/>blocked · coder"]:::pending
+          end
+          t3["3 · Part<br/>ready"]:::pending
+          t1 --> t2
           classDef pending fill:#ffffff,stroke:#555,color:#000
           classDef in_progress fill:#fff3bf,stroke:#555,color:#000
           classDef completed fill:#d3f9d8,stroke:#555,color:#000

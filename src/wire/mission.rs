@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use super::lanes;
 use super::text::{clip, one_line, printable_start, time_text};
 use crate::plan::{
     Attempt, Decision, Plan, PlanStatus, Question, Task, TaskId, TaskStatus, Time, Verdict, counted,
@@ -57,6 +58,10 @@ fn state(plan: &Plan, now: Time) -> String {
         counts.in_progress,
         counts.pending.saturating_sub(ready),
     );
+    if let Some(lanes) = lanes::line(plan) {
+        let lanes = inline(&lanes, MAX_TEXT);
+        add(&mut text, format_args!("At work: {lanes}\n\n"));
+    }
     if let Some(replan) = &plan.head().replan {
         let why = inline(&replan.why, MAX_TEXT);
         let of = replan
@@ -119,8 +124,12 @@ pub fn window(plan: &Plan, size: usize, before: usize) -> Vec<&Task> {
 fn task(plan: &Plan, task: &Task) -> String {
     let mark = if task.status.satisfies() { 'x' } else { ' ' };
     let name = inline(&task.name, MAX_NAME);
+    let role = task.assignee.as_deref().map(lanes::role);
+    let role = role.map_or(String::new(), |role| {
+        format!(" ({})", inline(&role, MAX_NAME))
+    });
     let mut text = format!(
-        "- [{mark}] {} · {name} — {}\n",
+        "- [{mark}] {} · {name}{role} — {}\n",
         task.number,
         standing(plan, task)
     );

@@ -5,6 +5,7 @@ pub mod command;
 pub mod event;
 pub mod front;
 pub mod graph;
+pub mod lanes;
 mod markdown;
 pub mod mission;
 mod node;

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use super::{moment, name, numbers};
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
-    DAEMON, Decision, Event, Kind, PlanId, ReportStatus, Shelf, Subject, TaskId, Time, counted,
+    DAEMON, Decision, Event, Kind, PlanId, ReportStatus, Row, Shelf, Subject, TaskId, Time, counted,
 };
 use crate::store::Change;
 use crate::wire;
@@ -30,7 +30,7 @@ pub fn lines(change: &Change, zone: &TimeZone, paint: Paint) -> Vec<String> {
         .delta
         .events
         .iter()
-        .map(happened)
+        .map(|event| happened_in(change, event))
         .map(|(text, style)| line(&paint.text(style, &text)))
         .collect();
     if change.by != DAEMON {
@@ -65,6 +65,22 @@ pub fn objects(change: &Change, plan: &PlanId) -> Vec<serde_json::Value> {
 /// Returns what happened for programs: `{"seq","at","plan","by","why","event",…}` with the fields of the event.
 pub fn json(change: &Change, plan: &PlanId, event: &Event) -> serde_json::Value {
     wire::event::json(event, change.seq, change.at, plan, &change.by, &change.why)
+}
+
+/// As [`happened`], with the role that a task is handed out to, as the change has it.
+pub fn happened_in(change: &Change, event: &Event) -> (String, Style) {
+    let (text, style) = happened(event);
+    let Event::Issued { task, .. } = event else {
+        return (text, style);
+    };
+    let role = change.delta.rows.iter().find_map(|row| match row {
+        Row::Task(row) if row.number == *task => row.assignee.as_deref(),
+        _ => None,
+    });
+    match role {
+        Some(role) => (format!("{text} ({})", wire::lanes::role(role)), style),
+        None => (text, style),
+    }
 }
 
 /// Returns what happened in one line, and how to show it.

@@ -5,16 +5,22 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::event::happened;
+use super::event::happened_in;
 use super::{name, numbers};
 use crate::cli::output::Style;
 use crate::plan::{Decision, Event, Plan, TaskId, Time};
+use crate::store::Change;
+use crate::wire::lanes;
 
 /// Tasks of a new plan that are listed.
 const LISTED: usize = 30;
 
 /// Returns an event as a line of progress; nothing for those that only programs want to see.
-pub fn progress(event: &Event, names: &BTreeMap<TaskId, String>) -> Option<(String, Style)> {
+pub fn progress(
+    change: &Change,
+    event: &Event,
+    names: &BTreeMap<TaskId, String>,
+) -> Option<(String, Style)> {
     let next = matches!(
         event,
         Event::Judged {
@@ -30,7 +36,7 @@ pub fn progress(event: &Event, names: &BTreeMap<TaskId, String>) -> Option<(Stri
     {
         return None;
     }
-    let (text, style) = happened(event);
+    let (text, style) = happened_in(change, event);
     let named = event.task().and_then(|task| {
         let rest = text.strip_prefix(&format!("task {task}: "))?;
         Some(format!("{task} · {}: {rest}", names.get(&task)?))
@@ -54,7 +60,13 @@ pub fn tasks(plan: &Plan) -> Vec<String> {
             [] => String::new(),
             some => format!("  (after {})", numbers(some)),
         };
-        format!("           {} · {}{after}", task.number, name(&task.name))
+        let role = task.assignee.as_deref();
+        let role = role.map_or(String::new(), |role| format!(" ({})", lanes::role(role)));
+        format!(
+            "           {} · {}{role}{after}",
+            task.number,
+            name(&task.name)
+        )
     };
     let mut lines: Vec<String> = plan.tasks().take(LISTED).map(line).collect();
     let more = plan.counts().total().saturating_sub(LISTED);

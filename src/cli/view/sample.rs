@@ -2,7 +2,7 @@
 
 use crate::plan::{
     About, By, CommandId, Decision, Draft, Head, Issue, Kind, NewTask, Plan, PlanId, Policy,
-    QuestionId, Report, ReportStatus, TaskId, TaskRef, Time, Verdict,
+    QuestionId, Report, ReportStatus, RoleRules, Row, TaskId, TaskRef, Time, Verdict,
 };
 
 /// The moment at which the sample is looked at.
@@ -33,6 +33,26 @@ pub fn plan() -> Plan {
     hand_out(&mut draft, 4, "task-4a");
     draft.claim(&CommandId::new("task-4a"), None).unwrap();
     draft.finish();
+    plan
+}
+
+/// The same plan with roles: two for a coder with one lane, one of them under way, and one for a tester with two.
+pub fn with_roles() -> Plan {
+    let mut plan = plan();
+    let mut head = plan.head().clone();
+    for (role, concurrency) in [("coder", 1), ("tester", 2)] {
+        let rules = RoleRules {
+            concurrency,
+            ..RoleRules::default()
+        };
+        head.policy.roles.insert(role.to_owned(), rules);
+    }
+    drop(plan.put(Row::Head(Box::new(head))));
+    for (number, role) in [(3, "tester"), (4, "coder"), (5, "coder")] {
+        let mut task = plan.task(TaskId(number)).unwrap().clone();
+        task.assignee = Some(role.to_owned());
+        drop(plan.put(Row::Task(Box::new(task))));
+    }
     plan
 }
 

@@ -9,9 +9,11 @@ use super::{indented, name, numbers, state};
 use crate::cli::args::Program;
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
-    AttemptState, Choice, Line, Plan, PlanStatus, Question, Task, TaskStatus, Time, counted,
+    AttemptState, Choice, Lanes, Line, Plan, PlanStatus, Question, Task, TaskId, TaskStatus, Time,
+    counted,
 };
 use crate::role::Wait;
+use crate::wire::lanes;
 use crate::wire::text::time_text;
 
 /// The longest result that stands beside a task.
@@ -29,6 +31,9 @@ pub struct Status {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     waits: Vec<WaitLine>,
     questions: Vec<QuestionLine>,
+    /// Of a plan with roles that have lanes of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lanes: Option<LanesLine>,
     usage: PlanUsage,
     daemon: Option<Daemon>,
 }
@@ -93,6 +98,22 @@ struct WaitLine {
 }
 
 #[derive(Debug, Serialize)]
+struct LanesLine {
+    most: usize,
+    busy: usize,
+    roles: Vec<RoleLine>,
+    /// Tasks under way of no such role.
+    others: Vec<u32>,
+}
+
+#[derive(Debug, Serialize)]
+struct RoleLine {
+    role: String,
+    most: usize,
+    tasks: Vec<u32>,
+}
+
+#[derive(Debug, Serialize)]
 struct Daemon {
     pid: u32,
 }
@@ -117,6 +138,7 @@ pub fn json(plan: &Plan, waits: &[Wait], seq: i64, daemon: Option<u32>, limit: u
         tasks: window.tasks.into_iter().map(line).collect(),
         waits: waits.iter().map(wait_line).collect(),
         questions: plan.open_questions().map(question_line).collect(),
+        lanes: lanes_line(plan),
         usage: usage::of_plan(plan),
         daemon: daemon.map(|pid| Daemon { pid }),
     }
@@ -143,6 +165,7 @@ pub fn text(
         lines.push(format!("Goal: {}", name(&head.goal)));
     }
     lines.push(counts(plan));
+    lines.extend(lanes::line(plan).map(|lanes| format!("At work: {lanes}")));
     lines.extend(branch(plan).map(|branch| format!("Results: the branch {}", name(&branch))));
     lines.extend(usage::line(plan));
     lines.push(String::new());
@@ -244,6 +267,25 @@ fn task_line(task: &Task, usage: TaskUsage) -> TaskLine {
     }
 }
 
+fn lanes_line(plan: &Plan) -> Option<LanesLine> {
+    let lanes = Lanes::of(plan);
+    let ids = |tasks: &[TaskId]| tasks.iter().map(|id| id.0).collect();
+    (!lanes.roles.is_empty()).then(|| LanesLine {
+        most: lanes.most,
+        busy: lanes.busy(),
+        roles: lanes
+            .roles
+            .iter()
+            .map(|(role, lanes)| RoleLine {
+                role: role.clone(),
+                most: lanes.most,
+                tasks: ids(&lanes.busy),
+            })
+            .collect(),
+        others: ids(&lanes.others),
+    })
+}
+
 fn question_line(question: &Question) -> QuestionLine {
     QuestionLine {
         id: question.id.to_string(),
@@ -296,9 +338,12 @@ fn task_text(plan: &Plan, task: &Task, now: Time, paint: Paint) -> String {
     let (word, style) = state(plan, task);
     let word = paint.text(style, &format!("{word:<11}"));
     let line = format!("{:>4}  {word}  {}", task.number, name(&task.name));
-    match detail(plan, task, now) {
-        Some(detail) => format!("{line}{}", paint.text(Style::Dim, &format!(" · {detail}"))),
-        None => line,
+    let role = task.assignee.as_deref().map(lanes::role);
+    let details = role.into_iter().chain(detail(plan, task, now));
+    let details: String = details.map(|detail| format!(" · {detail}")).collect();
+    match details.is_empty() {
+        true => line,
+        false => line + &paint.text(Style::Dim, &details),
     }
 }
 
@@ -420,6 +465,38 @@ mod tests {
           failed three times: the port is taken
           Answer: plan-agent answer retry|skip|abort
         "#);
+    }
+
+    #[test]
+    fn a_person_sees_who_is_at_work() {
+        let page = text(
+            &sample::with_roles(),
+            &[],
+            Some(7),
+            50,
+            NOW,
+            Paint::none(),
+            &Program::with(None),
+        );
+        insta::assert_snapshot!(page, @r#"
+        kqzjwmha  Word counter  running
+        Goal: Count the words of a file
+        1 of 5 tasks done · 2 in progress · 1 ready · 1 blocked
+        At work: coder 1 of 1 (task 4) · tester 0 of 2
+        Used: agents 3 of 200 attempts
+
+           1  completed    Write the counter · unverified
+           2  in progress  Serve "it" <over> HTTP; #1 · waits for your answer
+           3  blocked      Describe both · tester · after 2
+           4  in progress  Test · coder · attempt 1 for 5 min
+           5  ready        Publish · coder
+
+        Question about task 2
+          failed three times: the port is taken
+          Answer: plan-agent answer retry|skip|abort
+        "#);
+        let status = json(&sample::with_roles(), &[], 11, Some(7), 1);
+        insta::assert_snapshot!(serde_json::to_string(&status.lanes).unwrap(), @r#"{"most":3,"busy":1,"roles":[{"role":"coder","most":1,"tasks":[4]},{"role":"tester","most":2,"tasks":[]}],"others":[]}"#);
     }
 
     #[test]

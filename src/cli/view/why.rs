@@ -4,9 +4,10 @@ use super::{indented, name, numbers, state, usage};
 use crate::cli::args::Program;
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
-    Attempt, AttemptState, Plan, PlanStatus, Review, Task, TaskId, TaskStatus, Time,
+    Attempt, AttemptState, Lanes, Plan, PlanStatus, Review, Task, TaskId, TaskStatus, Time,
 };
 use crate::role::Wait;
+use crate::wire;
 use crate::wire::text::{one_line, time_text};
 
 /// The longest reason that is shown on one line.
@@ -126,15 +127,37 @@ fn not_started(plan: &Plan, task: &Task, now: Time, program: &Program) -> String
             line(&replan.why)
         );
     }
-    let busy: Vec<TaskId> = plan.open_attempts().map(|attempt| attempt.task).collect();
-    if u32::try_from(busy.len()).is_ok_and(|busy| busy < head.policy.max_parallel) {
+    let lanes = Lanes::of(plan);
+    let role = task.assignee.as_deref();
+    if let Some((role, own)) = role.and_then(|role| lanes.roles.get_key_value(role))
+        && own.busy.len() >= own.most
+    {
+        return format!(
+            "it waits for a free lane of `{}`: {} under way, at most {} at once",
+            wire::lanes::role(role),
+            tasks(&own.busy),
+            own.most
+        );
+    }
+    if !lanes.full() {
         return "nothing stands in its way: it is next".to_owned();
     }
+    let roles = lanes.roles.values().flat_map(|role| &role.busy);
+    let mut busy: Vec<TaskId> = roles.chain(&lanes.others).copied().collect();
+    busy.sort_unstable();
     format!(
         "it comes when there is room: {} under way, at most {} at once",
         tasks(&busy),
-        head.policy.max_parallel
+        lanes.most
     )
+}
+
+/// Returns who does a task, as the subject of a sentence.
+fn whoever(task: &Task) -> String {
+    match &task.assignee {
+        Some(role) => format!("`{}`", wire::lanes::role(role)),
+        None => "an agent".to_owned(),
+    }
 }
 
 fn waits_for(plan: &Plan, task: &Task) -> Vec<String> {
@@ -174,9 +197,11 @@ fn under_way(plan: &Plan, task: &Task) -> String {
         return "it was started by hand".to_owned();
     };
     match (attempt.state, attempt.claimed) {
-        (AttemptState::Open, None) => "its command waits for an agent to take it".to_owned(),
+        (AttemptState::Open, None) => {
+            format!("its command waits for {} to take it", whoever(task))
+        }
         (AttemptState::Open, Some(since)) => {
-            format!("an agent works on it since {}", time_text(since))
+            format!("{} works on it since {}", whoever(task), time_text(since))
         }
         (AttemptState::Reported, _) => "its report is being checked and judged".to_owned(),
         _ => "its next attempt is about to be handed out".to_owned(),
@@ -302,6 +327,33 @@ mod tests {
         insta::assert_snapshot!(said(5), @r"
         5 · Publish: ready
           nothing stands in its way: it is next
+        ");
+    }
+
+    #[test]
+    fn a_task_of_a_role_waits_for_one_of_its_lanes() {
+        let said = |task| {
+            let program = Program::with(None);
+            why(
+                &sample::with_roles(),
+                &[],
+                TaskId(task),
+                NOW,
+                Paint::none(),
+                &program,
+            )
+            .unwrap()
+        };
+        insta::assert_snapshot!(said(5), @r"
+        5 · Publish: ready
+          it waits for a free lane of `coder`: task 4 under way, at most 1 at once
+        ");
+        insta::assert_snapshot!(said(4), @r"
+        4 · Test: in progress
+          `coder` works on it since 2027-01-15T08:00:00Z
+
+        Attempts
+          1  task-4a is under way
         ");
     }
 

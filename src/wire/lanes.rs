@@ -1,0 +1,121 @@
+//! The lanes of roles in words: how many of each have work, and which.
+
+use super::text::one_line;
+use crate::plan::{Lanes, Plan, TaskId};
+
+/// Roles that are named, those at work first.
+const ROLES: usize = 8;
+/// Tasks of a role that are named.
+const TASKS: usize = 8;
+/// The longest name of a role.
+const NAME: usize = 40;
+
+/// Returns the name of a role on a line with other things.
+pub fn role(name: &str) -> String {
+    one_line(name, NAME)
+}
+
+/// Says what is under way on the lanes of each role; `None` of a plan without roles, or one that has ended.
+pub fn line(plan: &Plan) -> Option<String> {
+    let lanes = Lanes::of(plan);
+    if lanes.roles.is_empty() || plan.status().settled() {
+        return None;
+    }
+    let mut roles: Vec<_> = lanes.roles.iter().collect();
+    roles.sort_by_key(|(_, lanes)| lanes.busy.is_empty());
+    let hidden = roles.len().saturating_sub(ROLES);
+    let known = roles.into_iter().take(ROLES).map(|(name, lanes)| {
+        let (busy, most) = (lanes.busy.len(), lanes.most);
+        match busy {
+            0 if most == 1 => format!("{} free", role(name)),
+            _ => format!("{} {busy} of {most}{}", role(name), on(&lanes.busy)),
+        }
+    });
+    let others = (!lanes.others.is_empty()).then(|| format!("others{}", on(&lanes.others)));
+    let more = (hidden > 0).then(|| format!("and {hidden} more roles"));
+    let parts: Vec<String> = known.chain(others).chain(more).collect();
+    Some(parts.join(" · "))
+}
+
+fn on(tasks: &[TaskId]) -> String {
+    let more = if tasks.len() > TASKS { ", …" } else { "" };
+    let shown: Vec<String> = tasks.iter().take(TASKS).map(ToString::to_string).collect();
+    match tasks {
+        [] => String::new(),
+        [one] => format!(" (task {one})"),
+        _ => format!(" (tasks {}{more})", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{
+        CommandId, Draft, Head, Issue, Kind, NewTask, PlanId, Policy, RoleRules, Time,
+    };
+
+    fn plan(roles: &[(&str, u32)]) -> Plan {
+        let mut plan = Plan::new(Head::new(PlanId::new("p"), "goal", Time(0)));
+        let mut draft = Draft::new(&mut plan, Time(0));
+        let task = |(role, _): &(&str, u32)| NewTask {
+            name: "Part".into(),
+            assignee: Some((*role).to_owned()),
+            ..NewTask::default()
+        };
+        let tasks: Vec<NewTask> = roles.iter().map(task).collect();
+        let tasks = std::iter::repeat_n(tasks, 12).flatten();
+        draft.make_tasks(tasks.collect()).unwrap();
+        let rules = roles.iter().filter(|(_, most)| *most > 0);
+        let rules = rules.map(|(role, most)| {
+            let rules = RoleRules {
+                concurrency: *most,
+                ..RoleRules::default()
+            };
+            ((*role).to_owned(), rules)
+        });
+        let policy = Policy {
+            max_parallel: 20,
+            roles: rules.collect(),
+            ..Policy::default()
+        };
+        draft.start(policy, "/w").unwrap();
+        draft.finish();
+        plan
+    }
+
+    fn issue(plan: &mut Plan, tasks: impl IntoIterator<Item = u32>) {
+        let mut draft = Draft::new(plan, Time(1));
+        for task in tasks {
+            let issue = Issue {
+                id: CommandId::new(format!("task-{task}")),
+                kind: Kind::New,
+                session: None,
+                text: String::new(),
+            };
+            draft.issue(TaskId(task), issue).unwrap();
+        }
+        draft.finish();
+    }
+
+    #[test]
+    fn each_role_says_what_is_on_its_lanes() {
+        let mut plan = plan(&[("architect", 1), ("coder", 2), ("x\u{1b}[2J", 0)]);
+        insta::assert_snapshot!(line(&plan).unwrap(), @"architect free · coder 0 of 2");
+        issue(&mut plan, [2, 3, 5]);
+        insta::assert_snapshot!(line(&plan).unwrap(), @"coder 2 of 2 (tasks 2, 5) · architect free · others (task 3)");
+    }
+
+    #[test]
+    fn many_are_counted() {
+        let names: Vec<String> = (0..20).map(|n| format!("role-{n:02}")).collect();
+        let roles: Vec<(&str, u32)> = names.iter().map(|name| (name.as_str(), 12)).collect();
+        let mut plan = plan(&roles);
+        issue(&mut plan, (0..10).map(|n| 20 * n + 20));
+        insta::assert_snapshot!(line(&plan).unwrap(), @"role-19 10 of 12 (tasks 20, 40, 60, 80, 100, 120, 140, 160, …) · role-00 0 of 12 · role-01 0 of 12 · role-02 0 of 12 · role-03 0 of 12 · role-04 0 of 12 · role-05 0 of 12 · role-06 0 of 12 · and 12 more roles");
+    }
+
+    #[test]
+    fn without_roles_there_is_nothing_to_say() {
+        assert_eq!(line(&plan(&[("coder", 0)])), None);
+    }
+}

@@ -1,0 +1,92 @@
+//! One lane or ten: what comes of a plan is the same.
+
+use super::*;
+use crate::common::agent::report;
+
+const TASKS: u32 = 40;
+
+/// Every task but the first few waits for one or two others; some need two attempts, one a repair.
+fn plan() -> String {
+    let task = |number: u32| {
+        let after: Vec<String> = [number / 2, number.saturating_sub(7)]
+            .iter()
+            .filter(|other| **other > 0 && number > 4)
+            .map(u32::to_string)
+            .collect();
+        let after = match &after[..] {
+            [] => String::new(),
+            after => format!("- after: {}\n", after.join(", ")),
+        };
+        let role = ["coder", "tester"][number as usize % 2];
+        format!("## Part {number}\n\n- assignee: {role}\n{after}\nMake it.\n\n")
+    };
+    let tasks: String = (1..=TASKS).map(task).collect();
+    format!("# Parts\n\n{tasks}")
+}
+
+fn act(command: &Command) -> Act {
+    let (task, attempt) = (command.task(), command.attempt());
+    let results = format!("Part {task} at attempt {attempt}.");
+    match (task % 5, attempt) {
+        (0, 1) => Act::failed(&results),
+        (1, 1) => Act::Report(report("PARTIAL_SUCCESS", &results)),
+        // It is asked for again, which takes a while.
+        (2, 1) if task == 7 && !command.text.contains("could not be read") => {
+            Act::Report("Done, I think.\n".to_owned())
+        }
+        _ => Act::success(&results),
+    }
+}
+
+/// Returns what came of each task.
+fn outcome(lanes: u32) -> Vec<Value> {
+    let scene = Scene::by_rules(&format!("run.max_parallel = {lanes}\n"));
+    scene.env.write("plan.md", &plan());
+    let role =
+        |id: &str| format!("- {{id: {id}, kind: files, worker: external, concurrency: {lanes}}}\n");
+    let roles = role("coder") + &role("tester");
+    scene
+        .env
+        .write("team.yaml", &format!("name: Team\nroles:\n{roles}"));
+    let agent = scene.agent(act);
+    let run = [
+        "run",
+        "--plan",
+        "plan.md",
+        "--team",
+        "team.yaml",
+        "--no-input",
+    ];
+    let ran = scene.run(&run);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let mut seen = agent.attempts();
+    seen.sort_unstable();
+    let mut status = scene.status();
+    assert_eq!(status["plan"]["status"], "completed");
+    for task in status["tasks"].as_array_mut().unwrap() {
+        // What was seen of the folder, who else was at work, and how long it took may differ.
+        task["evidence"].take();
+        task["usage"].take();
+    }
+    let tasks = status["tasks"].take();
+    vec![tasks, status["progress"].take(), json!(seen)]
+}
+
+#[test]
+fn one_lane_and_ten_come_to_the_same() {
+    let (one, ten) = (outcome(1), outcome(10));
+    for (one, ten) in one.iter().zip(&ten) {
+        assert_eq!(format!("{one:#}"), format!("{ten:#}"));
+    }
+    let attempts: u64 = one[0]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|task| task["attempts"].as_u64().unwrap())
+        .sum();
+    assert_eq!(
+        attempts,
+        u64::from(TASKS + 2 * TASKS / 5),
+        "two of five need two"
+    );
+}
