@@ -33,6 +33,8 @@ pub(super) struct Crew {
     rules: BTreeMap<String, RoleRules>,
     /// Roles whose commands are published in folders of their own.
     own: Vec<String>,
+    /// Tasks under way at once.
+    most: u32,
 }
 
 /// Workers that run one agent side by side.
@@ -54,12 +56,18 @@ impl Crew {
     pub async fn choose(args: &AgentArgs, setup: &Setup) -> Result<Self, Failure> {
         let run = &setup.config.run;
         let general = args.choose(setup).await?;
+        let roles = || setup.team.iter().flat_map(|file| &file.team.roles);
+        let together = roles()
+            .map(|role| role.concurrency)
+            .reduce(u32::saturating_add);
+        let most = setup.config.max_parallel(together);
         let mut crew = Self {
             general: general.clone(),
+            most,
             ..Self::default()
         };
         let mut others = BTreeSet::new();
-        for role in setup.team.iter().flat_map(|file| &file.team.roles) {
+        for role in roles() {
             let rules = RoleRules {
                 concurrency: role.concurrency,
                 task_deadline: role.timeout,
@@ -78,7 +86,7 @@ impl Crew {
                     takes: RoleFilter::Only(role.id.clone()),
                     agent,
                     // More than the plan has are never at work.
-                    lanes: role.concurrency.min(run.max_parallel),
+                    lanes: role.concurrency.min(most),
                     deadline: role.timeout.unwrap_or(run.task_deadline),
                 });
             }
@@ -90,7 +98,7 @@ impl Crew {
                 false => RoleFilter::Except(others),
             },
             agent,
-            lanes: run.max_parallel,
+            lanes: most,
             deadline: run.task_deadline,
         }));
         Ok(crew)
@@ -114,6 +122,7 @@ impl Crew {
     ) -> Result<JoinHandle<()>, VolumesError> {
         daemon.volumes = daemon.volumes.with_own(&self.own)?;
         daemon.policy.roles.clone_from(&self.rules);
+        daemon.policy.max_parallel = self.most;
         let (tell, gone) = watch::channel(BTreeSet::new());
         let mut unfit = BTreeMap::new();
         let mut ends = JoinSet::new();

@@ -179,9 +179,9 @@ pub struct Run {
     pub max_attempts: u32,
     /// Replans before a human is asked.
     pub max_replans: u32,
-    /// Tasks under way at once.
-    #[serde(deserialize_with = "read::positive")]
-    pub max_parallel: u32,
+    /// Tasks under way at once; left out, one, or with a team as many as its roles do together.
+    #[serde(deserialize_with = "read::positive_if_any")]
+    pub max_parallel: Option<u32>,
     pub confirm_abort: ConfirmAbort,
     /// Whether the model audits the goal before a plan is completed.
     pub audit: bool,
@@ -202,7 +202,7 @@ impl Default for Run {
             task_deadline: policy.task_deadline,
             max_attempts: policy.max_attempts,
             max_replans: policy.max_replans,
-            max_parallel: policy.max_parallel,
+            max_parallel: None,
             confirm_abort: policy.confirm_abort,
             audit: policy.audit,
             checks: policy.checks,
@@ -471,13 +471,19 @@ impl Config {
         self.origin.folder.join(&self.prompts.dir)
     }
 
+    /// Returns how many tasks may be under way at once, given how many the roles of a team do together.
+    pub fn max_parallel(&self, team: Option<u32>) -> u32 {
+        let most = self.run.max_parallel.or(team);
+        most.unwrap_or(Policy::default().max_parallel)
+    }
+
     /// Returns the rules for carrying out a plan, with or without a language model.
     pub fn policy(&self, planner: &Planner) -> Policy {
         let run = &self.run;
         Policy {
             max_attempts: run.max_attempts,
             max_replans: run.max_replans,
-            max_parallel: run.max_parallel,
+            max_parallel: self.max_parallel(None),
             roles: BTreeMap::new(),
             task_timeout: run.task_timeout,
             task_deadline: run.task_deadline,

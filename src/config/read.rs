@@ -344,6 +344,13 @@ pub(super) fn positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32
     }
 }
 
+/// A count of at least one that may be left out.
+pub(super) fn positive_if_any<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<u32>, D::Error> {
+    positive(deserializer).map(Some)
+}
+
 /// When and by which model results are judged: a word, or a section.
 pub(super) fn judge<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Judge, D::Error> {
     struct WordOrSection;

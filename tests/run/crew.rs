@@ -19,7 +19,11 @@ fn worker(who: &str) -> String {
 }
 
 fn scene(max_parallel: u32, roles: &str, plan: &[(&str, &str)]) -> Scene {
-    let scene = Scene::by_rules(&format!("run.max_parallel = {max_parallel}\n"));
+    scene_with(&format!("run.max_parallel = {max_parallel}\n"), roles, plan)
+}
+
+fn scene_with(config: &str, roles: &str, plan: &[(&str, &str)]) -> Scene {
+    let scene = Scene::by_rules(config);
     scene.env.write("volumes/workspace/worker.sh", WORKER);
     scene
         .env
@@ -101,6 +105,16 @@ fn a_role_has_no_more_at_work_than_its_lanes() {
     };
     assert!((2..=3).contains(&most("coder")), "{}", most("coder"));
     assert_eq!(most("tester"), 1);
+}
+
+#[test]
+fn as_many_are_at_work_as_the_roles_do_together_unless_the_configuration_says_less() {
+    let scene = scene_with("", &role("coder", 2), &[("One", "coder"), ("Two", "coder")]);
+    // Neither ends before the other has begun.
+    let meet = ": > \"met.$$\"; until [ \"$(ls | grep -c '^met\\.')\" = 2 ]; do sleep 0.02; done\n";
+    scene.env.write("volumes/workspace/coder.does", meet);
+    let ran = scene.run(&[&RUN[..], &["--no-input"]].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
 #[test]
