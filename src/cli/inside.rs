@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -12,18 +12,18 @@ use super::failure::Failure;
 use super::setup::Setup;
 use super::site::Site;
 use super::team::TeamFile;
+use super::tool;
+use crate::config::Config;
 use crate::daemon::Settings;
 use crate::exec::Check;
 use crate::role::{
-    ASK, Abilities, Ability, Ask, Framework, Mind, ReadFile, Role, RoleSettings, RunCheck,
-    WriteFile,
+    ASK, Abilities, Framework, McpServer, McpSettings, Mind, Role, RoleId, RoleSettings, built_in,
+    plan_tools,
 };
 use crate::store::Store;
+use crate::tools::Toolbox;
 use crate::wire::team::{RoleKind, RoleSpec, StepDoes};
 use crate::worker::inside::{Inside, Member, Options, Place, Resident};
-
-/// How deep requests within requests may go.
-const MAX_DEPTH: usize = 5;
 
 /// Refuses a team of which a role in this process can do nothing without a language model, where there is none.
 ///
@@ -44,11 +44,12 @@ pub(super) fn refuse_mindless(team: &TeamFile, hint: &str) -> Result<(), Failure
     )))
 }
 
-/// Starts the roles of the team that work in this process, as long as nothing says stop.
+/// Starts the roles of the team that work in this process, as long as nothing says stop, and the servers whose tools they use.
 ///
 /// # Errors
-/// What one of them cannot work with, such as a template that names what is not there; nothing is started then.
-pub(super) fn start(
+/// What one of them cannot work with, such as a template that names what is not there, or a server that does not start; no role
+/// begins then.
+pub(super) async fn start(
     settings: &Settings,
     setup: &Setup,
     site: &Site,
@@ -61,23 +62,42 @@ pub(super) fn start(
         model: models.plan.clone(),
         prompts: Arc::clone(&settings.prompts),
     });
-    let resident = |role: &RoleSpec| {
-        let id = role.id.parse().ok()?;
+    let config = &setup.config;
+    let servers = servers(team, settings, config).await?;
+    let toolbox = Toolbox::new(site.store.clone(), tool::settings(config), "role");
+    let toolbox = toolbox.with_plan(settings.plan.clone());
+    let (mut residents, mut faults) = (Vec::new(), Vec::new());
+    for role in inside(team) {
+        let Ok(id) = role.id.parse::<RoleId>() else {
+            continue;
+        };
+        let toolbox = toolbox.clone().with_caller(&format!("role {id}"));
+        let tools = plan_tools(&toolbox).and(servers.clone()).only(&role.tools);
+        let tools = tools.unwrap_or_else(|unknown| {
+            let unknown = unknown.into_iter();
+            faults.extend(unknown.map(|wrong| format!("role `{id}`: the tool {wrong}")));
+            Abilities::default()
+        });
         let prompt = team.prompts.get(&role.id).map_or("", String::as_str);
         let blueprint = Blueprint {
-            settings: RoleSettings::new(id).of_team(role, prompt),
+            settings: RoleSettings {
+                classify: config.role.classify,
+                max_steps: number(config.role.max_steps),
+                step_timeout: config.role.step_timeout,
+                ..RoleSettings::new(id.clone()).of_team(role, prompt)
+            },
             store: site.store.clone(),
             mind: mind.clone(),
             actions: role.actions.clone(),
+            tools,
             checks: settings.checks.clone(),
         };
-        Some(Resident {
-            id: blueprint.settings.id.clone(),
-            patience: blueprint.settings.collaboration_timeout,
+        residents.push(Resident {
+            id,
+            patience: role.collaboration_timeout,
             make: Arc::new(move |framework, workspace| blueprint.build(framework, workspace)),
-        })
-    };
-    let residents: Vec<Resident> = inside(team).filter_map(resident).collect();
+        });
+    }
     if residents.is_empty() {
         return Ok(None);
     }
@@ -91,14 +111,15 @@ pub(super) fn start(
         language: settings.language,
         members: members.filter_map(|role| member(role, settings)).collect(),
         residents,
-        max_depth: MAX_DEPTH,
-        silence: setup.config.run.task_timeout,
+        max_depth: number(config.role.max_depth),
+        silence: config.run.task_timeout,
     };
-    let inside = Inside::new(options).map_err(|faults| {
+    let inside = Inside::new(options).map_err(|wrong| faults.extend(wrong));
+    let (Ok(inside), []) = (inside, faults.as_slice()) else {
         let path = team.path.display();
         let faults = faults.join("\nerror: ");
-        Failure::usage(anyhow!("{path}: {faults}"))
-    })?;
+        return Err(Failure::usage(anyhow!("{path}: {faults}")));
+    };
     let mut stopped = stopped.clone();
     Ok(Some(tokio::spawn(inside.run(async move {
         // The sender going away means the same.
@@ -120,38 +141,61 @@ struct Blueprint {
     store: Store,
     mind: Option<Mind>,
     actions: Vec<String>,
+    tools: Abilities,
     checks: BTreeMap<String, Check>,
 }
 
 impl Blueprint {
     fn build(&self, framework: Arc<dyn Framework>, workspace: &Path) -> Result<Role, String> {
-        let all: [Arc<dyn Ability>; 4] = [
-            Arc::new(Ask),
-            Arc::new(ReadFile {
-                workspace: workspace.to_owned(),
-            }),
-            Arc::new(WriteFile {
-                workspace: workspace.to_owned(),
-            }),
-            Arc::new(RunCheck {
-                workspace: workspace.to_owned(),
-                checks: self.checks.clone(),
-            }),
-        ];
-        let named = |ability: &Arc<dyn Ability>| {
-            let mut names = self.actions.iter();
-            ability.name() == ASK || names.any(|name| name == ability.name())
-        };
+        // Whoever has a language model may ask it.
+        let mut names = self.actions.clone();
+        names.push(ASK.to_owned());
+        let actions = built_in(workspace, self.checks.clone()).only(&names);
         let role = Role::new(
             self.settings.clone(),
             self.store.clone(),
             framework,
             self.mind.clone(),
-            all.into_iter().filter(named).collect(),
-            Abilities::default(),
+            actions.map_err(|unknown| unknown.join("; "))?,
+            self.tools.clone(),
         );
         role.map_err(|faults| faults.to_string())
     }
+}
+
+/// Starts the servers whose tools the roles use, and returns all of their tools.
+async fn servers(
+    team: &TeamFile,
+    settings: &Settings,
+    config: &Config,
+) -> Result<Abilities, Failure> {
+    let mut tools = Abilities::default();
+    for (name, server) in &config.mcp {
+        let of_server = |tool: &String| tool.split_once('.').is_some_and(|(own, _)| own == name);
+        if !inside(team).any(|role| role.tools.iter().any(of_server)) {
+            continue;
+        }
+        // The daemon makes it too, but later.
+        let workspace = &settings.workspace;
+        std::fs::create_dir_all(workspace)
+            .with_context(|| format!("failed to make the workspace `{}`", workspace.display()))?;
+        let started = McpServer::start(McpSettings {
+            name: name.clone(),
+            argv: server.command.clone(),
+            cwd: workspace.clone(),
+            env: server.env.clone(),
+            timeout: server.timeout,
+        });
+        let started = started.await.map_err(|error| {
+            Failure::usage(error).hint(format!("mend `{name}` under [mcp] in config.toml"))
+        })?;
+        tools = tools.and(started);
+    }
+    Ok(tools)
+}
+
+fn number(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// Returns the roles of a team that work in this process.
@@ -168,7 +212,7 @@ fn member(role: &RoleSpec, settings: &Settings) -> Option<Member> {
         prompt: prompt.cloned().unwrap_or_default(),
         place: match role.kind {
             RoleKind::Agent => Place::Inside {
-                lanes: usize::try_from(role.concurrency).unwrap_or(1),
+                lanes: number(role.concurrency),
             },
             RoleKind::Files => Place::Files,
         },

@@ -314,7 +314,8 @@ pub async fn daemon(
     let mut settings = prepared.settings(&plan, &site, Patience::Wait).await?;
     let (stop, stopped) = watch::channel(false);
     let workers = crew.man(&mut settings, &setup.config, &stopped)?;
-    let roles = inside::start(&settings, &setup, &site, &stopped)?;
+    let roles = Box::pin(inside::start(&settings, &setup, &site, &stopped));
+    let roles = unless(&mut ended, "the plan goes on with the next daemon", roles).await?;
     let mut exit = None;
     let end = daemon::run(settings, site.store.clone(), site.clock, async {
         let signal = ended.await;
@@ -520,7 +521,9 @@ impl Ready<'_> {
             Foreground::new(&site, &plan, how, asks, surroundings, manned, output).await?;
         let (stop, stopped) = watch::channel(false);
         let workers = crew.man(&mut settings, &setup.config, &stopped)?;
-        let roles = inside::start(&settings, setup, &site, &stopped)?;
+        let roles = Box::pin(inside::start(&settings, setup, &site, &stopped));
+        let kept = setup.program.goes_on(plan.as_str());
+        let roles = unless(&mut ended, &kept, roles).await?;
         let mut ending = stopped.clone();
         let daemon = tokio::spawn(daemon::run(
             settings,

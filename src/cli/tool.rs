@@ -193,7 +193,7 @@ pub(super) async fn open(setup: &Setup, plan: Option<&str>) -> Result<(Site, Too
 }
 
 /// Returns what holds for the plans that tools make. Whoever uses them is the model: none of ours judges their tasks.
-fn settings(config: &Config) -> Settings {
+pub(super) fn settings(config: &Config) -> Settings {
     let why = "tools carry it out".to_owned();
     let most = config.tools.max_subtasks.0;
     Settings {

@@ -173,6 +173,32 @@ fn a_cycle_is_refused_by_name() {
 }
 
 #[test]
+fn an_optional_task_is_skipped_after_three_failures_in_a_row() {
+    let optional = NewTask {
+        optional: true,
+        ..task("a", &[])
+    };
+    let mut plan = Plan::new(head());
+    let mut draft = Draft::new(&mut plan, Time(0));
+    draft.make_tasks(vec![optional, task("b", &[0])]).unwrap();
+    draft.start(Policy::default(), "/work").unwrap();
+    draft.finish();
+    for n in 1..=3 {
+        attempt(&mut plan, n, ReportStatus::Failed);
+    }
+    assert_eq!(plan.open_questions().count(), 0);
+    let skipped = plan.task(TaskId(1)).unwrap();
+    assert_eq!(skipped.status, TaskStatus::Skipped);
+    let reason = skipped.result.clone().unwrap();
+    assert!(
+        reason.starts_with("optional, and it failed 3 times in a row; the last time: "),
+        "{reason}"
+    );
+    let ready: Vec<TaskId> = plan.ready().map(|task| task.number).collect();
+    assert_eq!(ready, [TaskId(2)]);
+}
+
+#[test]
 fn three_failures_in_a_row_ask_a_human_and_the_note_reaches_the_next_attempt() {
     let mut plan = running(&[("a", &[])]);
     for n in 1..=3 {

@@ -15,6 +15,7 @@ mod plan;
 mod state;
 mod strategy;
 mod tools;
+mod waits;
 mod work;
 
 pub use ability::{Abilities, Ability, ability};
@@ -31,5 +32,6 @@ pub use plan::{InternalPlan, Pending, PlanningStrategy, Step, StepSpec};
 pub use state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus, StepTemplate};
 pub use strategy::ASK;
 pub use tools::plan_tools;
+pub use waits::{Chain, Wait, waits};
 
 pub use crate::wire::team::{OnTimeout, StepDoes};

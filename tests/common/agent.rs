@@ -35,6 +35,8 @@ pub enum Act {
     Report(String),
     /// Leaves it where it is and reports this, written in place, a byte at a time.
     InPlace(String),
+    /// Leaves it to others.
+    Leave,
 }
 
 /// The agent; it ends when dropped.
@@ -327,7 +329,7 @@ impl Work {
             Act::Report(text) if self.exchange.claim(&command.id) => {
                 self.exchange.submit(&command.id, &text);
             }
-            Act::Report(_) => {}
+            Act::Report(_) | Act::Leave => {}
             Act::InPlace(text) => self.write_slowly(&command.id, &text),
         }
     }

@@ -170,7 +170,9 @@ fn internal_plans_that_a_killed_daemon_left_end_with_the_next_one() {
         .change(&ended, "reviewer", "over", |draft| draft.abandon("over"));
     internal.runtime.block_on(abandon).unwrap();
     let over = internal.waits(&scene, "role:reviewer:task-other", &top, &third);
+    let pid = daemon.pid.as_raw_pid().to_string();
     drop(daemon);
+    wait_until("it has gone", DEADLINE, || !crate::common::env::lives(&pid));
 
     let _daemon = scene.leave(&["resume", &top]);
     let withdrawn = [&second, &third].map(|id| format!("{id}.md"));

@@ -1,7 +1,10 @@
 //! Teams: roles in the process that are answered for by a model, roles behind files, and what they ask of each other.
 
+use std::time::Duration;
+
 use super::*;
 use crate::common::agent::report;
+use crate::common::env::lives;
 
 /// An architect and a reviewer in the process, a coder behind files, and a workflow from design to review.
 const TEAM: &str = r#"
@@ -66,6 +69,13 @@ fn task_of(scene: &Scene, task: u32, attempt: u32) -> Command {
     scene.exchange.take("a task", |command| {
         !is_request(command) && command.task() == task && command.attempt() == attempt
     })
+}
+
+/// Kills a daemon and waits until it has gone: until then it has the folder.
+fn kill(daemon: Left) {
+    let pid = daemon.pid.as_raw_pid().to_string();
+    drop(daemon);
+    wait_until("the daemon has gone", DEADLINE, || !lives(&pid));
 }
 
 /// Returns what is left of signs of life, locks and marks.
@@ -145,7 +155,20 @@ fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_ou
     // The third time the daemon is killed while the reviewer waits, and the answer comes before it is back.
     let third = scene.exchange.take("a request", is_request);
     let asked = server.asked().len();
-    drop(daemon);
+    let status = scene.works(&["status"]);
+    assert!(status.contains("reviewer waits for coder · "), "{status}");
+    let waits = &scene.status()["waits"][0];
+    assert_eq!((&waits["task"], &waits["on"]), (&json!(3), &json!("coder")));
+    let why = scene.works(&["why", "3"]);
+    assert!(
+        why.contains(&format!(
+            "reviewer waits for coder since {}: {}",
+            waits["since"].as_str().unwrap(),
+            third.id
+        )),
+        "{why}"
+    );
+    kill(daemon);
     scene
         .exchange
         .submit(&third.id, &report("SUCCESS", "Mended."));
@@ -243,6 +266,11 @@ fn requests_within_requests_go_only_so_deep() {
         said.contains("requests within requests go 5 deep at most"),
         "{said}"
     );
+    let said = first_failure(&row(&names, "a"), "a", "role.max_depth = 2\n");
+    assert!(
+        said.contains("requests within requests go 2 deep at most"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -282,7 +310,7 @@ fn one_role_in_the_process_asks_another_whose_answer_survives_a_crash() {
     scene.env.write("pass.md", &one_for("a"));
     let daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
     wait_until("the model is asked", DEADLINE, || server.count("ask") == 1);
-    drop(daemon);
+    kill(daemon);
     let ran = scene.run(&["resume", "--team", "team.yaml"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(scene.tasks(), ["completed"]);
@@ -321,7 +349,7 @@ fn what_a_role_asked_for_is_taken_back_when_its_plan_is_aborted() {
 #[test]
 fn what_a_role_asked_for_is_taken_back_when_its_attempt_is_over() {
     let scene = Scene::by_rules("run.max_attempts = 1\n");
-    scene.env.write("team.yaml", &asks_coder("  timeout: 2s\n"));
+    scene.env.write("team.yaml", &asks_coder("  timeout: 8s\n"));
     scene.env.write("pass.md", &one_for("a"));
     let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
     let request = scene.exchange.take("a request", is_request);
@@ -352,4 +380,75 @@ fn what_a_role_asked_for_is_taken_back_when_its_attempt_is_over() {
         said.contains("In time.") && !said.contains("Late."),
         "{said}"
     );
+}
+
+#[test]
+fn a_daemon_that_is_killed_again_and_again_asks_and_does_nothing_twice() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        // Slow, so that there is something to be killed in.
+        "ask" => {
+            let answer = json!({"answer": format!("Answer {}.", asked.nth)});
+            Answer::Slow(Duration::from_millis(200), Box::new(Answer::Json(answer)))
+        }
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Messages, "");
+    // a asks b, which thinks and asks the coder, and thinks again when the answer is there.
+    let team = row(&["a"], "b")
+        + "\
+- id: b
+  kind: agent
+  description: Thinks.
+  actions: [ask, write_file]
+  templates:
+  - name: pass on
+    matches: [pass]
+    steps:
+    - {name: Think, action: ask, params: {wanted: First.}}
+    - {name: Note, action: write_file, params: {path: note.txt, content: \"{{steps.1.result}}\"}}
+    - {name: Ask, ask: coder, description: \"Do {{steps.1.result}}\"}
+    - {name: Think again, action: ask, params: {wanted: \"Then {{steps.3.result}}\"}}
+- {id: coder, kind: files, worker: external, description: Codes.}
+";
+    scene.env.write("team.yaml", &team);
+    scene.env.write("pass.md", &one_for("a"));
+    let coder = scene.agent(|command| match is_request(command) {
+        true => Act::success("Done."),
+        false => Act::Leave,
+    });
+    let mut daemon = Some(scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]));
+    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    // How often anything was committed, in whichever plan.
+    let changes = || -> i64 {
+        let plans = scene.works(&["plans", "--all", "--json"]);
+        let plans: Vec<Value> = serde_json::from_str(&plans).unwrap();
+        plans.iter().map(|plan| plan["seq"].as_i64().unwrap()).sum()
+    };
+    let over = || scene.status()["plan"]["status"] == "completed";
+    let mut kills = 0;
+    while let Some(running) = daemon.take() {
+        let before = changes();
+        wait_until("something is committed", DEADLINE, || {
+            over() || changes() > before
+        });
+        kill(running);
+        if over() {
+            break;
+        }
+        kills += 1;
+        daemon = Some(scene.leave(&["resume", &plan, "--team", "team.yaml"]));
+    }
+    assert!(kills >= 1, "{kills}");
+    let ran = scene.run(&["resume", &plan, "--team", "team.yaml"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(requests(&scene).len(), 1);
+    let asked = coder.seen().into_iter().filter(is_request).count();
+    assert_eq!(asked, 1, "the request lay there once");
+    assert_eq!(scene.events_named("issued").len(), 1);
+    assert_eq!(scene.events_named("reported").len(), 1);
+    // A call in flight may be made again after each kill, an answer that was kept is not asked for again.
+    assert!((2..=2 + kills).contains(&server.count("ask")), "{kills}");
+    let reports = scene.exchange.texts("reports/processed", ".md");
+    assert_eq!(reports.len(), 2, "{reports:?}");
+    assert_eq!(active(&scene), Vec::<String>::new());
 }

@@ -336,3 +336,34 @@ fn a_model_gives_its_own_tasks_to_roles_of_the_team_only() {
         [Some("writer".to_owned()), Some("coder".to_owned())]
     );
 }
+
+#[test]
+fn an_optional_task_that_keeps_failing_is_skipped_and_nobody_is_asked() {
+    let scene = Scene::by_rules("run.team = 'team.yaml'\n");
+    scene.env.write("team.yaml", &without_checks());
+    scene.env.write("coder.md", "You write short code.");
+    let agent = scene.agent(|command| match command.task() {
+        2 => Act::failed("There is nothing to describe."),
+        _ => Act::success("It is there."),
+    });
+    let ran = scene.run(&[
+        "run",
+        "--no-input",
+        "--workflow",
+        "feature",
+        "--param",
+        "feature=a flag",
+        "--json",
+    ]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(scene.tasks(), ["completed", "skipped", "completed"]);
+    assert_eq!(agent.attempts(), [(1, 1), (2, 1), (2, 2), (2, 3), (3, 1)]);
+    assert_eq!(scene.exchange.names("questions/pending"), [] as [&str; 0]);
+    assert_eq!(scene.exchange.names("questions/processed"), [] as [&str; 0]);
+    let reason = "optional, and it failed 3 times in a row; the last time: ";
+    let status = scene.status();
+    let result = status["tasks"][1]["result"].as_str().unwrap();
+    assert!(result.starts_with(reason), "{result}");
+    let why = scene.works(&["why", "2"]);
+    assert!(why.contains("optional, and it failed 3 times"), "{why}");
+}

@@ -12,8 +12,10 @@ use crate::plan::{
     AttemptState, Choice, Lanes, Line, Plan, PlanStatus, Question, Task, TaskId, TaskStatus, Time,
     counted,
 };
+use crate::role::Wait;
 use crate::wire::lanes;
 use crate::wire::question::meaning;
+use crate::wire::text::time_text;
 
 /// The longest result that stands beside a task.
 const RESULT: usize = 120;
@@ -26,6 +28,9 @@ pub struct Status {
     tasks: Vec<TaskLine>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     truncated: bool,
+    /// Which roles wait for others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    waits: Vec<WaitLine>,
     questions: Vec<QuestionLine>,
     /// Of a plan with roles that have lanes of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,6 +90,15 @@ struct QuestionLine {
 }
 
 #[derive(Debug, Serialize)]
+struct WaitLine {
+    task: u32,
+    role: String,
+    on: String,
+    request: String,
+    since: String,
+}
+
+#[derive(Debug, Serialize)]
 struct LanesLine {
     most: usize,
     busy: usize,
@@ -106,7 +120,7 @@ struct Daemon {
 }
 
 /// Returns the state of a plan for programs: at most `limit` tasks, those around the first unsettled one.
-pub fn json(plan: &Plan, seq: i64, daemon: Option<u32>, limit: usize) -> Status {
+pub fn json(plan: &Plan, waits: &[Wait], seq: i64, daemon: Option<u32>, limit: usize) -> Status {
     let head = plan.head();
     let window = Window::of(plan, limit);
     let used = usage::of_tasks(plan);
@@ -123,6 +137,7 @@ pub fn json(plan: &Plan, seq: i64, daemon: Option<u32>, limit: usize) -> Status 
         progress: progress(plan),
         truncated: window.before + window.after > 0,
         tasks: window.tasks.into_iter().map(line).collect(),
+        waits: waits.iter().map(wait_line).collect(),
         questions: plan.open_questions().map(question_line).collect(),
         lanes: lanes_line(plan),
         usage: usage::of_plan(plan),
@@ -133,6 +148,7 @@ pub fn json(plan: &Plan, seq: i64, daemon: Option<u32>, limit: usize) -> Status 
 /// Returns the state of a plan for a person: at most `limit` tasks, those around the first unsettled one.
 pub fn text(
     plan: &Plan,
+    waits: &[Wait],
     daemon: Option<u32>,
     limit: usize,
     now: Time,
@@ -159,6 +175,8 @@ pub fn text(
     lines.extend(more(window.before, "earlier"));
     for task in &window.tasks {
         lines.push(task_text(plan, task, now, paint));
+        let own = waits.iter().filter(|wait| wait.task == task.number);
+        lines.extend(own.map(|wait| wait_text(wait, now, paint)));
     }
     lines.extend(more(window.after, "more"));
 
@@ -330,6 +348,24 @@ fn task_text(plan: &Plan, task: &Task, now: Time, paint: Paint) -> String {
     }
 }
 
+/// Returns that a role at work on a task waits for another one, on a line below the task.
+fn wait_text(wait: &Wait, now: Time, paint: Paint) -> String {
+    let (role, on) = (name(wait.role.as_str()), name(&wait.on));
+    let since = span(now.since(wait.since));
+    let text = format!("{role} waits for {on} · {since}");
+    format!("{:19}{}", "", paint.text(Style::Dim, &text))
+}
+
+fn wait_line(wait: &Wait) -> WaitLine {
+    WaitLine {
+        task: wait.task.0,
+        role: wait.role.to_string(),
+        on: wait.on.clone(),
+        request: wait.request.to_string(),
+        since: time_text(wait.since),
+    }
+}
+
 /// Returns what else there is to say of a task in a few words.
 fn detail(plan: &Plan, task: &Task, now: Time) -> Option<String> {
     match task.status {
@@ -431,7 +467,7 @@ mod tests {
 
     #[test]
     fn a_person_sees_what_is_done_under_way_and_asked() {
-        insta::assert_snapshot!(text(&sample::plan(), Some(7), 50, NOW, Paint::none(), &Program::with(None)), @r#"
+        insta::assert_snapshot!(text(&sample::plan(), &[], Some(7), 50, NOW, Paint::none(), &Program::with(None)), @r#"
         kqzjwmha  Word counter  running
         Goal: Count the words of a file
         1 of 5 tasks done · 2 in progress · 1 ready · 1 blocked
@@ -456,6 +492,7 @@ mod tests {
     fn a_person_sees_who_is_at_work() {
         let page = text(
             &sample::with_roles(),
+            &[],
             Some(7),
             50,
             NOW,
@@ -479,13 +516,13 @@ mod tests {
           failed three times: the port is taken
           Answer: plan-agent answer retry|skip|abort
         "#);
-        let status = json(&sample::with_roles(), 11, Some(7), 1);
+        let status = json(&sample::with_roles(), &[], 11, Some(7), 1);
         insta::assert_snapshot!(serde_json::to_string(&status.lanes).unwrap(), @r#"{"most":3,"busy":1,"roles":[{"role":"coder","most":1,"tasks":[4]},{"role":"tester","most":2,"tasks":[]}],"others":[]}"#);
     }
 
     #[test]
     fn a_small_page_shows_what_goes_on() {
-        insta::assert_snapshot!(text(&sample::plan(), None, 2, NOW, Paint::none(), &Program::with(None)), @r#"
+        insta::assert_snapshot!(text(&sample::plan(), &[], None, 2, NOW, Paint::none(), &Program::with(None)), @r#"
         kqzjwmha  Word counter  stopped
         Goal: Count the words of a file
         1 of 5 tasks done · 2 in progress · 1 ready · 1 blocked
@@ -509,7 +546,7 @@ mod tests {
 
     #[test]
     fn programs_get_the_agreed_shape() {
-        let status = json(&sample::plan(), 11, Some(7), 50);
+        let status = json(&sample::plan(), &[], 11, Some(7), 50);
         insta::assert_snapshot!(serde_json::to_string_pretty(&status).unwrap(), @r#"
         {
           "plan": {
@@ -663,7 +700,7 @@ mod tests {
           }
         }
         "#);
-        let status = serde_json::to_value(json(&sample::plan(), 11, None, 2)).unwrap();
+        let status = serde_json::to_value(json(&sample::plan(), &[], 11, None, 2)).unwrap();
         assert_eq!(status["truncated"], true);
         assert_eq!(status["tasks"].as_array().unwrap().len(), 2);
         assert!(status["daemon"].is_null());

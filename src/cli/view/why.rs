@@ -6,6 +6,7 @@ use crate::cli::output::{Paint, Style};
 use crate::plan::{
     Attempt, AttemptState, Lanes, Plan, PlanStatus, Review, Task, TaskId, TaskStatus, Time,
 };
+use crate::role::Wait;
 use crate::wire;
 use crate::wire::text::{one_line, time_text};
 
@@ -19,7 +20,14 @@ const SHORT_COMMIT: usize = 10;
 const CHANGED: usize = 10;
 
 /// Returns what led a task to where it is, and what it waits for; `None` if there is no such task.
-pub fn why(plan: &Plan, id: TaskId, now: Time, paint: Paint, program: &Program) -> Option<String> {
+pub fn why(
+    plan: &Plan,
+    waits: &[Wait],
+    id: TaskId,
+    now: Time,
+    paint: Paint,
+    program: &Program,
+) -> Option<String> {
     let task = plan.task(id)?;
     let (word, style) = state(plan, task);
     let mut lines = vec![format!(
@@ -33,6 +41,12 @@ pub fn why(plan: &Plan, id: TaskId, now: Time, paint: Paint, program: &Program) 
             .iter()
             .map(|reason| format!("  {reason}")),
     );
+    let own = waits.iter().filter(|wait| wait.task == id);
+    lines.extend(own.map(|wait| {
+        let (role, on) = (name(wait.role.as_str()), name(&wait.on));
+        let since = time_text(wait.since);
+        format!("  {role} waits for {on} since {since}: {}", wait.request)
+    }));
     if let Some(result) = &task.result {
         lines.push(indented(result, "  ").trim_end().to_owned());
     }
@@ -269,6 +283,7 @@ mod tests {
     fn said(task: u32) -> String {
         why(
             &sample::plan(),
+            &[],
             TaskId(task),
             NOW,
             Paint::none(),
@@ -321,6 +336,7 @@ mod tests {
             let program = Program::with(None);
             why(
                 &sample::with_roles(),
+                &[],
                 TaskId(task),
                 NOW,
                 Paint::none(),
@@ -346,6 +362,7 @@ mod tests {
         assert_eq!(
             why(
                 &sample::plan(),
+                &[],
                 TaskId(9),
                 NOW,
                 Paint::none(),

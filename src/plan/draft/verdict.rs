@@ -145,7 +145,7 @@ impl Draft<'_> {
         self.accept(attempt, &verdict)
     }
 
-    /// Stores an ended attempt as failed and, after too many in a row, asks a human.
+    /// Stores an ended attempt as failed and, after too many in a row, asks a human; an optional task is skipped then.
     pub(super) fn fail_attempt(
         &mut self,
         mut attempt: Attempt,
@@ -167,22 +167,26 @@ impl Draft<'_> {
         self.put_attempt(attempt);
         task.failures += 1;
         task.note = Some(feedback.to_owned());
-        let failures = task.failures;
+        let (failures, optional) = (task.failures, task.optional);
         self.put_task(task);
-        if failures >= self.plan.head().policy.max_attempts {
-            let times = if failures == 1 {
-                "once".to_owned()
-            } else {
-                format!("{failures} times in a row")
-            };
-            self.ask(
-                question,
-                About::Failures,
-                Some(number),
-                &format!("the task failed {times}; the last time: {reason}"),
-            )?;
+        if failures < self.plan.head().policy.max_attempts {
+            return Ok(());
         }
-        Ok(())
+        let times = if failures == 1 {
+            "once".to_owned()
+        } else {
+            format!("{failures} times in a row")
+        };
+        if optional {
+            let reason = format!("optional, and it failed {times}; the last time: {reason}");
+            return self.skip_task(number, &reason);
+        }
+        self.ask(
+            question,
+            About::Failures,
+            Some(number),
+            &format!("the task failed {times}; the last time: {reason}"),
+        )
     }
 
     /// Ends a reported attempt that is no failure because the agent asks a human something first.

@@ -9,8 +9,8 @@ use super::board::Board;
 use super::link::Hand;
 use crate::clock::Clock;
 use crate::llm::Prompts;
-use crate::plan::{AttemptState, CommandId, PlanId, ROLE};
-use crate::role::{RequestId, RoleId, StructuredMessage};
+use crate::plan::{AttemptState, PlanId, ROLE};
+use crate::role::{Chain, RequestId, RoleId, StructuredMessage};
 use crate::store::{Store, StoreError};
 use crate::volumes::Volumes;
 use crate::wire::command::Language;
@@ -52,20 +52,6 @@ pub(super) struct House {
     /// Requests that a lane was at when an earlier process ended.
     begun: Mutex<BTreeSet<RequestId>>,
 }
-
-/// Who waits for what comes of an internal plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Chain {
-    /// The roles from the one whose plan it is to the one that has the task.
-    pub roles: Vec<RoleId>,
-    /// The plan that the task is in.
-    pub top: Option<PlanId>,
-    /// The command by which it was handed out.
-    pub command: Option<CommandId>,
-}
-
-/// More internal plans within each other than there can be.
-const MOST: usize = 100;
 
 impl House {
     pub(super) fn new(options: Options) -> Self {
@@ -141,48 +127,12 @@ impl House {
         begun.contains(&request.assignment())
     }
 
-    /// Returns who waits for what comes of an internal plan.
-    ///
-    /// # Errors
-    /// A failure of the store.
-    pub(super) async fn chain(&self, plan: Option<&PlanId>) -> Result<Chain, StoreError> {
-        let mut chain = Chain::default();
-        let mut next = plan.cloned();
-        while let Some(plan) = next.take()
-            && chain.roles.len() < MOST
-        {
-            let head = self.store.read(&plan, |plan, _| {
-                let head = plan.head();
-                (
-                    head.owner.clone(),
-                    head.key().to_owned(),
-                    head.parent.clone(),
-                )
-            });
-            let (owner, key, parent) = match head.await {
-                Err(StoreError::UnknownPlan(_)) => break,
-                head => head?,
-            };
-            if owner != ROLE {
-                chain.top = Some(plan);
-                break;
-            }
-            let mut parts = key.splitn(3, ':').skip(1);
-            chain
-                .roles
-                .extend(parts.next().and_then(|role| role.parse().ok()));
-            chain.command = parts.next().map(CommandId::new);
-            next = parent;
-        }
-        Ok(chain)
-    }
-
     /// Returns for which task, and in which folder, something is done that belongs to an internal plan.
     ///
     /// # Errors
     /// A failure of the store.
     pub(super) async fn hand_of(&self, plan: Option<&PlanId>) -> Result<Hand, StoreError> {
-        let chain = self.chain(plan).await?;
+        let chain = Chain::of(&self.store, plan).await?;
         let (Some(top), Some(command)) = (chain.top, chain.command) else {
             return Ok(Hand::default());
         };

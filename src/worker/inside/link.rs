@@ -9,7 +9,7 @@ use crate::llm::questions::command_body;
 use crate::llm::{BoxFuture, CommandContext, CommandKind, indented};
 use crate::plan::{Collaboration, CommandId, Origin, PlanId, Report, ReportStatus, Taken};
 use crate::role::{
-    Colleague, Framework, FrameworkError, MessageKind, Refused, RequestId, RoleId,
+    Chain, Colleague, Framework, FrameworkError, MessageKind, Refused, RequestId, RoleId,
     StructuredMessage, TaskUpdate,
 };
 use crate::store::StoreError;
@@ -88,7 +88,7 @@ impl Link {
         if *to == self.lane.role {
             return Err(Refused::Itself(to.clone()));
         }
-        let chain = self.house.chain(request.plan_id.as_ref()).await;
+        let chain = Chain::of(&self.house.store, request.plan_id.as_ref()).await;
         let chain = chain.map_err(failed)?;
         if let Some(at) = chain.roles.iter().position(|role| role == to) {
             let back = chain.roles[..=at].iter().rev().cloned();
