@@ -2,7 +2,9 @@
 //! file, no network, no daemon.
 
 mod abilities;
+mod budget;
 mod example;
+mod faults;
 mod mcp;
 mod planning;
 mod restart;

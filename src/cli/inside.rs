@@ -17,11 +17,12 @@ use crate::config::Config;
 use crate::daemon::Settings;
 use crate::exec::Check;
 use crate::role::{
-    ASK, Abilities, Framework, McpServer, McpSettings, Mind, Role, RoleId, RoleSettings, built_in,
-    plan_tools,
+    ASK, Abilities, Framework, McpServer, McpSettings, Mind, Role, RoleId, RoleSettings, Workplace,
+    built_in, plan_tools,
 };
 use crate::store::Store;
 use crate::tools::Toolbox;
+use crate::volumes::{Folder, Volumes};
 use crate::wire::team::{RoleKind, RoleSpec, StepDoes};
 use crate::worker::inside::{Inside, Member, Options, Place, Resident};
 
@@ -91,6 +92,7 @@ pub(super) async fn start(
             actions: role.actions.clone(),
             tools,
             checks: settings.checks.clone(),
+            volumes: settings.volumes.clone(),
         };
         residents.push(Resident {
             id,
@@ -143,14 +145,20 @@ struct Blueprint {
     actions: Vec<String>,
     tools: Abilities,
     checks: BTreeMap<String, Check>,
+    volumes: Volumes,
 }
 
 impl Blueprint {
     fn build(&self, framework: Arc<dyn Framework>, workspace: &Path) -> Result<Role, String> {
+        let workplace = Workplace {
+            closed: vec![self.volumes.root().to_owned()],
+            marks: Some(self.volumes.path(Folder::Active)),
+            ..Workplace::of(workspace)
+        };
         // Whoever has a language model may ask it.
         let mut names = self.actions.clone();
         names.push(ASK.to_owned());
-        let actions = built_in(workspace, self.checks.clone()).only(&names);
+        let actions = built_in(&workplace, self.checks.clone()).only(&names);
         let role = Role::new(
             self.settings.clone(),
             self.store.clone(),

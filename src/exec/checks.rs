@@ -53,7 +53,30 @@ pub async fn check_marked(
     checked: &str,
     cancel: impl Future<Output = Duration>,
 ) -> io::Result<Option<CheckResult>> {
-    let (mut mark, output) = Mark::check(marks, checked)?.ok_or_else(|| {
+    run_marked(check, cwd, Mark::check(marks, checked)?, cancel).await
+}
+
+/// As [`check_marked`], for a check that a step of a role runs.
+///
+/// # Errors
+/// As for [`check_marked`].
+pub async fn check_of_step(
+    check: &Check,
+    cwd: &Path,
+    marks: &Path,
+    step: &str,
+    cancel: impl Future<Output = Duration>,
+) -> io::Result<Option<CheckResult>> {
+    run_marked(check, cwd, Mark::step(marks, step)?, cancel).await
+}
+
+async fn run_marked(
+    check: &Check,
+    cwd: &Path,
+    marked: Option<(Mark, Output)>,
+    cancel: impl Future<Output = Duration>,
+) -> io::Result<Option<CheckResult>> {
+    let (mut mark, output) = marked.ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::ResourceBusy,
             "a check that an earlier daemon started still runs",

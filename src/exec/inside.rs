@@ -4,10 +4,20 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
+
+use crate::wire::text::clip_bytes;
+
+/// Held while a file is written.
+static WRITING: Mutex<()> = Mutex::new(());
+
+/// Bytes of a file's name that are in the name under which it is written.
+const MAX_NAME: usize = 200;
 
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
@@ -15,12 +25,18 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC);
 
 /// Reads the beginning of a regular file, and returns how long the whole of it is. `path` is one that
-/// [`within_workspace`](crate::plan::within_workspace) has let through.
+/// [`within_workspace`](crate::plan::within_workspace) has let through. The folders in `closed` are not entered, by whatever
+/// way.
 ///
 /// # Errors
-/// It is not there, is or goes through a link, is no regular file, or cannot be read.
-pub fn read(folder: &Path, path: &str, most: usize) -> io::Result<(Vec<u8>, u64)> {
-    let (place, name) = walk(folder, path, false)?;
+/// It is not there, is or goes through a link, is no regular file, or cannot be read; or the way goes through a closed folder.
+pub fn read(
+    folder: &Path,
+    path: &str,
+    most: usize,
+    closed: &[PathBuf],
+) -> io::Result<(Vec<u8>, u64)> {
+    let (place, name) = walk(folder, path, closed, false)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file: File = rustix::fs::openat(&place, name, flags, Mode::empty())
         .map_err(told)?
@@ -35,13 +51,14 @@ pub fn read(folder: &Path, path: &str, most: usize) -> io::Result<(Vec<u8>, u64)
     Ok((bytes, metadata.len()))
 }
 
-/// Writes a file, whole or not at all, in the place of one that is there; folders on the way are made.
+/// Writes a file, whole or not at all, in the place of one that is there; folders on the way are made, and those in `closed`
+/// are not entered.
 ///
 /// # Errors
-/// The way goes through a link, or is no folder; the place is taken by something else than a regular file; or it cannot be
+/// The way goes through a link or a closed folder, or is no folder; the place is taken by something else than a regular file; or it cannot be
 /// written.
-pub fn write(folder: &Path, path: &str, bytes: &[u8]) -> io::Result<()> {
-    let (place, name) = walk(folder, path, true)?;
+pub fn write(folder: &Path, path: &str, bytes: &[u8], closed: &[PathBuf]) -> io::Result<()> {
+    let (place, name) = walk(folder, path, closed, true)?;
     let mut mode = Mode::from_raw_mode(0o666);
     match rustix::fs::statat(&place, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() => {
@@ -51,7 +68,14 @@ pub fn write(folder: &Path, path: &str, bytes: &[u8]) -> io::Result<()> {
         Err(Errno::NOENT) => {}
         Err(error) => return Err(error.into()),
     }
-    let temp = format!(".{}.tmp", uuid::Uuid::new_v4());
+    let temp = temp_of(name);
+    // One after the other: the name is the same for all who write this file.
+    let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    // What a process that was killed had begun.
+    match rustix::fs::unlinkat(&place, &temp, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => return Err(error.into()),
+    }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file: File = rustix::fs::openat(&place, &temp, flags, mode)?.into();
     let written = file
@@ -63,8 +87,25 @@ pub fn write(folder: &Path, path: &str, bytes: &[u8]) -> io::Result<()> {
     })
 }
 
+/// Returns the name under which a file is written before it takes its place: made out of its own, so that whoever writes it
+/// again finds what a kill left behind.
+fn temp_of(name: &str) -> String {
+    format!(".{}.plan-agent.tmp", clip_bytes(name, MAX_NAME))
+}
+
 /// Opens the folder that a path leads to, and returns the name that is left.
-fn walk<'a>(folder: &Path, path: &'a str, make: bool) -> io::Result<(OwnedFd, &'a str)> {
+fn walk<'a>(
+    folder: &Path,
+    path: &'a str,
+    closed: &[PathBuf],
+    make: bool,
+) -> io::Result<(OwnedFd, &'a str)> {
+    // What is not there cannot be entered.
+    let closed: Vec<_> = closed
+        .iter()
+        .filter_map(|folder| folder.metadata().ok())
+        .map(|metadata| (metadata.dev(), metadata.ino()))
+        .collect();
     // The folder itself is a person's choice and may be a link.
     let flags = FOLDER.difference(OFlags::NOFOLLOW);
     let mut place = rustix::fs::openat(CWD, folder, flags, Mode::empty())?;
@@ -77,6 +118,10 @@ fn walk<'a>(folder: &Path, path: &'a str, make: bool) -> io::Result<(OwnedFd, &'
             }
         }
         place = rustix::fs::openat(&place, part, FOLDER, Mode::empty()).map_err(told)?;
+        let stat = rustix::fs::fstat(&place)?;
+        if closed.contains(&(stat.st_dev, stat.st_ino)) {
+            return Err(io::Error::other("what is there is plan-agent's own"));
+        }
     }
     Ok((place, name))
 }
@@ -101,14 +146,44 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_folders_are_made() {
         let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), "a/b/c.txt", b"one").unwrap();
-        write(folder.path(), "a/b/c.txt", b"three").unwrap();
+        write(folder.path(), "a/b/c.txt", b"one", &[]).unwrap();
+        write(folder.path(), "a/b/c.txt", b"three", &[]).unwrap();
         assert_eq!(
-            read(folder.path(), "a/b/c.txt", 3).unwrap(),
+            read(folder.path(), "a/b/c.txt", 3, &[]).unwrap(),
             (b"thr".to_vec(), 5)
         );
         let names = fs::read_dir(folder.path().join("a/b")).unwrap().count();
         assert_eq!(names, 1, "something is left behind");
+    }
+
+    #[test]
+    fn what_a_kill_left_behind_is_gone_when_the_file_is_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let long = "é".repeat(125);
+        for name in ["a.txt", &long] {
+            fs::write(folder.path().join(temp_of(name)), "ha").unwrap();
+            write(folder.path(), name, b"half", &[]).unwrap();
+            assert_eq!(fs::read(folder.path().join(name)).unwrap(), b"half");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn those_who_write_one_file_at_once_leave_one_of_theirs() {
+        let folder = tempfile::tempdir().unwrap();
+        let texts = ["a", "b", "c", "d"].map(|text| text.repeat(100_000));
+        std::thread::scope(|scope| {
+            for text in &texts {
+                scope.spawn(|| {
+                    for _ in 0..5 {
+                        write(folder.path(), "x", text.as_bytes(), &[]).unwrap();
+                    }
+                });
+            }
+        });
+        let last = fs::read_to_string(folder.path().join("x")).unwrap();
+        assert!(texts.contains(&last));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
@@ -117,9 +192,31 @@ mod tests {
         let script = folder.path().join("run.sh");
         fs::write(&script, "old").unwrap();
         fs::set_permissions(&script, fs::Permissions::from_mode(0o750)).unwrap();
-        write(folder.path(), "run.sh", b"new").unwrap();
+        write(folder.path(), "run.sh", b"new", &[]).unwrap();
         let mode = fs::metadata(&script).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o750);
+    }
+
+    #[test]
+    fn a_closed_folder_is_not_entered() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("a/own");
+        fs::create_dir_all(own.join("b")).unwrap();
+        fs::write(own.join("b/x"), "x").unwrap();
+        let link = folder.path().join("link");
+        symlink(&own, &link).unwrap();
+        // Whatever it is called by.
+        for closed in [own.clone(), link, folder.path().join("a/../a/own")] {
+            let closed = [folder.path().join("none"), closed];
+            for path in ["a/own/x", "a/own/b/x", "a//own/b/x"] {
+                assert!(write(folder.path(), path, b"y", &closed).is_err(), "{path}");
+                assert!(read(folder.path(), path, 10, &closed).is_err(), "{path}");
+            }
+            assert!(write(folder.path(), "a/ownx/x", b"y", &closed).is_ok());
+            // Who works in a part of it works there.
+            assert!(write(&own, "b/x", b"x", &closed).is_ok());
+        }
+        assert_eq!(fs::read_dir(&own).unwrap().count(), 1);
     }
 
     #[test]
@@ -130,10 +227,10 @@ mod tests {
         symlink(outside.path().join("secret"), folder.path().join("file")).unwrap();
         fs::create_dir(folder.path().join("folder")).unwrap();
         for path in ["way/secret", "file", "folder", "none", "none/x"] {
-            assert!(read(folder.path(), path, 10).is_err(), "{path}");
+            assert!(read(folder.path(), path, 10, &[]).is_err(), "{path}");
         }
         for path in ["way/new", "way/secret", "file", "folder", "file/x"] {
-            assert!(write(folder.path(), path, b"x").is_err(), "{path}");
+            assert!(write(folder.path(), path, b"x", &[]).is_err(), "{path}");
         }
         assert_eq!(
             fs::read_to_string(outside.path().join("secret")).unwrap(),

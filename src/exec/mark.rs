@@ -18,6 +18,8 @@ const LEFT_GRACE: Duration = Duration::from_millis(500);
 const CHECK: &str = ".check";
 const QUESTION: &str = ".question";
 const HOOK: &str = ".hook";
+/// A check that a step of a role runs: the roles are not the daemon, and begin when it does.
+const STEP: &str = ".step";
 
 /// A process's mark; gone with this.
 #[derive(Debug)]
@@ -30,6 +32,14 @@ impl Mark {
     /// What the file system says.
     pub(super) fn check(marks: &Path, checked: &str) -> io::Result<Option<(Self, Output)>> {
         Self::at(marks.join(format!("{checked}{CHECK}")))
+    }
+
+    /// As for a check, for one that a step of a role runs.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(super) fn step(marks: &Path, step: &str) -> io::Result<Option<(Self, Output)>> {
+        Self::at(marks.join(format!("{step}{STEP}")))
     }
 
     /// As for a check, for a command that is told what happens.
@@ -78,11 +88,20 @@ impl Drop for Mark {
 /// Ends every process that is still running of those whose marks are in a folder, for whoever has become the only one to
 /// start any. What a check put into a group of its own is left alone, as it is at the end of every check.
 pub async fn end_left_behind(marks: &Path) {
+    end_all_of(marks, &[CHECK, QUESTION, HOOK]).await;
+}
+
+/// As [`end_left_behind`], for the checks that steps of roles run.
+pub async fn end_steps_left_behind(marks: &Path) {
+    end_all_of(marks, &[STEP]).await;
+}
+
+async fn end_all_of(marks: &Path, kinds: &[&str]) {
     // A folder that is not there holds nothing.
     let entries = std::fs::read_dir(marks).into_iter().flatten().flatten();
     let left: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     for path in left {
-        let Some(signed) = signature(&path) else {
+        let Some(signed) = signature(&path, kinds) else {
             continue;
         };
         if alive(&path) {
@@ -98,11 +117,9 @@ pub async fn end_left_behind(marks: &Path) {
 }
 
 /// Returns the process group that a mark names, or that it names none yet; `None` if the file is no mark.
-fn signature(mark: &Path) -> Option<Option<Pid>> {
+fn signature(mark: &Path, kinds: &[&str]) -> Option<Option<Pid>> {
     let name = mark.file_name()?.to_str()?;
-    let (_, group) = [CHECK, QUESTION, HOOK]
-        .iter()
-        .find_map(|kind| name.rsplit_once(kind))?;
+    let (_, group) = kinds.iter().find_map(|kind| name.rsplit_once(kind))?;
     if group.is_empty() {
         return Some(None);
     }
@@ -139,7 +156,7 @@ mod tests {
     #[test]
     fn a_mark_names_a_group_and_nothing_else_does() {
         let group = |name| {
-            let signed = signature(Path::new(name))?;
+            let signed = signature(Path::new(name), &[CHECK, QUESTION])?;
             Some(signed.map_or(0, Pid::as_raw_pid))
         };
         assert_eq!(group("active/task-1.check.4711"), Some(4711));
@@ -152,6 +169,7 @@ mod tests {
             "task-1.check.-5",
             "task-1.checks",
             "task-1.question.1",
+            "task-1.step.4711",
             "task-1.json",
             "4711",
         ] {

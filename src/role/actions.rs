@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::exec::inside;
-use crate::exec::{Check, check};
+use crate::exec::{Check, check, check_of_step};
 use crate::llm::BoxFuture;
 use crate::plan::within_workspace;
 use crate::tools::args;
@@ -27,18 +27,35 @@ const MAX_READ: usize = 64 * 1024;
 /// The names of the built-in actions.
 pub const ACTIONS: [&str; 4] = [ASK, "read_file", "write_file", "run_check"];
 
-/// Returns the built-in actions, for a workspace and the checks that are configured.
-pub fn built_in(workspace: &Path, checks: BTreeMap<String, Check>) -> Abilities {
-    let workspace = workspace.to_owned();
+/// Where the built-in actions work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Workplace {
+    /// The folder that paths start from; nothing outside of it is touched.
+    pub workspace: PathBuf,
+    /// Folders that are touched as little where they lie within it: those of the program itself.
+    pub closed: Vec<PathBuf>,
+    /// The folder in which a check is found while it runs, by whoever comes after a kill; without one it is not found.
+    pub marks: Option<PathBuf>,
+}
+
+impl Workplace {
+    /// Returns a folder in which nothing is closed.
+    pub fn of(workspace: &Path) -> Self {
+        Self {
+            workspace: workspace.to_owned(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Returns the built-in actions, with the checks that are configured.
+pub fn built_in(workplace: &Workplace, checks: BTreeMap<String, Check>) -> Abilities {
+    let workplace = workplace.clone();
     let actions: [Arc<dyn Ability>; 4] = [
         Arc::new(Ask),
-        Arc::new(ReadFile {
-            workspace: workspace.clone(),
-        }),
-        Arc::new(WriteFile {
-            workspace: workspace.clone(),
-        }),
-        Arc::new(RunCheck { workspace, checks }),
+        Arc::new(ReadFile(workplace.clone())),
+        Arc::new(WriteFile(workplace.clone())),
+        Arc::new(RunCheck { workplace, checks }),
     ];
     actions.into_iter().collect()
 }
@@ -88,10 +105,7 @@ impl Ability for Ask {
 
 /// Reads a file of the workspace.
 #[derive(Clone, Debug)]
-pub struct ReadFile {
-    /// The folder that paths start from; nothing outside of it is read.
-    pub workspace: PathBuf,
-}
+pub struct ReadFile(pub Workplace);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -122,9 +136,9 @@ impl Ability for ReadFile {
         Box::pin(async move {
             let params: PathParams = read(params)?;
             let path = path(&params.path)?;
-            let workspace = self.workspace.clone();
-            let place = path.clone();
-            let (bytes, length) = blocking(move || inside::read(&workspace, &place, MAX_READ))
+            let (at, place) = (self.0.clone(), path.clone());
+            let read = move || inside::read(&at.workspace, &place, MAX_READ, &at.closed);
+            let (bytes, length) = blocking(read)
                 .await?
                 .map_err(|error| format!("cannot read {}: {error}", quote(&path)))?;
             let cut = u64::try_from(bytes.len()).is_ok_and(|read| read < length);
@@ -148,10 +162,7 @@ impl Ability for ReadFile {
 
 /// Writes a file of the workspace.
 #[derive(Clone, Debug)]
-pub struct WriteFile {
-    /// The folder that paths start from; nothing outside of it is written.
-    pub workspace: PathBuf,
-}
+pub struct WriteFile(pub Workplace);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -184,10 +195,9 @@ impl Ability for WriteFile {
         Box::pin(async move {
             let params: WriteParams = read(params)?;
             let path = path(&params.path)?;
-            let workspace = self.workspace.clone();
-            let (place, content) = (path.clone(), params.content);
+            let (at, place, content) = (self.0.clone(), path.clone(), params.content);
             let bytes = content.len();
-            blocking(move || inside::write(&workspace, &place, content.as_bytes()))
+            blocking(move || inside::write(&at.workspace, &place, content.as_bytes(), &at.closed))
                 .await?
                 .map_err(|error| format!("cannot write {}: {error}", quote(&path)))?;
             Ok(format!("wrote {path}, {bytes} bytes"))
@@ -198,7 +208,7 @@ impl Ability for WriteFile {
 /// Runs a configured check in the workspace.
 #[derive(Clone, Debug)]
 pub struct RunCheck {
-    pub workspace: PathBuf,
+    pub workplace: Workplace,
     /// By their names.
     pub checks: BTreeMap<String, Check>,
 }
@@ -231,7 +241,7 @@ impl Ability for RunCheck {
     fn call<'a>(
         &'a self,
         params: Value,
-        _: &'a Situation<'a>,
+        situation: &'a Situation<'a>,
     ) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move {
             let params: CheckParams = read(params)?;
@@ -244,9 +254,16 @@ impl Ability for RunCheck {
                     near.unwrap_or_default()
                 ));
             };
-            let Some(result) = check(wanted, &self.workspace, pending()).await else {
-                return Err("the check was cancelled".to_owned());
+            let workspace = &self.workplace.workspace;
+            let checked = match &self.workplace.marks {
+                Some(marks) => {
+                    let step = format!("{}-{}", situation.plan, situation.step);
+                    let checked = check_of_step(wanted, workspace, marks, &step, pending()).await;
+                    checked.map_err(|error| format!("the check was not begun: {error}"))?
+                }
+                None => check(wanted, workspace, pending()).await,
             };
+            let result = checked.ok_or("the check was cancelled")?;
             let said = format!("{}: {}\n{}", result.name, result.outcome(), result.tail);
             if result.passed { Ok(said) } else { Err(said) }
         })

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::plan::{Draft, PlanId, Refusal, Shelf, Time};
+use crate::plan::{Draft, PlanId, Refusal, Shelf, Spent, Time};
 use crate::store::Store;
 use crate::wire::text::{one_line, printable};
 
@@ -12,10 +12,11 @@ use super::actions::Ask;
 use super::base::{AgentBaseRole, ChosenStrategy};
 use super::framework::Framework;
 use super::message::{CollaborationStatus, MessageKind, RoleId, StructuredMessage, TaskUpdate};
-use super::mind::Mind;
+use super::mind::{Asking, Mind};
 use super::plan::{InternalPlan, Keeper, PlanningStrategy, StepSpec};
 use super::state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};
 use super::strategy::ASK;
+use super::waits::Chain;
 
 /// Tasks that wait while the role does another one; what comes then is rejected.
 pub const MAX_WAITING: usize = 16;
@@ -196,20 +197,41 @@ impl Role {
             }
             return Ok(Admitted::Nothing);
         };
-        let ended = self
-            .keeper
-            .change(&plan.id, "nobody waits for it any more", |draft| {
-                if !draft.plan().status().settled() {
-                    draft.abandon("nobody waits for it any more")?;
-                }
-                put_away(draft)
-            });
-        let plan = ended.await?;
+        let why = "nobody waits for it any more";
+        let ended = self.keeper.change(&plan.id, why, move |draft| {
+            match draft.plan().status().settled() {
+                true => Ok(()),
+                false => draft.abandon(why),
+            }
+        });
+        let (was_open, plan) = (plan.ended().is_none(), ended.await?);
+        if was_open {
+            self.count_others(&plan).await?;
+        }
         self.withdraw(&plan).await?;
+        // Only now: in the history nobody looks for what is to be taken back.
+        self.keeper.change(&plan.id, why, put_away).await?;
         if current {
             self.forget();
         }
         Ok(Admitted::Nothing)
+    }
+
+    /// Counts what those took that were asked for something which no report will tell of.
+    async fn count_others(&self, plan: &InternalPlan) -> Result<(), RoleError> {
+        let (store, spent) = (self.keeper.store(), plan.spent_by_others);
+        if spent == Spent::default() {
+            return Ok(());
+        }
+        if let Some(top) = Chain::of(store, Some(&plan.id)).await?.top {
+            let why = "what a role had others do is given up";
+            let count = move |draft: &mut Draft<'_>| {
+                draft.count_agents_of_role(spent);
+                Ok(())
+            };
+            store.change(&top, self.keeper.by(), why, count).await?;
+        }
+        Ok(())
     }
 
     /// Takes a task up, with its internal plan; tells whether that has no steps yet.
@@ -217,6 +239,8 @@ impl Role {
         self.state.status = RoleStatus::Planning;
         self.state.current_task = Some(task.clone());
         let plan = self.keeper.open(&self.settings.id, &task).await?;
+        let chain = Chain::of(self.keeper.store(), Some(&plan.id)).await?;
+        self.state.top = chain.top;
         let unplanned = plan.steps.is_empty() && plan.ended().is_none();
         self.state.internal_plan = Some(plan);
         Ok(unplanned)
@@ -316,10 +340,12 @@ impl Role {
             task_id: task.task_id.clone(),
             status,
             result,
-            spent: plan
-                .filter(|_| own)
-                .map(|plan| plan.spent)
-                .unwrap_or_default(),
+            spent: match plan.filter(|_| own) {
+                // What its model took is counted there already.
+                Some(plan) if self.state.top.is_some() => plan.spent_by_others,
+                Some(plan) => plan.spent,
+                None => Spent::default(),
+            },
         }
     }
 
@@ -356,6 +382,16 @@ impl Role {
         let plan = self.state.internal_plan.as_ref();
         let none = || RoleError::CannotPlan("the role has no task".to_owned());
         plan.map(|plan| plan.id.clone()).ok_or_else(none)
+    }
+
+    /// Returns how questions to a language model are put for a plan.
+    pub(super) fn asking<'a>(&'a self, mind: &'a Mind, plan: &'a PlanId) -> Asking<'a> {
+        Asking {
+            mind,
+            keeper: &self.keeper,
+            plan,
+            top: self.state.top.as_ref(),
+        }
     }
 
     pub(super) fn given(&self) -> (&str, &str) {

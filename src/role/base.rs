@@ -198,7 +198,8 @@ pub trait AgentBaseRole: Send {
         })
     }
 
-    /// Takes up the answer to the request that the role waits for, and goes on. Any other answer changes nothing.
+    /// Takes up the answer to the request that the role waits for, and goes on. One for a task that it was at before a restart
+    /// is kept until that task is given to it again; any other answer changes nothing.
     ///
     /// # Errors
     /// As [`AgentBaseRole::process_message`].

@@ -1,16 +1,22 @@
 //! What stands in double braces in a step: `{{task.name}}`, `{{task.description}}`, `{{context}}`, and the result of an
 //! earlier step, `{{steps.1.result}}`. What is put there is data: it is never looked at again.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Value};
 
 use crate::wire::team::StepDoes;
 use crate::wire::team::fill::{OF_A_STEP, each_name, fill};
-use crate::wire::text::{one_line, quote};
+use crate::wire::text::{clip_bytes, one_line, quote};
 
 use super::plan::Step;
 
 /// Characters of the first line of a task that are its name.
 const NAME: usize = 160;
+
+/// Bytes that are put into a step in the place of names: what another role is asked has to stay below what is read of a
+/// command.
+const MAX_FILLED: usize = 256 * 1024;
 
 /// What can be put into a step.
 #[derive(Clone, Copy, Debug)]
@@ -37,22 +43,70 @@ impl Known<'_> {
         }
     }
 
-    /// Returns a text with its names replaced; a name that is not there stays as it is.
+    /// Returns a text with its names replaced, cut where it gets too long; a name that is not there stays as it is.
     pub(super) fn fill(&self, text: &str) -> String {
-        fill(text, &|name| self.value(name))
+        let filled = Filled::default();
+        let text = filled.text(self, text);
+        match filled.cut.get() {
+            true => format!(
+                "{}\n[cut after {MAX_FILLED} bytes]",
+                clip_bytes(&text, MAX_FILLED)
+            ),
+            false => text,
+        }
     }
 
     /// Returns parameters with the names in their texts replaced.
-    pub(super) fn fill_all(&self, params: &Map<String, Value>) -> Map<String, Value> {
-        let fill = |(name, value): (&String, &Value)| (name.clone(), self.fill_value(value));
+    ///
+    /// # Errors
+    /// They get too long: nothing that was cut is given to an action or a tool.
+    pub(super) fn fill_all(
+        &self,
+        params: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, String> {
+        let filled = Filled::default();
+        let params = filled.map(self, params);
+        match filled.cut.get() {
+            true => Err(format!(
+                "what stands in double braces in its parameters comes to more than {MAX_FILLED} bytes"
+            )),
+            false => Ok(params),
+        }
+    }
+}
+
+/// How much was put into a step.
+#[derive(Default)]
+struct Filled {
+    bytes: Cell<usize>,
+    cut: Cell<bool>,
+}
+
+impl Filled {
+    fn text(&self, known: &Known<'_>, text: &str) -> String {
+        fill(text, &|name| {
+            let value = known.value(name)?;
+            let left = MAX_FILLED - self.bytes.get();
+            if value.len() <= left {
+                self.bytes.set(self.bytes.get() + value.len());
+                return Some(value);
+            }
+            self.cut.set(true);
+            self.bytes.set(MAX_FILLED);
+            Some(clip_bytes(&value, left))
+        })
+    }
+
+    fn map(&self, known: &Known<'_>, params: &Map<String, Value>) -> Map<String, Value> {
+        let fill = |(name, value): (&String, &Value)| (name.clone(), self.value(known, value));
         params.iter().map(fill).collect()
     }
 
-    fn fill_value(&self, value: &Value) -> Value {
+    fn value(&self, known: &Known<'_>, value: &Value) -> Value {
         match value {
-            Value::String(text) => Value::String(self.fill(text)),
-            Value::Array(list) => list.iter().map(|item| self.fill_value(item)).collect(),
-            Value::Object(map) => Value::Object(self.fill_all(map)),
+            Value::String(text) => Value::String(self.text(known, text)),
+            Value::Array(list) => list.iter().map(|item| self.value(known, item)).collect(),
+            Value::Object(map) => Value::Object(self.map(known, map)),
             other => other.clone(),
         }
     }

@@ -16,6 +16,7 @@ use rmcp::service::{ClientInitializeError, Peer, RoleClient, RunningService, Ser
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::process::ChildStderr;
+use uuid::Uuid;
 
 use crate::clock::Allowance;
 use crate::exec::{ExecError, Piped, PipedGroup, Spec, Stdin, environment, piped};
@@ -85,6 +86,7 @@ pub struct McpServer {
 }
 
 struct Connection {
+    id: Uuid,
     client: RunningService<RoleClient, ()>,
     last_words: Arc<Mutex<Vec<u8>>>,
     _group: PipedGroup,
@@ -101,11 +103,11 @@ impl McpServer {
             settings,
             connection: tokio::sync::Mutex::new(None),
         });
-        let peer = server.peer().await?;
-        let listed = server.in_time(list(&peer)).await;
-        let tools = match listed {
-            Ok(tools) => tools,
-            Err(reason) => return Err(server.failed(reason).await),
+        let (peer, _) = server.peer().await?;
+        let tools = match server.in_time(list(&peer)).await {
+            Some(Ok(tools)) => tools,
+            Some(Err(reason)) => return Err(server.failed(reason).await),
+            None => return Err(server.failed(server.too_slow()).await),
         };
         let ability = |tool: rmcp::model::Tool| server.tool(tool);
         Ok(tools.into_iter().filter_map(ability).collect())
@@ -132,16 +134,16 @@ impl McpServer {
     }
 
     /// Returns the way to the server, which is started if it does not run.
-    async fn peer(&self) -> Result<Peer<RoleClient>, McpError> {
+    async fn peer(&self) -> Result<(Peer<RoleClient>, Uuid), McpError> {
         let mut connection = self.connection.lock().await;
         if let Some(there) = &*connection
             && !there.client.peer().is_transport_closed()
         {
-            return Ok(there.client.peer().clone());
+            return Ok((there.client.peer().clone(), there.id));
         }
         *connection = None;
         let made = connection.insert(self.connect().await?);
-        Ok(made.client.peer().clone())
+        Ok((made.client.peer().clone(), made.id))
     }
 
     async fn connect(&self) -> Result<Connection, McpError> {
@@ -163,11 +165,10 @@ impl McpServer {
         let last_words = Arc::default();
         let listens = tokio::spawn(listen(stderr, Arc::clone(&last_words)));
         let client = Box::pin(().serve((Bounded::new(stdout), stdin)));
-        match self
-            .in_time(async { client.await.map_err(not_begun) })
-            .await
-        {
+        let begun = self.in_time(async { client.await.map_err(not_begun) });
+        match begun.await.unwrap_or_else(|| Err(self.too_slow())) {
             Ok(client) => Ok(Connection {
+                id: Uuid::new_v4(),
                 client,
                 last_words,
                 _group: group,
@@ -189,12 +190,29 @@ impl McpServer {
         }
     }
 
-    async fn in_time<T>(&self, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    /// Waits for an answer as long as one may take; `None` if none came.
+    async fn in_time<T>(
+        &self,
+        work: impl Future<Output = Result<T, String>>,
+    ) -> Option<Result<T, String>> {
         let mut allowance = Allowance::new(self.settings.timeout);
         tokio::select! {
             biased;
-            done = work => done.map_err(|error| one_line(&error, 400)),
-            () = allowance.used_up() => Err(format!("did not answer within {:?}", self.settings.timeout)),
+            done = work => Some(done.map_err(|error| one_line(&error, 400))),
+            () = allowance.used_up() => None,
+        }
+    }
+
+    fn too_slow(&self) -> String {
+        format!("did not answer within {:?}", self.settings.timeout)
+    }
+
+    /// Ends a server that does not answer, unless another one runs in its place by now: the next call starts it again instead
+    /// of waiting as long once more.
+    async fn hang_up(&self, id: Uuid) {
+        let mut connection = self.connection.lock().await;
+        if connection.as_ref().is_some_and(|there| there.id == id) {
+            *connection = None;
         }
     }
 
@@ -209,7 +227,7 @@ impl McpServer {
     }
 
     async fn call(&self, tool: &str, params: Value) -> Result<String, McpError> {
-        let peer = self.peer().await?;
+        let (peer, id) = self.peer().await?;
         let mut request = CallToolRequestParams::new(tool.to_owned());
         if let Value::Object(params) = params {
             request = request.with_arguments(params);
@@ -217,12 +235,17 @@ impl McpServer {
         let called = async { peer.call_tool_once(request).await };
         let called = async { called.await.map_err(not_answered) };
         let result = match self.in_time(called).await {
-            Ok(CallToolResponse::Complete(result)) => result,
-            Ok(_) => {
+            Some(Ok(CallToolResponse::Complete(result))) => result,
+            Some(Ok(_)) => {
                 let reason = "wants more than an answer to a call".to_owned();
                 return Err(self.failed(reason).await);
             }
-            Err(reason) => return Err(self.failed(reason).await),
+            Some(Err(reason)) => return Err(self.failed(reason).await),
+            None => {
+                let failed = self.failed(self.too_slow()).await;
+                self.hang_up(id).await;
+                return Err(failed);
+            }
         };
         let text = text_of(&result);
         if result.is_error == Some(true) {

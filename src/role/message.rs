@@ -184,6 +184,7 @@ pub struct TaskUpdate {
     pub status: CollaborationStatus,
     /// What came of it, or why nothing did.
     pub result: String,
-    /// What the role's questions to a language model took for it, in all.
+    /// What it took: the questions to language models, of the role and of those that it asked, and the agents. Where its plan is
+    /// in the store, the questions are counted there, and this is what agents took.
     pub spent: Spent,
 }

@@ -2,16 +2,23 @@
 //! it: after a crash it is read again, not asked again.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::time::sleep;
 
 use crate::llm::questions::role::{self as questions, RoleContext};
 use crate::llm::{Model, PromptError, Prompts, Question};
-use crate::plan::{AskId, PlanId, Subject, TaskId};
+use crate::plan::{AskId, PlanId, Refusal, Spent, Subject, TaskId};
 use crate::store::StoreError;
 
 use super::message::RoleId;
 use super::plan::Keeper;
+
+/// The pauses after which an answer is tried to be kept again, doubled each time: about half a minute in all.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LAST_PAUSE: Duration = Duration::from_secs(16);
 
 /// A language model with its prompts.
 #[derive(Clone, Debug)]
@@ -36,6 +43,8 @@ pub(super) struct Asking<'a> {
     pub(super) mind: &'a Mind,
     pub(super) keeper: &'a Keeper,
     pub(super) plan: &'a PlanId,
+    /// The plan whose budget holds, if there is one.
+    pub(super) top: Option<&'a PlanId>,
 }
 
 impl Asking<'_> {
@@ -59,8 +68,12 @@ impl Asking<'_> {
         {
             return Ok(value);
         }
+        let model = match self.top {
+            Some(top) => self.mind.model.at_most(self.allowed(top).await?),
+            None => self.mind.model.clone(),
+        };
         let ask = self.begin(subject).await?;
-        let (spent, said) = match self.mind.model.ask(question).await {
+        let (spent, said) = match model.ask(question).await {
             Ok(answered) => (answered.spent, Ok((answered.value, answered.text))),
             Err(error) => {
                 let text = format!("{error}. Hint: {}", error.hint());
@@ -71,19 +84,65 @@ impl Asking<'_> {
             Ok((value, text)) => (Some(value), text, String::new()),
             Err(error) => (None, String::new(), error),
         };
-        let (given, why) = (value.is_some(), "what the model said");
-        let error = lost.clone();
-        self.keeper
-            .change(plan, why, move |draft| {
+        let said = match value.is_some() {
+            true => Ok(text),
+            false => Err(lost.clone()),
+        };
+        self.keep(&ask, spent, said).await?;
+        if let Some(top) = self.top {
+            self.count(top, spent).await;
+        }
+        value.ok_or(MindError::NoAnswer(lost))
+    }
+
+    /// Counts the first call of a question on the plan whose budget holds, and returns how many are allowed with it.
+    async fn allowed(&self, top: &PlanId) -> Result<u32, MindError> {
+        let (store, by) = (self.keeper.store(), self.keeper.by());
+        let begun = store.change(top, by, "a role asks a model", |draft| {
+            draft.begin_call_of_role()?;
+            Ok(draft.plan().calls_left().saturating_add(1))
+        });
+        match begun.await {
+            Err(StoreError::Refused(refusal @ Refusal::UsedUp(_))) => {
+                Err(MindError::NoAnswer(refusal.to_string()))
+            }
+            begun => Ok(begun?),
+        }
+    }
+
+    /// Counts what a question took on the plan whose budget holds.
+    async fn count(&self, top: &PlanId, spent: Spent) {
+        let (store, by) = (self.keeper.store(), self.keeper.by());
+        let counted = insist(|| {
+            store.change(top, by, "what a role asked a model", move |draft| {
+                draft.count_call_of_role(spent);
+                Ok(())
+            })
+        });
+        if let Err(error) = counted.await {
+            tracing::warn!(plan = %top, %error, "what a question took is not counted");
+        }
+    }
+
+    /// Keeps what a question came to.
+    async fn keep(
+        &self,
+        ask: &AskId,
+        spent: Spent,
+        said: Result<String, String>,
+    ) -> Result<(), StoreError> {
+        let kept = insist(|| {
+            let (ask, said) = (ask.clone(), said.clone());
+            let why = "what the model said";
+            self.keeper.change(self.plan, why, move |draft| {
                 draft.count_ask(&ask, spent)?;
-                if given {
-                    draft.answered_ask(&ask, &text)
-                } else {
-                    draft.lost_ask(&ask, &error)
+                match &said {
+                    Ok(text) => draft.answered_ask(&ask, text),
+                    Err(lost) => draft.lost_ask(&ask, lost),
                 }
             })
-            .await?;
-        value.ok_or(MindError::NoAnswer(lost))
+        });
+        kept.await.map(drop)
     }
 
     async fn begin(&self, subject: Subject) -> Result<AskId, StoreError> {
@@ -98,6 +157,23 @@ impl Asking<'_> {
     }
 }
 
+/// Makes a change again after faults of the store that pass: what was paid for is not lost by them.
+async fn insist<T, F: Future<Output = Result<T, StoreError>>>(
+    change: impl Fn() -> F,
+) -> Result<T, StoreError> {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match change().await {
+            Err(StoreError::Database(error)) if pause <= LAST_PAUSE => {
+                tracing::warn!(error, "what a model said is kept later");
+                sleep(pause).await;
+                pause *= 2;
+            }
+            done => return done,
+        }
+    }
+}
+
 /// What an action or a tool knows of the step that it is called for.
 pub struct Situation<'a> {
     /// The role that calls it.
@@ -109,8 +185,11 @@ pub struct Situation<'a> {
     /// What is good to know for the task.
     pub context: &'a str,
     pub(super) asking: Option<Asking<'a>>,
+    pub(super) plan: &'a PlanId,
     pub(super) step: TaskId,
     pub(super) asked: AtomicUsize,
+    /// Why the store did not keep an answer, or could not be read.
+    pub(super) fault: OnceLock<StoreError>,
 }
 
 impl fmt::Debug for Situation<'_> {
@@ -144,7 +223,16 @@ impl Situation<'_> {
         let question = question.map_err(|error| error.to_string())?;
         let nth = self.asked.fetch_add(1, Ordering::Relaxed);
         let answer = asking.put(Subject::Step(self.step), nth, &question).await;
-        answer.map_err(|error| error.to_string())
+        answer.map_err(|error| {
+            let reason = error.to_string();
+            match error {
+                // What the plan refuses is its answer.
+                MindError::Store(StoreError::Refused(_)) => {}
+                MindError::Store(fault) => drop(self.fault.set(fault)),
+                MindError::NoAnswer(_) | MindError::Prompt(_) => {}
+            }
+            reason
+        })
     }
 }
 

@@ -112,12 +112,19 @@ pub struct InternalPlan {
     pub recalls: Vec<RequestId>,
     /// What its language model and those that it asked took.
     pub spent: Spent,
+    /// What those took that it asked.
+    pub spent_by_others: Spent,
 }
 
 impl InternalPlan {
     /// Returns the key by which the plan for an assignment of a role is found.
     pub fn key(role: &RoleId, assignment: &RequestId) -> String {
-        format!("role:{role}:{assignment}")
+        format!("{}{assignment}", Self::keys(role))
+    }
+
+    /// Returns what the keys of all internal plans of a role begin with, and of no other's.
+    pub(super) fn keys(role: &RoleId) -> String {
+        format!("role:{role}:")
     }
 
     /// Reads an internal plan from the plan that holds it. A step that this version does not know asks nobody and fails.
@@ -152,6 +159,12 @@ impl InternalPlan {
                     .llm_output_tokens
                     .saturating_add(usage.agent_output_tokens),
                 cost_usd: usage.llm_cost_usd + usage.agent_cost_usd,
+            },
+            spent_by_others: Spent {
+                calls: 0,
+                input_tokens: usage.agent_input_tokens,
+                output_tokens: usage.agent_output_tokens,
+                cost_usd: usage.agent_cost_usd,
             },
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::plan::Time;
+use crate::plan::{PlanId, Time};
 use crate::store::StoreError;
 use crate::wire::team::{self, OnTimeout};
 
@@ -128,6 +128,8 @@ pub struct AgentState {
     pub waits_until: Option<Time>,
     /// The request that this role has sent itself, so that it is not sent again at every look.
     pub(super) sent: Option<RequestId>,
+    /// The plan for which all of it is done, if it is in the store: its budget holds, and what the model takes is counted there.
+    pub(super) top: Option<PlanId>,
     pub(super) waiting: VecDeque<StructuredMessage>,
 }
 

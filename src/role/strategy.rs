@@ -16,7 +16,7 @@ use super::base::ChosenStrategy;
 use super::fill;
 use super::framework::{Colleague, Refused};
 use super::message::RoleId;
-use super::mind::{Asking, MindError, NO_MODEL};
+use super::mind::{MindError, NO_MODEL};
 use super::plan::{InternalPlan, PlanningStrategy, StepSpec};
 use super::state::RoleError;
 
@@ -220,11 +220,8 @@ impl Role {
             };
             let question = questions::strategy(&mind.prompts, &context);
             let question = question.map_err(MindError::from)?;
-            let asking = Asking {
-                mind,
-                keeper: &self.keeper,
-                plan: &self.plan_id()?,
-            };
+            let plan = self.plan_id()?;
+            let asking = self.asking(mind, &plan);
             let said = asking.put(Subject::Strategy, 0, &question).await?;
             return Ok(ChosenStrategy {
                 strategy: match said.simple {
@@ -294,11 +291,8 @@ impl Role {
             looks.check(&looks.step(planned)?, place)
         });
         let question = question.map_err(MindError::from)?;
-        let asking = Asking {
-            mind,
-            keeper: &self.keeper,
-            plan: &self.plan_id()?,
-        };
+        let plan = self.plan_id()?;
+        let asking = self.asking(mind, &plan);
         let subject = match why {
             None => Subject::Plan,
             Some(_) => Subject::Replan,
@@ -349,10 +343,11 @@ fn why_complex(description: &str) -> Option<&'static str> {
 }
 
 fn is_item(line: &str) -> bool {
-    let numbered = line.trim_start_matches(|c: char| c.is_ascii_digit());
-    let numbered = numbered.len() < line.len()
-        && numbered.starts_with(['.', ')', '、'])
-        && !numbered[1..].starts_with(|c: char| c.is_ascii_digit());
+    let behind = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let numbered = behind.len() < line.len()
+        && behind
+            .strip_prefix(['.', ')', '、'])
+            .is_some_and(|text| !text.starts_with(|c: char| c.is_ascii_digit()));
     numbered
         || ["- ", "* ", "+ ", "• "]
             .iter()
@@ -399,6 +394,8 @@ mod tests {
             "Review src/main.rs.",
             "# 3 · Review\n\nReview version 1.2 of src/main.rs, e.g. its errors.",
             "审查代码。",
+            "1.5、",
+            "3",
         ] {
             assert_eq!(why_complex(simple), None, "{simple}");
         }
@@ -406,6 +403,8 @@ mod tests {
             "Read it. Then write it.",
             "Do:\n- this\n- that",
             "1. Read",
+            "1、读代码",
+            "12) Read",
             "读代码。写报告。",
             &"word ".repeat(100),
         ] {

@@ -1,19 +1,22 @@
 //! Carrying an internal plan out: its steps, its requests to other roles, and what comes of them.
 
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
 
 use serde_json::{Map, Value};
 
-use crate::plan::{CommandId, Issue, Kind, Refusal, Report, ReportStatus, TaskStatus, Time};
+use crate::plan::{
+    AttemptState, Issue, Kind, PlanId, Refusal, Report, ReportStatus, TaskStatus, Time,
+};
 use crate::wire::team::{OnTimeout, StepDoes};
 use crate::wire::text::{clip_bytes, one_line, printable};
 
 use super::ability::Abilities;
 use super::agent::Role;
 use super::fill::Known;
-use super::framework::FrameworkError;
+use super::framework::Refused;
 use super::message::{CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage};
-use super::mind::{Asking, Situation};
+use super::mind::Situation;
 use super::plan::{InternalPlan, Pending, Step};
 use super::state::{RoleError, RoleStatus};
 
@@ -73,7 +76,7 @@ impl Role {
                 self.call(&self.tools, tool, params, plan, step).await
             }
             StepDoes::RequestCollaboration { .. } => return self.request(plan, step).await,
-        };
+        }?;
         let number = step.number;
         match done {
             Ok(result) => {
@@ -99,6 +102,10 @@ impl Role {
         }
     }
 
+    /// Carries an action or a tool out, and returns what it says: the result, or why there is none.
+    ///
+    /// # Errors
+    /// The store failed meanwhile: that says nothing about the step, which is begun again.
     async fn call(
         &self,
         abilities: &Abilities,
@@ -106,30 +113,35 @@ impl Role {
         params: &Map<String, Value>,
         plan: &InternalPlan,
         step: &Step,
-    ) -> Result<String, String> {
+    ) -> Result<Result<String, String>, RoleError> {
         let (description, context) = self.given();
         let known = Known {
             description,
             context,
             steps: &plan.steps,
         };
-        let asking = |mind| Asking {
-            mind,
-            keeper: &self.keeper,
-            plan: &plan.id,
-        };
+        let asking = |mind| self.asking(mind, &plan.id);
         let situation = Situation {
             role: &self.settings.id,
             prompt: &self.settings.prompt,
             description,
             context,
             asking: self.mind.as_ref().map(asking),
+            plan: &plan.id,
             step: step.number,
             asked: AtomicUsize::new(0),
+            fault: OnceLock::new(),
         };
-        let params = known.fill_all(params);
+        let params = match known.fill_all(params) {
+            Ok(params) => params,
+            Err(reason) => return Ok(Err(reason)),
+        };
         let limit = self.settings.step_timeout;
-        abilities.call(name, params, &situation, limit).await
+        let said = abilities.call(name, params, &situation, limit).await;
+        match situation.fault.into_inner() {
+            Some(fault) => Err(fault.into()),
+            None => Ok(said),
+        }
     }
 
     async fn fail_step(&mut self, step: &Step, reason: &str) -> Result<(), RoleError> {
@@ -155,6 +167,8 @@ impl Role {
         };
         let text = match prepared {
             Ok(text) => text,
+            // Nothing is known against the request: it may be made later.
+            Err(Refused::Failed(error)) => return Err(error.into()),
             Err(refused) => return self.fail_step(step, &refused.to_string()).await,
         };
         let number = step.number;
@@ -219,12 +233,20 @@ impl Role {
             );
             let sent = match message {
                 Ok(message) => self.framework.send(&message, &pending.text).await,
-                Err(reason) => Err(FrameworkError(reason).into()),
+                Err(reason) => {
+                    self.fail_step(step, &reason).await?;
+                    return Ok(Advance::Again);
+                }
             };
-            if let Err(refused) = sent {
-                let reason = format!("the request could not be sent: {refused}");
-                self.fail_step(step, &reason).await?;
-                return Ok(Advance::Again);
+            match sent {
+                Ok(()) => {}
+                // It is kept, and sent by whoever goes on.
+                Err(Refused::Failed(error)) => return Err(error.into()),
+                Err(refused) => {
+                    let reason = format!("the request could not be sent: {refused}");
+                    self.fail_step(step, &reason).await?;
+                    return Ok(Advance::Again);
+                }
             }
             self.state.sent = Some(pending.id.clone());
         }
@@ -264,7 +286,12 @@ impl Role {
     ) -> Result<bool, RoleError> {
         let request = answer.request_id.as_ref();
         let awaited = request.filter(|request| self.state.is_waiting_for(request));
-        let Some(request) = awaited else {
+        let plan = match (awaited, request) {
+            (Some(_), _) => Some(self.plan_id()?),
+            (None, Some(request)) => self.asked_before(request).await?,
+            (None, None) => None,
+        };
+        let (Some(plan), Some(request)) = (plan, request) else {
             tracing::warn!(
                 role = %self.settings.id,
                 request = %request.map_or("none", RequestId::as_str),
@@ -274,34 +301,39 @@ impl Role {
         };
         // Without a word on how it ended it only says that the answer is in the store.
         if let Some(status) = answer.status {
-            let command: CommandId = request.command().clone();
+            let command = request.command().clone();
+            let (name, why) = (one_line(&answer.id, 80), "another role has answered");
             let said = answer.result_data.as_ref().map(text_of).unwrap_or_default();
-            let name = one_line(&answer.id, 80);
-            self.change("another role has answered", move |draft| {
-                let report = Report {
-                    hash: name.clone(),
-                    name,
-                    status: match status {
-                        CollaborationStatus::Completed => ReportStatus::Success,
-                        _ => ReportStatus::Failed,
-                    },
-                    session: None,
-                    results: clip_bytes(&printable(&said), MAX_RESULT),
-                    pitfalls: String::new(),
-                    next_steps: String::new(),
-                    question: None,
-                    blocked_until: None,
-                    collaboration: Some(status),
-                    input_tokens: 0,
-                    output_tokens: 0,
-                    cost_usd: 0.0,
-                    received: draft.now(),
-                };
+            let kept = self.keeper.change(&plan, why, move |draft| {
+                let report = reported(name, status, &said, draft.now());
                 draft.report(&command, report).map(|_| ())
-            })
-            .await?;
+            });
+            let kept = kept.await?;
+            if awaited.is_some() {
+                self.state.internal_plan = Some(kept);
+            }
         }
-        Ok(true)
+        Ok(awaited.is_some())
+    }
+
+    /// Returns the internal plan of a task that this role was at before a restart and that is not given to it again yet, if
+    /// it waits for this answer there.
+    async fn asked_before(&self, request: &RequestId) -> Result<Option<PlanId>, RoleError> {
+        let (store, command) = (self.keeper.store(), request.command().clone());
+        let Some(plan) = store.plan_of(&command).await? else {
+            return Ok(None);
+        };
+        let current = self.state.internal_plan.as_ref();
+        if current.is_some_and(|current| current.id == plan) {
+            return Ok(None);
+        }
+        let own = InternalPlan::keys(&self.settings.id);
+        let waits = store.read(&plan, move |plan, _| {
+            let attempt = plan.attempt(&command);
+            let open = attempt.is_some_and(|attempt| attempt.state == AttemptState::Open);
+            open && !plan.status().settled() && plan.head().key().starts_with(&own)
+        });
+        Ok(waits.await?.then_some(plan))
     }
 
     /// Ends the wait for another role, if it is over and no answer is there, and tells whether it is.
@@ -353,6 +385,29 @@ impl Role {
             taken_back.await?;
         }
         Ok(())
+    }
+}
+
+/// Turns an answer into the report that is kept of it.
+fn reported(name: String, status: CollaborationStatus, said: &str, received: Time) -> Report {
+    Report {
+        hash: name.clone(),
+        name,
+        status: match status {
+            CollaborationStatus::Completed => ReportStatus::Success,
+            _ => ReportStatus::Failed,
+        },
+        session: None,
+        results: clip_bytes(&printable(said), MAX_RESULT),
+        pitfalls: String::new(),
+        next_steps: String::new(),
+        question: None,
+        blocked_until: None,
+        collaboration: Some(status),
+        input_tokens: 0,
+        output_tokens: 0,
+        cost_usd: 0.0,
+        received,
     }
 }
 

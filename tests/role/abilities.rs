@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use plan_agent::exec::Check;
-use plan_agent::role::{ReadFile, RunCheck, WriteFile};
+use plan_agent::role::{ReadFile, RunCheck, Workplace, WriteFile};
 
 use super::*;
 
-fn with_files(mut scene: Scene, workspace: &std::path::Path) -> Scene {
-    let workspace = workspace.to_owned();
+fn with_files(scene: Scene, workspace: &std::path::Path) -> Scene {
+    with_files_at(scene, Workplace::of(workspace))
+}
+
+fn with_files_at(mut scene: Scene, workplace: Workplace) -> Scene {
     let check = |name: &str, script: &str| {
         let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
         let check = Check {
@@ -22,15 +25,59 @@ fn with_files(mut scene: Scene, workspace: &std::path::Path) -> Scene {
     let checks = BTreeMap::from([
         check("good", "echo fine"),
         check("bad", "echo broken; exit 3"),
+        check("look", "ls own/active"),
     ]);
-    scene.actions.add(Arc::new(ReadFile {
-        workspace: workspace.clone(),
-    }));
-    scene.actions.add(Arc::new(WriteFile {
-        workspace: workspace.clone(),
-    }));
-    scene.actions.add(Arc::new(RunCheck { workspace, checks }));
+    for ability in [
+        Arc::new(ReadFile(workplace.clone())) as Arc<dyn Ability>,
+        Arc::new(WriteFile(workplace.clone())),
+        Arc::new(RunCheck { workplace, checks }),
+    ] {
+        scene.actions.add(ability);
+    }
     scene
+}
+
+#[tokio::test]
+async fn what_is_the_programs_own_is_not_touched_and_a_check_is_found_while_it_runs() {
+    let workspace = tempfile::tempdir().unwrap();
+    let active = workspace.path().join("own/active");
+    std::fs::create_dir_all(&active).unwrap();
+    std::fs::write(workspace.path().join("own/secret"), "secret").unwrap();
+    let workplace = Workplace {
+        closed: vec![workspace.path().join("own")],
+        marks: Some(active.clone()),
+        ..Workplace::of(workspace.path())
+    };
+    for (name, params) in [
+        ("read_file", json!({"path": "own/secret"})),
+        (
+            "write_file",
+            json!({"path": "own/active/x", "content": "x"}),
+        ),
+        ("write_file", json!({"path": "own/new/x", "content": "x"})),
+    ] {
+        let scene = with_files_at(Scene::new().await, workplace.clone())
+            .with_steps(vec![action(name, params)]);
+        scene.given("Review it").await;
+        let (status, result) = scene.result();
+        assert_eq!(status, ERROR);
+        assert!(result.contains("is plan-agent's own"), "{result}");
+    }
+    assert_eq!(
+        std::fs::read_dir(workspace.path().join("own"))
+            .unwrap()
+            .count(),
+        2
+    );
+    let scene = with_files_at(Scene::new().await, workplace).with_steps(vec![
+        says("one"),
+        action("run_check", json!({"name": "look"})),
+    ]);
+    scene.given("Review it").await;
+    let mark = format!("look: exit 0\n{}-2.step", scene.plan_id().await);
+    let (status, result) = scene.result();
+    assert!(status == COMPLETED && result.starts_with(&mark), "{result}");
+    assert_eq!(std::fs::read_dir(active).unwrap().count(), 0);
 }
 
 #[tokio::test]

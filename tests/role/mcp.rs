@@ -131,6 +131,35 @@ async fn a_role_uses_the_tools_of_a_server_which_is_started_again_when_it_has_en
 }
 
 #[tokio::test]
+async fn a_server_that_hangs_costs_one_time_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut scene = Scene::new().await;
+    scene.tools = McpServer::start(McpSettings {
+        timeout: Duration::from_secs(5),
+        ..ours(folder.path())
+    })
+    .await
+    .unwrap();
+    let scene = scene.with_steps(vec![uses(
+        "docs.TaskCreate",
+        json!({"subject": "{{context}}"}),
+    )]);
+    let pid = std::fs::read_to_string(folder.path().join("pid")).unwrap();
+    let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    let mut role = scene.given("Review it").await;
+    let (status, result) = scene.result();
+    assert_eq!(status, ERROR);
+    assert!(result.contains("did not answer within 5s"), "{result}");
+    // It is not waited for again: another one is started.
+    role.process_message(task_named("task-2", "Review it"))
+        .await
+        .unwrap();
+    let again = scene.office.updates().pop().unwrap();
+    assert_eq!(again.status, COMPLETED, "{}", again.result);
+}
+
+#[tokio::test]
 async fn a_server_that_does_not_behave_is_an_error_and_holds_nothing_up() {
     let folder = tempfile::tempdir().unwrap();
     let short = Duration::from_millis(300);

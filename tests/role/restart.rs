@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
+use plan_agent::plan::Shelf;
 use plan_agent::role::OnTimeout;
 
 use super::*;
@@ -153,6 +154,41 @@ async fn a_paid_answer_is_not_asked_for_again() {
 }
 
 #[tokio::test]
+async fn an_answer_that_comes_before_the_task_comes_again_is_kept() {
+    let scene = Scene::new()
+        .await
+        .with_steps(vec![asks("coder", "mend it")]);
+    let request = scene.given("Review it").await.state().clone();
+    let request = request.pending_collaboration_request_id.unwrap();
+    let mut role = scene.role();
+    let reply = answer(&request, COMPLETED, "mended");
+    role.process_message(reply.clone()).await.unwrap();
+    assert_eq!(role.state().status.as_str(), "idle");
+    assert!(scene.office.updates().is_empty());
+    role.process_message(task("Review it")).await.unwrap();
+    assert_eq!(scene.result(), (COMPLETED, "mended".to_owned()));
+    assert_eq!(scene.office.sent().len(), 1);
+    // Once more it changes nothing.
+    scene.role().process_message(reply).await.unwrap();
+    assert_eq!(scene.office.updates().len(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_to_another_role_is_not_kept() {
+    let mut scene = Scene::new()
+        .await
+        .with_steps(vec![asks("coder", "mend it")]);
+    let request = scene.given("Review it").await.state().clone();
+    let request = request.pending_collaboration_request_id.unwrap();
+    scene.settings.id = id("review");
+    let mut reply = answer(&request, COMPLETED, "mended");
+    reply.to = id("review");
+    scene.role().process_message(reply).await.unwrap();
+    let plan = scene.plan().await;
+    assert!(plan.attempt(request.command()).unwrap().report.is_none());
+}
+
+#[tokio::test]
 async fn a_kill_around_a_time_out_makes_one_new_request() {
     for polls in 1.. {
         let mut scene = Scene::new()
@@ -210,6 +246,12 @@ async fn a_kill_around_a_cancel_gives_the_task_up() {
             .with_steps(vec![asks("coder", "mend it")]);
         let mut role = scene.given("Review it").await;
         let ended = cut(polls, role.process_message(cancel("task-1"))).await;
+        // In the history nobody looks for requests that are still out.
+        let plan = scene.plan().await;
+        assert!(
+            plan.head().shelf == Shelf::Current || plan.recalls().count() == 0,
+            "after {polls} polls"
+        );
         scene
             .role()
             .process_message(cancel("task-1"))

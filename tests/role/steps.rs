@@ -149,6 +149,36 @@ async fn what_a_step_says_is_bounded_and_harmless() {
 }
 
 #[tokio::test]
+async fn what_is_put_into_a_step_is_bounded() {
+    let often = "{{steps.1.result}}".repeat(50);
+    let long = "x".repeat(100 * 1024);
+    let schema = || json!({"type": "object", "properties": {}});
+    let loud = ability("loud", "says much", schema(), move |_| {
+        let long = long.clone();
+        async { Ok(long) }
+    });
+    // What is done with a part of it would be wrong.
+    let mut scene = Scene::new().await;
+    scene.actions.add(Arc::clone(&loud));
+    let scene = scene.with_steps(vec![action("loud", json!({})), says(&often)]);
+    scene.given("Review it").await;
+    let (status, result) = scene.result();
+    assert_eq!(status, ERROR);
+    assert!(
+        result.starts_with("Step 2, Do echo, failed: what stands in double braces"),
+        "{result}"
+    );
+    // Another role reads what fits.
+    let mut scene = Scene::new().await;
+    scene.actions.add(loud);
+    let scene = scene.with_steps(vec![action("loud", json!({})), asks("coder", &often)]);
+    scene.given("Review it").await;
+    let (_, text) = scene.office.sent.lock().unwrap()[0].clone();
+    assert!(text.len() < 257 * 1024, "{}", text.len());
+    assert!(text.ends_with("x…\n[cut after 262144 bytes]"));
+}
+
+#[tokio::test]
 async fn tasks_wait_while_another_one_waits_and_too_many_are_rejected() {
     let scene = Scene::new()
         .await

@@ -1,7 +1,7 @@
 //! Requests to other roles, and what comes of them.
 
 use plan_agent::plan::{AttemptState, TaskStatus};
-use plan_agent::role::OnTimeout;
+use plan_agent::role::{OnTimeout, RoleError};
 
 use super::*;
 
@@ -137,7 +137,7 @@ async fn a_report_that_another_process_has_recorded_is_the_answer() {
 }
 
 /// Records a report as the daemon does.
-async fn report(scene: &Scene, request: &RequestId, results: &str) {
+pub(super) async fn report(scene: &Scene, request: &RequestId, results: &str) {
     let (command, results) = (request.command().clone(), results.to_owned());
     let plan = scene.plan_id().await;
     let change = move |draft: &mut plan_agent::plan::Draft<'_>| {
@@ -235,6 +235,36 @@ async fn a_request_that_is_refused_fails_the_step_at_once() {
             // What may have been sent is taken back.
             assert_eq!(scene.office.withdrawn().len(), usize::from(sending));
         }
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_sent_now_is_sent_later() {
+    for (sending, restart) in [(false, false), (false, true), (true, false), (true, true)] {
+        let scene = scene().await;
+        let place = if sending {
+            &scene.office.refuses_to_send
+        } else {
+            &scene.office.refuses
+        };
+        let full = FrameworkError("the disk is full".to_owned());
+        *place.lock().unwrap() = Some(Refused::Failed(full));
+        let mut role = scene.role();
+        let error = role.process_message(task("Review it")).await.unwrap_err();
+        assert!(matches!(error, RoleError::Framework(_)), "{error}");
+        assert!(scene.office.updates().is_empty(), "nothing has failed");
+        *place.lock().unwrap() = None;
+        if restart {
+            role = scene.role();
+        }
+        role.process_message(task("Review it")).await.unwrap();
+        let request = awaited(&role);
+        assert_eq!(scene.office.sent().len(), 1);
+        role.process_message(answer(&request, COMPLETED, "mended"))
+            .await
+            .unwrap();
+        assert!(scene.result().1.starts_with("done: mended"));
+        assert!(scene.office.withdrawn().is_empty());
     }
 }
 

@@ -57,13 +57,7 @@ impl Draft<'_> {
         ask.output_tokens = ask.output_tokens.saturating_add(output);
         ask.cost_usd = money(ask.cost_usd, spent.cost_usd);
         self.put(Row::Ask(ask));
-        self.change_head(|head| {
-            let usage = &mut head.usage;
-            usage.llm_calls += u64::from(more);
-            usage.llm_input_tokens = usage.llm_input_tokens.saturating_add(input);
-            usage.llm_output_tokens = usage.llm_output_tokens.saturating_add(output);
-            usage.llm_cost_usd = money(usage.llm_cost_usd, spent.cost_usd);
-        });
+        self.count_call_of_role(spent);
         Ok(())
     }
 
@@ -154,6 +148,43 @@ impl Draft<'_> {
         ask.answered = None;
         self.put(Row::Ask(ask));
         self.failed_ask(id, reason, question)
+    }
+
+    /// Counts a call of the model that a role in the process makes so that a task gets on, before it is made.
+    ///
+    /// # Errors
+    /// The budget allows no call.
+    pub fn begin_call_of_role(&mut self) -> Result<(), Refusal> {
+        if let Some(limit) = self.plan.no_call(self.plan.head().usage.lived) {
+            return Err(self.used_up(limit));
+        }
+        self.change_head(|head| head.usage.llm_calls += 1);
+        Ok(())
+    }
+
+    /// Records what a question of a role to the model used, beyond the call already counted.
+    pub fn count_call_of_role(&mut self, spent: Spent) {
+        self.change_head(|head| {
+            let usage = &mut head.usage;
+            usage.llm_calls += u64::from(spent.calls.saturating_sub(1));
+            usage.llm_input_tokens = usage.llm_input_tokens.saturating_add(spent.input_tokens);
+            usage.llm_output_tokens = usage.llm_output_tokens.saturating_add(spent.output_tokens);
+            usage.llm_cost_usd = money(usage.llm_cost_usd, spent.cost_usd);
+        });
+    }
+
+    /// Records what agents used whom a role had asked for something that nobody waits for any more, so that no report says it.
+    pub fn count_agents_of_role(&mut self, spent: Spent) {
+        self.change_head(|head| {
+            let usage = &mut head.usage;
+            let (input, output) = (
+                &mut usage.agent_input_tokens,
+                &mut usage.agent_output_tokens,
+            );
+            *input = input.saturating_add(spent.input_tokens);
+            *output = output.saturating_add(spent.output_tokens);
+            usage.agent_cost_usd = money(usage.agent_cost_usd, spent.cost_usd);
+        });
     }
 
     fn open_ask(&self, id: &AskId) -> Result<Ask, Refusal> {

@@ -19,10 +19,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
+use crate::exec::end_steps_left_behind;
 use crate::llm::Prompts;
 use crate::role::{Framework, Role, RoleId};
 use crate::store::Store;
-use crate::volumes::Volumes;
+use crate::volumes::{Folder, Volumes};
 use crate::wire::command::Language;
 use board::Lane;
 use house::House;
@@ -107,6 +108,8 @@ impl Inside {
     }
 
     async fn work(self, stopping: watch::Receiver<bool>) {
+        // They would work in the same files as those that begin now.
+        end_steps_left_behind(&self.house.volumes.path(Folder::Active)).await;
         // Before any lane looks for something new.
         if let Err(error) = self.house.take_up().await {
             tracing::warn!(%error, "requests to roles are taken up when they are made again");

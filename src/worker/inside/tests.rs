@@ -9,13 +9,14 @@ use tokio::task::JoinHandle;
 
 use super::link::Link;
 use super::*;
+use crate::exec::{Check, check_of_step};
 use crate::plan::{
     Attempt, CommandId, DAEMON, Head, Issue, Kind, NewTask, PlanId, PlanStatus, Policy, Report,
     ReportStatus, TaskId, Time,
 };
 use crate::role::{
     Abilities, Ability, MessageKind, Refused, RequestId, RoleSettings, StepDoes, StepSpec,
-    StepTemplate, StructuredMessage, WriteFile, ability,
+    StepTemplate, StructuredMessage, Workplace, WriteFile, ability,
 };
 use crate::volumes::Folder;
 use crate::wire::command::{Command, CommandType};
@@ -84,9 +85,7 @@ fn resident(given: &Given, name: &str, patience: Duration, steps: Vec<StepDoes>)
         patience,
         make: Arc::new(move |framework, workspace| {
             let (settings, store) = (settings.clone(), store.clone());
-            let write: Arc<dyn Ability> = Arc::new(WriteFile {
-                workspace: workspace.to_owned(),
-            });
+            let write: Arc<dyn Ability> = Arc::new(WriteFile(Workplace::of(workspace)));
             let schema = json!({"type": "object", "properties": {}});
             let breaks = ability("break", "breaks", schema.clone(), async |_| {
                 panic!("broken")
@@ -561,4 +560,27 @@ async fn a_request_is_published_once_however_often_it_is_sent() {
     assert!(given.volumes.waiting().unwrap().is_empty());
     link.withdraw(&request.assignment()).await;
     assert!(given.volumes.cancel_mark(&id).exists());
+}
+
+#[tokio::test]
+async fn a_check_that_a_killed_process_left_is_ended_before_anything_begins() {
+    let given = Given::new().await;
+    let marks = given.volumes.path(Folder::Active);
+    let (place, folder) = (marks.clone(), given.root.path().to_owned());
+    let left = tokio::spawn(async move {
+        let check = Check {
+            name: "long".to_owned(),
+            argv: ["sleep", "1000"].map(str::to_owned).to_vec(),
+            timeout: Duration::from_secs(1000),
+            env: Vec::new(),
+        };
+        check_of_step(&check, &folder, &place, "plan-2", std::future::pending()).await
+    });
+    let marked = || std::fs::read_dir(&marks).unwrap().count() > 0;
+    given.until("the check runs", marked).await;
+    let idle = resident(&given, "writer", LONG, vec![acts("hang", &[])]);
+    let running = given.start(vec![idle], &[]);
+    let ended = left.await.unwrap().unwrap().unwrap();
+    assert!(!ended.passed && ended.tail.contains("signal"), "{ended:?}");
+    running.stop().await;
 }

@@ -1,0 +1,101 @@
+//! What roles pay for counts against the budget of the plan for which they do it, at once and whatever becomes of them.
+
+use plan_agent::plan::{Budget, DAEMON, Head, NewTask, Policy, Time, Usage};
+
+use super::*;
+
+/// Makes the plan that the task is in, with so many calls of the model.
+async fn top(scene: &Scene, calls: u64) {
+    let mut head = Head::new(PlanId::new("topplan"), "Goal", Time::default());
+    DAEMON.clone_into(&mut head.owner);
+    let policy = Policy {
+        budget: Budget {
+            llm_calls: Some(calls),
+            ..Budget::NONE
+        },
+        ..Policy::default()
+    };
+    let made = scene.store.create(head, "test", "made", move |draft| {
+        draft.make_tasks(vec![NewTask {
+            name: "Review it".to_owned(),
+            ..NewTask::default()
+        }])?;
+        draft.start(policy, "").map(|_| ())
+    });
+    made.await.unwrap();
+}
+
+async fn used(scene: &Scene) -> Usage {
+    let read = |plan: &Plan, _| plan.head().usage;
+    scene
+        .store
+        .read(&PlanId::new("topplan"), read)
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_role_asks_only_as_often_as_the_budget_of_the_plan_allows() {
+    let ask = |wanted: &str| action("ask", json!({ "wanted": wanted }));
+    let scene = Scene::new()
+        .await
+        .with_steps(vec![ask("one"), ask("two"), ask("three")])
+        .with_model([json!({"answer": "said"})]);
+    top(&scene, 2).await;
+    let mut role = scene.given("Review it").await;
+    let update = scene.update();
+    assert_eq!(
+        (update.status, &*update.result),
+        (
+            ERROR,
+            "Step 3, Do ask, failed: the budget allows no more: 2 of 2 calls used"
+        )
+    );
+    assert_eq!(scene.model.as_ref().unwrap().asked().len(), 2);
+    let usage = used(&scene).await;
+    assert_eq!((usage.llm_calls, usage.llm_input_tokens), (2, 200));
+    assert!((usage.llm_cost_usd - 1.0).abs() < 1e-9);
+    assert_eq!(update.spent, Default::default(), "nothing counts twice");
+    // So it is with the plan of a task, and with what another role asks for, however deep.
+    let mut inner = task_named("task-2", "Read it. Then write it.");
+    inner.kind = MessageKind::CollaborationRequest;
+    inner.plan_id = Some(scene.plan_id().await);
+    role.process_message(inner).await.unwrap();
+    let update = scene.office.updates().pop().unwrap();
+    assert_eq!(
+        (update.status, &*update.result),
+        (
+            ERROR,
+            "Ended early: the budget allows no more: 2 of 2 calls used"
+        )
+    );
+    assert_eq!(scene.model.as_ref().unwrap().asked().len(), 2);
+    assert_eq!(used(&scene).await.llm_calls, 2);
+}
+
+#[tokio::test]
+async fn what_a_cancelled_role_used_is_counted() {
+    let scene = Scene::new()
+        .await
+        .with_steps(vec![
+            action("ask", json!({})),
+            asks("coder", "mend it"),
+            asks("tester", "test it"),
+        ])
+        .with_model([json!({"answer": "said"})]);
+    top(&scene, 9).await;
+    let mut role = scene.given("Review it").await;
+    let request = role.state().pending_collaboration_request_id.clone();
+    waiting::report(&scene, &request.unwrap(), "mended").await;
+    role.look_again().await.unwrap();
+    role.process_message(cancel("task-1")).await.unwrap();
+    scene
+        .role()
+        .process_message(cancel("task-1"))
+        .await
+        .unwrap();
+    let usage = used(&scene).await;
+    assert_eq!((usage.llm_calls, usage.llm_input_tokens), (1, 100));
+    assert_eq!(usage.agent_input_tokens, 30, "once");
+    assert!(scene.office.updates().is_empty());
+}

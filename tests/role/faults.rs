@@ -1,0 +1,144 @@
+//! Faults of the store that pass: nothing that was paid for is lost, and no step fails for them.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use plan_agent::role::{RoleError, Situation};
+use plan_agent::store::StoreError;
+use rusqlite::Connection;
+
+use super::*;
+
+/// A scene with the store in a file, which a test can break.
+async fn in_a_file(folder: &tempfile::TempDir) -> (Scene, PathBuf) {
+    let place = folder.path().join("plans.db");
+    let clock = Clock::start();
+    let store = Store::open(&place, move || clock.now()).await.unwrap();
+    let scene = Scene {
+        store,
+        ..Scene::new().await
+    };
+    (scene, place)
+}
+
+/// Has every change of a plan fail for so long, as a full disk does.
+fn breaks(place: &std::path::Path, span: Duration) {
+    let epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let until = (epoch.unwrap() + span).as_secs_f64();
+    let sql = format!(
+        "CREATE TRIGGER full BEFORE INSERT ON log \
+         WHEN (julianday('now') - 2440587.5) * 86400.0 < {until} \
+         BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
+    );
+    Connection::open(place)
+        .unwrap()
+        .execute_batch(&sql)
+        .unwrap();
+}
+
+fn mends(place: &std::path::Path) {
+    let connection = Connection::open(place).unwrap();
+    connection.execute_batch("DROP TRIGGER full").unwrap();
+}
+
+/// A model during whose first answer the store breaks for a moment.
+struct Unlucky {
+    inner: Arc<Scripted>,
+    place: PathBuf,
+}
+
+impl Llm for Unlucky {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply, LlmError>> {
+        Box::pin(async move {
+            if self.inner.asked().is_empty() {
+                breaks(&self.place, Duration::from_millis(400));
+            }
+            self.inner.exchange(request).await
+        })
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_kept_at_once_is_kept_later() {
+    for description in ["Write a poem.", "Read it. Then write it."] {
+        let folder = tempfile::tempdir().unwrap();
+        let (scene, place) = in_a_file(&folder).await;
+        let mut says = planned(json!([{"name": "Say", "uses": "echo", "params": {"text": "hi"}}]));
+        says["answer"] = json!("hi");
+        let scene = scene.with_model([says]);
+        let inner = Arc::clone(scene.model.as_ref().unwrap());
+        let mut mind = inner.mind();
+        let unlucky = Unlucky { inner, place };
+        mind.model = Model::new(Arc::new(unlucky), RetryPolicy::default());
+        let mut role = Role::new(
+            scene.settings.clone(),
+            scene.store.clone(),
+            Arc::clone(&scene.office) as Arc<dyn Framework>,
+            Some(mind),
+            scene.actions.clone(),
+            scene.tools.clone(),
+        )
+        .unwrap();
+        role.process_message(task(description)).await.unwrap();
+        assert_eq!(scene.result(), (COMPLETED, "hi".to_owned()));
+        assert_eq!(scene.model.as_ref().unwrap().asked().len(), 1, "paid once");
+    }
+}
+
+/// An action in which the store breaks before it asks the model.
+struct Breaks(PathBuf, AtomicBool, Value);
+
+impl Ability for Breaks {
+    fn name(&self) -> &str {
+        "breaks"
+    }
+
+    fn description(&self) -> &str {
+        "asks with a broken store"
+    }
+
+    fn schema(&self) -> &Value {
+        &self.2
+    }
+
+    fn call<'a>(
+        &'a self,
+        _: Value,
+        situation: &'a Situation<'a>,
+    ) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            if !self.1.swap(true, Ordering::Relaxed) {
+                breaks(&self.0, LONG);
+            }
+            situation.ask("a word").await
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_fault_of_the_store_fails_no_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut scene, place) = in_a_file(&folder).await;
+    let schema = json!({"type": "object", "properties": {}});
+    let broken = Breaks(place.clone(), AtomicBool::new(false), schema);
+    scene.actions.add(Arc::new(broken));
+    let scene = scene
+        .with_model([json!({"answer": "a word"})])
+        .with_steps(vec![action("breaks", json!({}))]);
+    let mut role = scene.role();
+    let error = role.process_message(task("Review it")).await.unwrap_err();
+    assert!(
+        matches!(error, RoleError::Store(StoreError::Database(_))),
+        "{error}"
+    );
+    assert!(scene.office.updates().is_empty());
+    mends(&place);
+    role.process_message(task("Review it")).await.unwrap();
+    assert_eq!(scene.result(), (COMPLETED, "a word".to_owned()));
+    assert_eq!(scene.model.as_ref().unwrap().asked().len(), 1);
+}
