@@ -84,8 +84,8 @@ impl Framework for Office {
         })
     }
 
-    fn withdraw<'a>(&'a self, _: &'a RequestId) -> BoxFuture<'a, ()> {
-        Box::pin(async {})
+    fn withdraw<'a>(&'a self, _: &'a RequestId) -> BoxFuture<'a, Result<(), FrameworkError>> {
+        Box::pin(async { Ok(()) })
     }
 
     fn update_task_status(&self, update: TaskUpdate) -> BoxFuture<'_, Result<(), FrameworkError>> {

@@ -174,10 +174,11 @@ impl Framework for Office {
         })
     }
 
-    fn withdraw<'a>(&'a self, request: &'a RequestId) -> BoxFuture<'a, ()> {
+    fn withdraw<'a>(&'a self, request: &'a RequestId) -> BoxFuture<'a, Result<(), FrameworkError>> {
         Box::pin(async move {
             self.withdrawn.lock().unwrap().push(request.clone());
             tokio::task::yield_now().await;
+            Ok(())
         })
     }
 

@@ -109,20 +109,25 @@ impl Crew {
         self.general.as_ref()
     }
 
-    /// Starts the workers for a daemon, and tells it of them and of the rules of the roles. What one worker cannot do, the others
-    /// of the same role cannot either: they end together, it is said once, and the daemon learns it.
+    /// Tells a daemon of the rules of the roles, and makes the folders of those that have one of their own.
     ///
     /// # Errors
     /// The folder of a role cannot be made.
+    pub fn furnish(&self, daemon: &mut Settings) -> Result<(), VolumesError> {
+        daemon.volumes = daemon.volumes.with_own(&self.own)?;
+        daemon.policy.roles.clone_from(&self.rules);
+        daemon.policy.max_parallel = self.most;
+        Ok(())
+    }
+
+    /// Starts the workers for a daemon that is furnished, and tells it of them. What one worker cannot do, the others
+    /// of the same role cannot either: they end together, it is said once, and the daemon learns it.
     pub fn man(
         &self,
         daemon: &mut Settings,
         config: &Config,
         stopped: &watch::Receiver<bool>,
-    ) -> Result<JoinHandle<()>, VolumesError> {
-        daemon.volumes = daemon.volumes.with_own(&self.own)?;
-        daemon.policy.roles.clone_from(&self.rules);
-        daemon.policy.max_parallel = self.most;
+    ) -> JoinHandle<()> {
         let (tell, gone) = watch::channel(BTreeSet::new());
         let mut unfit = BTreeMap::new();
         let mut ends = JoinSet::new();
@@ -142,9 +147,7 @@ impl Crew {
             });
         }
         daemon.hands = Hands { unfit, gone };
-        Ok(tokio::spawn(async move {
-            while ends.join_next().await.is_some() {}
-        }))
+        tokio::spawn(async move { while ends.join_next().await.is_some() {} })
     }
 }
 

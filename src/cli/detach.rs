@@ -98,7 +98,9 @@ pub async fn detach(
         "`{program} resume {plan}{}` goes on where it was",
         how.again()
     );
-    let started = await_start(&mut child, volumes);
+    // It starts the servers of the team's tools before it says so.
+    let servers = setup.config.mcp.values().map(|server| server.timeout);
+    let started = await_start(&mut child, volumes, servers.sum());
     let started = match unless(ended, &goes_on, started).await {
         Ok(started) => started,
         Err(stopped) => {
@@ -129,10 +131,12 @@ pub async fn detach(
             tail(&log).trim_end()
         ))
         .hint(format!("the plan is kept: {goes_on}"))),
-        Start::Hangs => Err(Failure::failed(anyhow!(
-            "the daemon (pid {}) did not take the folder",
-            child.id()
-        ))),
+        Start::Hangs => {
+            let pid = child.id();
+            end(&mut child).await;
+            let error = anyhow!("the daemon (pid {pid}) did not take the folder, and was ended");
+            Err(Failure::failed(error).hint(format!("the plan is kept: {goes_on}")))
+        }
     }
 }
 
@@ -143,10 +147,17 @@ enum Start {
     Hangs,
 }
 
-async fn await_start(child: &mut Child, volumes: &Volumes) -> Result<Start, Failure> {
-    for _ in 0..LOOKS {
+async fn await_start(
+    child: &mut Child,
+    volumes: &Volumes,
+    more: Duration,
+) -> Result<Start, Failure> {
+    let more = more.as_millis() / LOOK.as_millis();
+    let looks = LOOKS.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
+    for _ in 0..looks {
         let running = volumes.running();
-        if running.is_some_and(|running| running.pid == child.id()) {
+        // It holds the folder from the beginning; it says its plan when it works.
+        if running.is_some_and(|running| running.pid == child.id() && running.plan.is_some()) {
             return Ok(Start::Works);
         }
         let status = child.try_wait();

@@ -9,12 +9,12 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::failure::Failure;
+use super::output::complain;
 use super::setup::Setup;
 use super::site::Site;
 use super::team::TeamFile;
 use super::tool;
-use crate::config::Config;
-use crate::daemon::Settings;
+use crate::daemon::{Settings, tidy_internal};
 use crate::exec::Check;
 use crate::role::{
     ASK, Abilities, Framework, McpServer, McpSettings, Mind, Role, RoleId, RoleSettings, Workplace,
@@ -45,17 +45,17 @@ pub(super) fn refuse_mindless(team: &TeamFile, hint: &str) -> Result<(), Failure
     )))
 }
 
-/// Starts the roles of the team that work in this process, as long as nothing says stop, and the servers whose tools they use.
+/// Puts the roles of the team together that work in this process, and starts the servers whose tools they use. Whatever an
+/// earlier process left of them that nobody waits for has ended before.
 ///
 /// # Errors
-/// What one of them cannot work with, such as a template that names what is not there, or a server that does not start; no role
-/// begins then.
-pub(super) async fn start(
+/// What one of them cannot work with, such as a template that names what is not there, or a server that does not start.
+pub(super) async fn ready(
     settings: &Settings,
     setup: &Setup,
     site: &Site,
-    stopped: &watch::Receiver<bool>,
-) -> Result<Option<JoinHandle<()>>, Failure> {
+) -> Result<Option<Inside>, Failure> {
+    tidy_internal(&site.store, &settings.volumes, site.clock.now()).await;
     let Some(team) = setup.team.as_ref() else {
         return Ok(None);
     };
@@ -64,7 +64,7 @@ pub(super) async fn start(
         prompts: Arc::clone(&settings.prompts),
     });
     let config = &setup.config;
-    let servers = servers(team, settings, config).await?;
+    let servers = servers(team, settings, setup, site).await?;
     let toolbox = Toolbox::new(site.store.clone(), tool::settings(config), "role");
     let toolbox = toolbox.with_plan(settings.plan.clone());
     let (mut residents, mut faults) = (Vec::new(), Vec::new());
@@ -122,11 +122,16 @@ pub(super) async fn start(
         let faults = faults.join("\nerror: ");
         return Err(Failure::usage(anyhow!("{path}: {faults}")));
     };
+    Ok(Some(inside))
+}
+
+/// Lets roles begin, as long as nothing says stop.
+pub(super) fn begin(inside: Inside, stopped: &watch::Receiver<bool>) -> JoinHandle<()> {
     let mut stopped = stopped.clone();
-    Ok(Some(tokio::spawn(inside.run(async move {
+    tokio::spawn(inside.run(async move {
         // The sender going away means the same.
         drop(stopped.wait_for(|stopped| *stopped).await);
-    }))))
+    }))
 }
 
 /// Waits until the roles that were started have let go of what they were at.
@@ -175,10 +180,15 @@ impl Blueprint {
 async fn servers(
     team: &TeamFile,
     settings: &Settings,
-    config: &Config,
+    setup: &Setup,
+    site: &Site,
 ) -> Result<Abilities, Failure> {
+    let line = site
+        .store
+        .read(&settings.plan, |plan, _| plan.head().line.is_some());
+    let worktrees = line.await? || settings.isolate;
     let mut tools = Abilities::default();
-    for (name, server) in &config.mcp {
+    for (name, server) in &setup.config.mcp {
         let of_server = |tool: &String| tool.split_once('.').is_some_and(|(own, _)| own == name);
         if !inside(team).any(|role| role.tools.iter().any(of_server)) {
             continue;
@@ -197,6 +207,13 @@ async fn servers(
         let started = started.await.map_err(|error| {
             Failure::usage(error).hint(format!("mend `{name}` under [mcp] in config.toml"))
         })?;
+        if worktrees {
+            // Which of its tools touch files is not known.
+            complain(&format!(
+                "! the MCP server `{name}` works in `{}`, and not in the worktree of the task that a role is at\n",
+                workspace.display()
+            ));
+        }
         tools = tools.and(started);
     }
     Ok(tools)

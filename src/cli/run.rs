@@ -310,12 +310,15 @@ pub async fn daemon(
         .await?;
     let prepared = setup.prepare(setup.planner(crew.general())?)?;
     setup.log(&site.volumes)?;
-    announce(&lock, &site.volumes, &plan, &site.clock)?;
     let mut settings = prepared.settings(&plan, &site, Patience::Wait).await?;
-    let (stop, stopped) = watch::channel(false);
-    let workers = crew.man(&mut settings, &setup.config, &stopped)?;
-    let roles = Box::pin(inside::start(&settings, &setup, &site, &stopped));
+    crew.furnish(&mut settings)?;
+    let roles = Box::pin(inside::ready(&settings, &setup, &site));
     let roles = unless(&mut ended, "the plan goes on with the next daemon", roles).await?;
+    // From now on whoever started this takes it for at work.
+    announce(&lock, &site.volumes, &plan, &site.clock)?;
+    let (stop, stopped) = watch::channel(false);
+    let workers = crew.man(&mut settings, &setup.config, &stopped);
+    let roles = roles.map(|roles| inside::begin(roles, &stopped));
     let mut exit = None;
     let end = daemon::run(settings, site.store.clone(), site.clock, async {
         let signal = ended.await;
@@ -506,7 +509,6 @@ impl Ready<'_> {
             return detach::detach(&plan, &site.volumes, lock, how, setup, &mut ended, output)
                 .await;
         }
-        announce(&lock, &site.volumes, &plan, &site.clock)?;
         setup.log(&site.volumes)?;
         let asks = foreground::may_ask(how);
         let patience = if asks {
@@ -515,15 +517,18 @@ impl Ready<'_> {
             Patience::Leave
         };
         let mut settings = prepared.settings(&plan, &site, patience).await?;
+        crew.furnish(&mut settings)?;
+        let roles = Box::pin(inside::ready(&settings, setup, &site));
+        let kept = setup.program.goes_on(plan.as_str());
+        let roles = unless(&mut ended, &kept, roles).await?;
+        announce(&lock, &site.volumes, &plan, &site.clock)?;
         let surroundings = setup.surroundings(&settings.workspace);
         let manned = crew.general().is_some() || setup.team.is_some();
         let foreground =
             Foreground::new(&site, &plan, how, asks, surroundings, manned, output).await?;
         let (stop, stopped) = watch::channel(false);
-        let workers = crew.man(&mut settings, &setup.config, &stopped)?;
-        let roles = Box::pin(inside::start(&settings, setup, &site, &stopped));
-        let kept = setup.program.goes_on(plan.as_str());
-        let roles = unless(&mut ended, &kept, roles).await?;
+        let workers = crew.man(&mut settings, &setup.config, &stopped);
+        let roles = roles.map(|roles| inside::begin(roles, &stopped));
         let mut ending = stopped.clone();
         let daemon = tokio::spawn(daemon::run(
             settings,

@@ -1,6 +1,6 @@
 //! What comes back from outside, and the one change that each of it becomes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::sync::{oneshot, watch};
 use tokio::task::{Id, JoinError};
@@ -11,11 +11,11 @@ use super::hooks::News;
 use super::inspect::{Inspected, QuickLook};
 use super::isolation::BranchNews;
 use super::steps::{Asked, Checked, Said};
-use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON, STORE_PAUSE};
+use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON, STORE_PAUSE, internal};
 use crate::clock::LATE;
 use crate::plan::{
-    By, CommandId, Crew, Crews, Draft, Head, Question, QuestionId, Refusal, SessionId, Taken, Time,
-    Verdict, World,
+    By, CommandId, Crew, Crews, Draft, Head, PlanId, Question, QuestionId, ROLE, Refusal,
+    SessionId, Taken, Time, Verdict, World,
 };
 use crate::store::StoreError;
 use crate::volumes::{Scanner, Sign, VolumesError, Withdrawal};
@@ -39,6 +39,8 @@ pub(super) enum Input {
     MissionWritten(i64),
     /// A hook was told this.
     Told(News),
+    /// Roles that have something in hand.
+    AtWork(BTreeSet<String>),
 }
 
 /// What a look at the folders found.
@@ -139,6 +141,7 @@ impl Daemon {
                 self.shown.insert(id);
             }
             Input::Told(news) => self.told.note(news),
+            Input::AtWork(roles) => self.see_at_work(roles),
             Input::QuestionFiled(id) => drop(self.shown.remove(&id)),
             Input::Filed(name) => drop(self.filings.remove(&name)),
             Input::MissionWritten(seq) => self.mission = (seq, self.clock.now().plus(MISSION_PACE)),
@@ -435,6 +438,15 @@ impl Daemon {
                     .await?;
                 filing(taken)
             }
+            (Some(plan), Err(refused)) if self.is_internal(&plan).await? => {
+                let (explanation, hash) = (refused.explanation.clone(), arrival.hash.clone());
+                let why = "a report for it cannot be read";
+                let change = move |draft: &mut Draft<'_>| {
+                    internal::unreadable(draft, &command, &refused, &hash)
+                };
+                self.store.change(&plan, BY, why, change).await?;
+                Filed::Rejected(explanation)
+            }
             (_, Err(refused)) => Filed::Rejected(refused.explanation),
             (None, Ok(_)) => {
                 tracing::warn!(
@@ -449,6 +461,12 @@ impl Daemon {
         };
         self.filings.insert(arrival.name, (self.clock.now(), filed));
         Ok(())
+    }
+
+    /// Tells whether a plan is that of a role.
+    async fn is_internal(&self, plan: &PlanId) -> Result<bool, StoreError> {
+        let owner = self.store.read(plan, |plan, _| plan.head().owner == ROLE);
+        owner.await
     }
 }
 
@@ -465,6 +483,7 @@ fn what(key: &Key) -> &'static str {
         Key::File(_) => "filing a report",
         Key::Mission => "MISSION.md",
         Key::Hook(hook) => hook.as_str(),
+        Key::Inside => "looking after what roles do",
     }
 }
 

@@ -1,61 +1,221 @@
-//! What is left of internal plans, which are what roles in the process make of their tasks: where nobody waits any more for
-//! what comes of one, it ends, and what it had asked of others is taken back.
+//! What the daemon does for internal plans, which are what roles in the process make of their tasks: where nobody waits any more
+//! for what comes of one, it ends, and what it had asked of others is taken back; a request whose report cannot be read gets an
+//! answer that says so; and it is told which roles are at work that the plan itself does not show at work.
 
-use crate::plan::{Attempt, AttemptState, CommandId, Draft, Head, PlanId, ROLE, Shelf};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::plan::{
+    Attempt, AttemptState, Collaboration, CommandId, DAEMON, Draft, Head, Plan, PlanId,
+    REPAIR_GRACE, ROLE, Refusal, Report, ReportStatus, Shelf, Time,
+};
+use crate::role::Chain;
 use crate::store::{Store, StoreError};
-use crate::volumes::{Volumes, Whereabouts, Withdrawal};
+use crate::volumes::{Volumes, Withdrawal};
 
-use super::BY;
+use super::arrival::Refused;
+use super::input::Input;
+use super::{BY, Daemon, Key};
 
-/// Ends the internal plans that nobody waits for, takes back what those that have ended still asked for, and puts them away.
-/// Each step is committed before the next, and may be done again after a crash. What cannot be done now holds nothing up: the
-/// next call finds it.
-pub(super) async fn tidy(store: &Store, volumes: &Volumes) {
-    if let Err(error) = tidy_all(store, volumes).await {
+/// Internal plans are looked after that often: roles at work do it themselves.
+const EVERY: Duration = Duration::from_secs(5);
+
+impl Daemon {
+    /// Looks after internal plans, if it is time to.
+    pub(super) fn look_inside(&mut self) {
+        if self.settings.team.is_none() {
+            return;
+        }
+        if self.inside_at <= self.world.now {
+            self.inside_at = self.world.now.plus(EVERY);
+            let (store, settings, clock) =
+                (self.store.clone(), Arc::clone(&self.settings), self.clock);
+            self.spawn(Key::Inside, async move {
+                tend(&store, &settings.volumes, clock.now()).await?;
+                Ok(Input::AtWork(at_work(&store, &settings.plan).await?))
+            });
+        }
+        self.wake_by(self.inside_at);
+    }
+
+    /// Notes that these roles have something in hand: others of their tasks wait for nobody's fault meanwhile.
+    pub(super) fn see_at_work(&mut self, roles: BTreeSet<String>) {
+        let now = self.clock.now();
+        self.world
+            .held
+            .extend(roles.into_iter().map(|role| (role, now)));
+    }
+}
+
+/// Ends the internal plans of a daemon's plans that nobody waits for, takes back what those that have ended still asked for, and
+/// puts them away. Each step is committed before the next, and may be done again after a crash. What cannot be done now holds
+/// nothing up: the next call finds it.
+pub async fn tidy(store: &Store, volumes: &Volumes, now: Time) {
+    if let Err(error) = tend(store, volumes, now).await {
         tracing::warn!(error = format!("{error:#}"), "internal plans stay behind");
     }
 }
 
-async fn tidy_all(store: &Store, volumes: &Volumes) -> anyhow::Result<()> {
+async fn tend(store: &Store, volumes: &Volumes, now: Time) -> anyhow::Result<()> {
+    // One that cannot be tended to now is met again by the next call.
+    let mut failed = BTreeSet::new();
     // With whoever asks, those end who were asked.
-    while tidy_once(store, volumes).await? {}
+    while tend_once(store, volumes, now, &mut failed).await? {}
     Ok(())
 }
 
-/// Returns whether there was anything to do.
-async fn tidy_once(store: &Store, volumes: &Volumes) -> anyhow::Result<bool> {
+/// Returns whether another plan may have become one that nobody waits for.
+async fn tend_once(
+    store: &Store,
+    volumes: &Volumes,
+    now: Time,
+    failed: &mut BTreeSet<PlanId>,
+) -> anyhow::Result<bool> {
     let mut any = false;
     for listed in store.in_use(ROLE).await? {
         let head = listed.head;
-        if wanted(store, &head).await? {
+        if failed.contains(&head.id) {
             continue;
         }
-        if !head.status.settled() {
-            abandon(store, &head.id).await?;
+        match tend_to(store, volumes, now, &head).await {
+            Ok(ended) => any |= ended,
+            Err(error) => {
+                let error = format!("{error:#}");
+                tracing::warn!(plan = %head.id, error, "an internal plan stays behind");
+                failed.insert(head.id);
+            }
         }
-        take_back(store, volumes, &head.id).await?;
-        let away = |draft: &mut Draft<'_>| draft.put_away(Shelf::History);
-        store.change(&head.id, BY, "put away", away).await?;
-        any = true;
     }
     Ok(any)
+}
+
+/// Returns whether it ended a plan.
+async fn tend_to(store: &Store, volumes: &Volumes, now: Time, head: &Head) -> anyhow::Result<bool> {
+    // Those that work in other programs know themselves whom they work for.
+    if Chain::of(store, Some(&head.id)).await?.owner != DAEMON {
+        return Ok(false);
+    }
+    if wanted(store, head).await? {
+        if !head.status.settled() {
+            answer_unreadable(store, &head.id, now).await?;
+        }
+        return Ok(false);
+    }
+    if !head.status.settled() {
+        abandon(store, &head.id).await?;
+    }
+    take_back(store, volumes, &head.id).await?;
+    let away = |draft: &mut Draft<'_>| match draft.plan().head().shelf {
+        Shelf::Current => draft.put_away(Shelf::History),
+        // Its role was faster.
+        Shelf::History | Shelf::Deleted => Ok(()),
+    };
+    store.change(&head.id, BY, "put away", away).await?;
+    Ok(true)
 }
 
 /// Tells whether somebody waits for what comes of an internal plan: its key ends with the command or the request that it
 /// is made for.
 async fn wanted(store: &Store, head: &Head) -> Result<bool, StoreError> {
     let (Some(parent), Some((_, assignment))) = (&head.parent, head.key().rsplit_once(':')) else {
-        return Ok(false);
+        return Ok(true);
     };
     let command = CommandId::new(assignment);
     let waits = store.read(parent, move |plan, _| {
         let open = |attempt: &Attempt| attempt.state == AttemptState::Open;
         !plan.status().settled() && plan.attempt(&command).is_some_and(open)
     });
-    match waits.await {
-        Err(StoreError::UnknownPlan(_)) => Ok(false),
-        waits => waits,
+    waits.await
+}
+
+/// Keeps that the report to a request cannot be read. Whoever wrote it may mend it for a while.
+pub(super) fn unreadable(
+    draft: &mut Draft<'_>,
+    request: &CommandId,
+    refused: &Refused,
+    hash: &str,
+) -> Result<(), Refusal> {
+    let attempt = draft.plan().attempt(request);
+    match attempt.is_some_and(|attempt| attempt.rejected.is_some()) {
+        true => Ok(()),
+        false => draft
+            .reject(request, &refused.reason, hash, super::desk::new_question())
+            .map(drop),
     }
+}
+
+/// Answers the requests of an internal plan whose report cannot be read and was not mended.
+async fn answer_unreadable(store: &Store, plan: &PlanId, now: Time) -> Result<(), StoreError> {
+    let over = move |plan: &Plan| {
+        let open = plan
+            .open_attempts()
+            .filter(|attempt| attempt.state == AttemptState::Open);
+        let over = open.filter_map(|attempt| {
+            let rejected = attempt.rejected.as_ref()?;
+            (rejected.at.plus(REPAIR_GRACE) <= now)
+                .then(|| (attempt.id.clone(), rejected.reason.clone()))
+        });
+        over.collect::<Vec<_>>()
+    };
+    if store
+        .read(plan, move |plan, _| over(plan))
+        .await?
+        .is_empty()
+    {
+        return Ok(());
+    }
+    let why = "its report cannot be read";
+    let change = move |draft: &mut Draft<'_>| {
+        for (request, reason) in over(draft.plan()) {
+            let received = draft.now();
+            draft.report(&request, no_answer(&reason, received))?;
+        }
+        Ok(())
+    };
+    store.change(plan, BY, why, change).await
+}
+
+fn no_answer(reason: &str, received: Time) -> Report {
+    Report {
+        name: BY.to_owned(),
+        status: ReportStatus::Failed,
+        session: None,
+        results: format!("There is a report, but it cannot be read: {reason}."),
+        pitfalls: String::new(),
+        next_steps: String::new(),
+        question: None,
+        blocked_until: None,
+        collaboration: Some(Collaboration::Error),
+        input_tokens: 0,
+        output_tokens: 0,
+        cost_usd: 0.0,
+        hash: "an unreadable report".to_owned(),
+        received,
+    }
+}
+
+/// Returns the roles that have a task of a plan in hand, or were asked something by another role.
+async fn at_work(store: &Store, plan: &PlanId) -> Result<BTreeSet<String>, StoreError> {
+    let roles = |claimed: bool| {
+        move |plan: &Plan, _| {
+            let open = plan.open_attempts().filter(|attempt| {
+                attempt.state == AttemptState::Open && (!claimed || attempt.claimed.is_some())
+            });
+            let role = |attempt: &Attempt| plan.task(attempt.task)?.assignee.clone();
+            open.filter_map(role).collect::<BTreeSet<String>>()
+        }
+    };
+    let mut all = store.read(plan, roles(true)).await?;
+    for listed in store.in_use(ROLE).await? {
+        match store.read(&listed.head.id, roles(false)).await {
+            Ok(asked) => all.extend(asked),
+            Err(error @ (StoreError::Database(_) | StoreError::Closed)) => return Err(error),
+            // One that is damaged says nothing.
+            Err(_) => {}
+        }
+    }
+    Ok(all)
 }
 
 async fn abandon(store: &Store, plan: &PlanId) -> Result<(), StoreError> {
@@ -75,18 +235,7 @@ async fn take_back(store: &Store, volumes: &Volumes, plan: &PlanId) -> anyhow::R
     });
     for command in asked.await? {
         let (files, id) = (volumes.clone(), command.clone());
-        let done = super::steps::blocking(move || {
-            let done = files.withdraw(&id)?;
-            // A request to a role in the process was never a file.
-            let works = done == Withdrawal::Taken
-                && files.whereabouts(&id)? == Whereabouts::Processed
-                && !files.reported(&id)?;
-            if works {
-                files.cancel(&id)?;
-            }
-            Ok(done)
-        });
-        let done = done.await?;
+        let done = super::steps::blocking(move || files.recall(&id)).await?;
         let note = move |draft: &mut Draft<'_>| match done {
             Withdrawal::Withdrawn => draft.withdrawn(&command),
             Withdrawal::Taken => draft.recalled(&command),
@@ -96,4 +245,55 @@ async fn take_back(store: &Store, volumes: &Volumes, plan: &PlanId) -> anyhow::R
             .await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::PlanStatus;
+
+    async fn made(store: &Store, id: &str, owner: &str, parent: Option<&str>) -> PlanId {
+        let plan = PlanId::new(id);
+        let mut head = Head::new(plan.clone(), "", Time::default());
+        owner.clone_into(&mut head.owner);
+        head.parent = parent.map(PlanId::new);
+        if owner == ROLE {
+            head.key = Some(format!("role:a:task-{id}"));
+        }
+        let created = store.create(head, "test", "made", |draft| {
+            draft.created();
+            draft.start(crate::plan::Policy::default(), "").map(drop)
+        });
+        created.await.unwrap();
+        plan
+    }
+
+    #[tokio::test]
+    async fn only_what_the_daemon_s_plans_led_to_ends() {
+        let store = Store::in_memory(Time::default).await.unwrap();
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(root.path()).unwrap();
+        made(&store, "top", DAEMON, None).await;
+        made(&store, "other", "somebody", None).await;
+        let ours = [
+            made(&store, "child", ROLE, Some("top")).await,
+            made(&store, "grandchild", ROLE, Some("child")).await,
+        ];
+        let theirs = [
+            made(&store, "library", ROLE, None).await,
+            made(&store, "lost", ROLE, Some("nowhere")).await,
+            made(&store, "tool", ROLE, Some("other")).await,
+        ];
+        tidy(&store, &volumes, Time::default()).await;
+        let state = async |id: &PlanId| {
+            let read = store.read(id, |plan, _| (plan.status().clone(), plan.head().shelf));
+            read.await.unwrap()
+        };
+        for id in &ours {
+            assert_eq!(state(id).await, (PlanStatus::Abandoned, Shelf::History));
+        }
+        for id in &theirs {
+            assert_eq!(state(id).await, (PlanStatus::Running, Shelf::Current));
+        }
+    }
 }

@@ -43,6 +43,7 @@ use hooks::Told;
 pub use hooks::{Hook, Hooks};
 use input::Input;
 use inspect::Lookout;
+pub use internal::tidy as tidy_internal;
 use pace::Pace;
 
 /// Who changes the plan, as its log says.
@@ -165,6 +166,7 @@ enum Key {
     File(String),
     Mission,
     Hook(Hook),
+    Inside,
 }
 
 /// The plan as the loop needs it: small, whatever the size of the plan.
@@ -232,7 +234,6 @@ pub async fn run(
         () = &mut shutdown => return Ok(End::Interrupted),
         isolated = async {
             steps::end_checks_left_behind(&settings).await;
-            internal::tidy(&store, &settings.volumes).await;
             isolation::begin(&settings, &store).await
         } => isolated?,
     };
@@ -278,7 +279,7 @@ pub async fn run(
     if matches!(end, End::Settled(_)) {
         steps::tell_unread(&daemon.settings);
         daemon.lookout.clear();
-        internal::tidy(&daemon.store, &daemon.settings.volumes).await;
+        internal::tidy(&daemon.store, &daemon.settings.volumes, clock.now()).await;
         if let Err(error) = isolation::tidy(&daemon.settings, &daemon.store).await {
             tracing::warn!(error = format!("{error:#}"), "worktrees stay behind");
         }
@@ -357,6 +358,8 @@ struct Daemon {
     gone_at: BTreeMap<Option<String>, Time>,
     /// When the folders are looked at next at the latest.
     look_at: Time,
+    /// When internal plans are looked after next.
+    inside_at: Time,
     /// When the watches are examined next; a report that waits is not held up by it each time.
     check_at: Time,
     /// The change that MISSION.md shows, and when it may be written next.
@@ -430,6 +433,7 @@ impl Daemon {
             hands,
             gone_at: BTreeMap::new(),
             look_at: now,
+            inside_at: now,
             check_at: now,
             mission: (-1, now),
             kept: Vec::new(),
@@ -524,6 +528,9 @@ impl Daemon {
         self.file_reports(view.status.settled());
         self.write_mission(view);
         self.call_hooks(view);
+        if !view.status.settled() {
+            self.look_inside();
+        }
         let newly_settled = view.status.settled() && self.settled_at.is_none();
         if newly_settled {
             self.settled_at = Some(self.world.now);

@@ -18,7 +18,7 @@ use super::rules::certain;
 use super::state::Plan;
 
 /// How long an agent has to mend an unreadable report by itself before it is asked to.
-const REPAIR_GRACE: Duration = Duration::from_secs(5);
+pub const REPAIR_GRACE: Duration = Duration::from_secs(5);
 
 /// Time that is lived through is recorded at least that often: what a kill makes forgotten is less.
 const RECORD: Duration = Duration::from_secs(60);
@@ -47,6 +47,8 @@ pub struct World {
     pub asking: BTreeSet<Subject>,
     /// Who was started to do what is handed out.
     pub crews: Crews,
+    /// Until when a role was seen to have something in hand: its other tasks wait for it, and not for nobody.
+    pub held: BTreeMap<String, Time>,
 }
 
 impl World {
@@ -250,16 +252,19 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         let asked = plan
             .open_questions()
             .any(|q| q.task == Some(attempt.task) && q.about == About::Unclaimed);
-        let since = known(attempt.waiting_since, world).max(world.started);
+        let assignee = plan
+            .task(attempt.task)
+            .and_then(|task| task.assignee.as_ref());
+        let held = assignee.and_then(|role| world.held.get(role)).copied();
+        let since = known(attempt.waiting_since, world)
+            .max(world.started)
+            .max(held.unwrap_or_default());
         let at = world.after(since, policy.task_timeout);
         if asked {
         } else if world.now < at {
             due.look(at);
         } else if scanned_since(world, at, due) {
-            let role = plan
-                .task(attempt.task)
-                .and_then(|task| task.assignee.as_ref());
-            let of_role = role.filter(|role| policy.roles.contains_key(*role));
+            let of_role = assignee.filter(|role| policy.roles.contains_key(*role));
             let of_role = of_role.map_or(String::new(), |role| format!(" of the role `{role}`"));
             let reason = format!(
                 "nobody takes commands{of_role}: `{}` has waited for {}",

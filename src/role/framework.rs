@@ -68,8 +68,8 @@ pub trait Framework: Send + Sync {
         text: &'a str,
     ) -> BoxFuture<'a, Result<(), Refused>>;
 
-    /// Takes a request back whose answer nobody waits for any more.
-    fn withdraw<'a>(&'a self, request: &'a RequestId) -> BoxFuture<'a, ()>;
+    /// Takes a request back whose answer nobody waits for any more. After an error it is taken back again later.
+    fn withdraw<'a>(&'a self, request: &'a RequestId) -> BoxFuture<'a, Result<(), FrameworkError>>;
 
     /// Takes in what came of a task or a request that the role was given.
     fn update_task_status<'a>(

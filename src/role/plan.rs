@@ -12,7 +12,7 @@ use crate::plan::{
 use crate::store::{Store, StoreError};
 use crate::tools::new_plan_id;
 use crate::wire::team::{self, StepDoes};
-use crate::wire::text::one_line;
+use crate::wire::text::{one_line, time_text};
 
 use super::message::{CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage};
 
@@ -211,9 +211,15 @@ fn said(report: &crate::plan::Report) -> String {
         CollaborationStatus::Completed if !report.results.trim().is_empty() => &[&report.results],
         _ => &[&report.results, &report.pitfalls, &report.next_steps],
     };
-    let parts = parts.iter().map(|part| part.trim());
-    let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
-    parts.join("\n\n")
+    let mut said: Vec<String> = parts.iter().map(|part| part.trim().to_owned()).collect();
+    if let Some(question) = &report.question {
+        said.push(format!("There is a question: {}", question.trim()));
+    }
+    if let Some(until) = report.blocked_until {
+        said.push(format!("It cannot go on before {}.", time_text(until)));
+    }
+    said.retain(|part| !part.is_empty());
+    said.join("\n\n")
 }
 
 /// Makes the tasks of the core that stand for steps.

@@ -17,6 +17,8 @@ pub struct Chain {
     pub roles: Vec<RoleId>,
     /// The plan that the task is in.
     pub top: Option<PlanId>,
+    /// Who that plan belongs to.
+    pub owner: String,
     /// The command by which it was handed out.
     pub command: Option<CommandId>,
 }
@@ -42,7 +44,7 @@ impl Chain {
                 head => head?,
             };
             if owner != ROLE {
-                chain.top = Some(plan);
+                (chain.top, chain.owner) = (Some(plan), owner);
                 break;
             }
             let mut parts = key.splitn(3, ':').skip(1);

@@ -376,7 +376,7 @@ impl Role {
     /// Takes back what was asked for and nobody waits for any more.
     pub(super) async fn withdraw(&mut self, plan: &InternalPlan) -> Result<(), RoleError> {
         for request in &plan.recalls {
-            self.framework.withdraw(request).await;
+            self.framework.withdraw(request).await?;
             let command = request.command().clone();
             let why = "a request was taken back";
             let taken_back = self

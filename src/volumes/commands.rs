@@ -171,6 +171,31 @@ impl Volumes {
         Ok(Withdrawal::Taken)
     }
 
+    /// Takes a command back, or, where an agent has taken it and not reported, tells that to stop. May be done again. A request to
+    /// a role in the process was never a file, and counts as taken.
+    ///
+    /// # Errors
+    /// What the file system says; whether the agent was told is not known then.
+    pub fn recall(&self, id: &CommandId) -> Result<Withdrawal, VolumesError> {
+        loop {
+            if self.withdraw(id)? == Withdrawal::Withdrawn {
+                return Ok(Withdrawal::Withdrawn);
+            }
+            match self.whereabouts(id)? {
+                // An agent gave it back in between.
+                Whereabouts::Pending => {}
+                Whereabouts::Processed if !self.reported(id)? => {
+                    self.cancel(id)?;
+                    // It may have been given back before it was marked.
+                    if self.whereabouts(id)? != Whereabouts::Pending {
+                        return Ok(Withdrawal::Taken);
+                    }
+                }
+                _ => return Ok(Withdrawal::Taken),
+            }
+        }
+    }
+
     /// Takes a command for an agent. One rename decides the race with other agents and with the daemon.
     ///
     /// # Errors
@@ -410,6 +435,44 @@ mod tests {
             assert!(common.with_own(&[hostile.to_owned()]).is_err());
             assert_eq!(common.of_role(hostile), common);
         }
+    }
+
+    #[test]
+    fn a_recall_takes_a_command_back_or_marks_it() {
+        let (_root, volumes) = volumes();
+        let [waits, taken, reported, never] =
+            ["task-1", "task-2", "task-3", "task-4"].map(CommandId::new);
+        for id in [&waits, &taken, &reported] {
+            volumes.publish(id, "text").unwrap();
+        }
+        volumes.claim(&taken).unwrap();
+        volumes.claim(&reported).unwrap();
+        volumes.submit(&reported, "text").unwrap();
+        let recall = |id| volumes.recall(id).unwrap();
+        for _ in 0..2 {
+            assert_eq!(recall(&waits), Withdrawal::Withdrawn);
+            for id in [&taken, &reported, &never] {
+                assert_eq!(recall(id), Withdrawal::Taken);
+            }
+        }
+        assert!(volumes.cancel_mark(&taken).exists());
+        assert!(!volumes.cancel_mark(&reported).exists());
+        assert!(!volumes.cancel_mark(&never).exists());
+    }
+
+    #[test]
+    fn an_agent_that_could_not_be_told_is_told_again() {
+        let (_root, volumes) = volumes();
+        let id = CommandId::new("task-1");
+        volumes.publish(&id, "text").unwrap();
+        volumes.claim(&id).unwrap();
+        // Nothing can be written where the mark belongs.
+        let mark = volumes.cancel_mark(&id);
+        fs::create_dir(&mark).unwrap();
+        assert!(volumes.recall(&id).is_err());
+        fs::remove_dir(&mark).unwrap();
+        assert_eq!(volumes.recall(&id).unwrap(), Withdrawal::Taken);
+        assert!(mark.is_file());
     }
 
     #[test]

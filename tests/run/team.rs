@@ -454,3 +454,91 @@ fn a_daemon_that_is_killed_again_and_again_asks_and_does_nothing_twice() {
     assert_eq!(reports.len(), 2, "{reports:?}");
     assert_eq!(active(&scene), Vec::<String>::new());
 }
+
+#[test]
+fn what_a_role_cannot_work_with_is_said_before_anything_begins() {
+    let scene = Scene::by_rules("mcp.docs.command = ['false']\n");
+    let team = row(&["a"], "b") + "- {id: b, kind: files, description: Codes.}\n";
+    let team = team.replace("actions: [ask]", "actions: [ask]\n  tools: [docs.search]");
+    scene.env.write("team.yaml", &team);
+    scene.env.write("pass.md", &one_for("b"));
+    let args = [
+        "run",
+        "--team",
+        "team.yaml",
+        "--plan",
+        "pass.md",
+        "--agent",
+        "shell",
+        "--allow-shell",
+    ];
+    for how in ["--no-input", "--detach"] {
+        let ran = scene.run(&[&args[..], &[how]].concat());
+        assert_ne!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.stderr.contains("docs"), "{ran:?}");
+        assert!(!ran.stdout.contains("in the background"), "{ran:?}");
+        assert!(scene.status()["daemon"].is_null());
+    }
+    for folder in ["pending", "processed", "withdrawn"] {
+        let names = scene.exchange.names(&format!("commands/{folder}"));
+        assert_eq!(names, Vec::<String>::new(), "{folder}");
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_read_or_asks_something_is_told_the_role_that_waits_for_it() {
+    let scene = Scene::by_rules("run.max_attempts = 1\n");
+    scene.env.write("team.yaml", &asks_coder(""));
+    scene.env.write("pass.md", &one_for("a"));
+    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let reports = |words: &str| {
+        let all = scene.exchange.texts("reports/processed", ".md");
+        let of_role = all.iter().filter(|text| text.contains("coder answered"));
+        of_role.filter(|text| text.contains(words)).count()
+    };
+    let first = scene.exchange.take("a request", is_request);
+    scene.exchange.submit(&first.id, "---\nstatus: [\n---\n");
+    wait_until("the role is told", DEADLINE, || {
+        reports("it cannot be read") == 1
+    });
+    let question = scene.exchange.await_questions(1).remove(0);
+    scene.exchange.fill_in(&question.0, "retry", "");
+    let second = scene.exchange.take("another request", |command| {
+        is_request(command) && command.id != first.id
+    });
+    let asks = "---\nstatus: PARTIAL_SUCCESS\nquestion: Which of the two?\n---\n\n## Core results\n\nHalf of it.\n";
+    scene.exchange.submit(&second.id, asks);
+    wait_until("the role is told", DEADLINE, || {
+        reports("There is a question: Which of the two?") == 1
+    });
+}
+
+#[test]
+fn of_many_that_ask_one_role_at_once_sixteen_wait_and_the_rest_are_rejected() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "ask" => Answer::Hang,
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Chat, "run.max_parallel = 18\n");
+    let team = row(&["a"], "b").replace(
+        "description: Asks.",
+        "description: Asks.\n  concurrency: 18",
+    ) + "- id: b\n  kind: agent\n  description: Answers.\n  actions: [ask]\n";
+    scene.env.write("team.yaml", &team);
+    let tasks = (1..=18).map(|n| format!("\n## Pass it on {n}\n\n- assignee: a\n\nPass it on.\n"));
+    let plan = format!(
+        "---\nname: Many\ngoal: Pass it on\n---\n{}",
+        tasks.collect::<String>()
+    );
+    scene.env.write("pass.md", &plan);
+    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    wait_until("one is rejected", DEADLINE, || {
+        let reports = scene.exchange.texts("reports/processed", ".md");
+        let rejected = |text: &String| text.contains("role `b` has 16 requests waiting already");
+        reports.iter().any(rejected)
+    });
+    wait_until("the others wait", DEADLINE, || {
+        let waits = scene.status()["waits"].as_array().map_or(0, Vec::len);
+        waits == 16 || waits == 17
+    });
+}

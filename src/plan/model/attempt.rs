@@ -180,7 +180,7 @@ pub struct Report {
     pub question: Option<String>,
     /// The agent's usage limit ends then; the attempt is no failure then.
     pub blocked_until: Option<Time>,
-    /// How the collaboration ended that it answers; its status says so if left out.
+    /// How the collaboration ended that it answers; the rest says so if left out (see [`Self::answer`]).
     #[serde(default)]
     pub collaboration: Option<Collaboration>,
     pub input_tokens: u64,
@@ -192,9 +192,10 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns how the collaboration ended that it answers.
+    /// Returns how the collaboration ended that it answers. Who has a question, or may not go on for now, has not completed it.
     pub fn answer(&self) -> Collaboration {
         self.collaboration.unwrap_or(match self.status {
+            _ if self.question.is_some() || self.blocked_until.is_some() => Collaboration::Error,
             ReportStatus::Success | ReportStatus::PartialSuccess => Collaboration::Completed,
             ReportStatus::Failed => Collaboration::Error,
         })

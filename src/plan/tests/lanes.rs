@@ -267,3 +267,25 @@ fn what_is_not_begun_by_those_who_are_lost_is_taken_back_and_holds_up_nobody() {
     assert_eq!(now.steps, [Step::Issue(TaskId(4))]);
     assert!(now.held);
 }
+
+#[test]
+fn a_task_waits_for_its_role_while_that_has_something_else_in_hand() {
+    let mut plan = with_roles(&[("a", Some("coder"))], 2, &[("coder", 1)]);
+    change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+    let late = Time(1).plus(Duration::from_secs(601));
+    let mut world = World {
+        now: late,
+        scan_began: Some(late),
+        ..World::default()
+    };
+    let asks = |world: &World| matches!(due(&plan, world).steps[..], [Step::AskHuman(..)]);
+    assert!(asks(&world));
+    world.held.insert("reviewer".to_owned(), late);
+    assert!(asks(&world));
+    // Nobody takes it from when on the role has nothing else in hand.
+    let free = Time(1).plus(Duration::from_secs(300));
+    world.held.insert("coder".to_owned(), free);
+    let due = due(&plan, &world);
+    assert_eq!(due.steps, []);
+    assert_eq!(due.look_again, Some(free.plus(Duration::from_secs(600))));
+}

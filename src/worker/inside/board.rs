@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use super::patience::Hold;
 use crate::role::{Refused, RequestId, RoleId, StructuredMessage};
 
 /// Requests that may wait for a free lane of one role; the next one is rejected.
@@ -51,10 +52,28 @@ struct Desk {
 #[derive(Debug, Default)]
 struct State {
     desks: BTreeMap<RoleId, Desk>,
-    /// Places in a queue, kept for the lane that is about to ask.
-    kept: BTreeMap<Lane, RoleId>,
+    /// Whom a lane is about to ask, until it waits or does something else.
+    asks: BTreeMap<Lane, Asks>,
+    /// What work waited for when an earlier process ended, until it waits again or does something else.
+    before: BTreeMap<RequestId, Before>,
     /// Work whose result nobody waits for any more, as long as a lane is at it.
     cancelled: BTreeSet<RequestId>,
+}
+
+/// A role that a lane is about to wait for.
+#[derive(Clone, Debug)]
+struct Asks {
+    on: RoleId,
+    /// The request is in the queue by itself; before that a place there is kept for it.
+    sent: bool,
+}
+
+/// A wait of an earlier process.
+#[derive(Clone, Debug)]
+struct Before {
+    role: RoleId,
+    request: RequestId,
+    on: RoleId,
 }
 
 /// The board that all roles in the process share.
@@ -98,11 +117,16 @@ impl Board {
     /// one or ends its work.
     pub(super) fn keep_place(&self, lane: &Lane, on: &RoleId) -> Result<(), Refused> {
         let mut state = self.state();
-        state.kept.remove(lane);
+        state.asks.remove(lane);
+        state.forget_before(lane);
         let Some(desk) = state.desks.get(on) else {
             return Ok(());
         };
-        let waiting = desk.queue.len() + state.kept.values().filter(|role| *role == on).count();
+        let kept = state
+            .asks
+            .values()
+            .filter(|asks| !asks.sent && asks.on == *on);
+        let waiting = desk.queue.len() + kept.count();
         if waiting >= QUEUE {
             return Err(Refused::Busy {
                 role: on.clone(),
@@ -112,8 +136,33 @@ impl Board {
         if let Some(way) = state.circle(lane, on) {
             return Err(Refused::Circular { way });
         }
-        state.kept.insert(lane.clone(), on.clone());
+        let asks = Asks {
+            on: on.clone(),
+            sent: false,
+        };
+        state.asks.insert(lane.clone(), asks);
         Ok(())
+    }
+
+    /// Notes that a lane sends a request, for which it will wait: it may have been prepared by an earlier process.
+    pub(super) fn sends(&self, lane: &Lane, on: &RoleId) {
+        let asks = Asks {
+            on: on.clone(),
+            sent: true,
+        };
+        let mut state = self.state();
+        state.asks.insert(lane.clone(), asks);
+        state.forget_before(lane);
+    }
+
+    /// Notes what work of a role waited for when an earlier process ended: whoever takes it up again waits for that.
+    pub(super) fn waited(&self, role: &RoleId, work: RequestId, request: RequestId, on: RoleId) {
+        let before = Before {
+            role: role.clone(),
+            request,
+            on,
+        };
+        self.state().before.insert(work, before);
     }
 
     /// Puts a request into the queue of the role that it is for, unless it is there already or a lane is at it. The role is
@@ -171,7 +220,8 @@ impl Board {
         let mut state = self.state();
         // Whoever waits has used the place, whoever rests does not need it.
         if !matches!(at, At::Work(_)) {
-            state.kept.remove(lane);
+            state.asks.remove(lane);
+            state.forget_before(lane);
         }
         let desk = state.desks.get_mut(&lane.role);
         let Some(place) = desk.and_then(|desk| desk.lanes.get_mut(lane.index)) else {
@@ -196,6 +246,7 @@ impl Board {
             desk.queue.retain(|other| other.assignment() != *request);
             here |= desk.queue.len() < before;
         }
+        state.before.remove(request);
         let at_it = |desk: &Desk| desk.lanes.iter().any(|at| at.work() == Some(request));
         if state.desks.values().any(at_it) {
             state.cancelled.insert(request.clone());
@@ -204,6 +255,19 @@ impl Board {
         drop(state);
         self.tell();
         here
+    }
+
+    /// Tells what becomes of a request to a role here.
+    pub(super) fn hold(&self, role: &RoleId, request: &RequestId) -> Hold {
+        let state = self.state();
+        if state.at(request, role).is_some() {
+            return Hold::Taken;
+        }
+        let free = |lane: Lane| state.work_of(&lane).is_none();
+        match state.lanes_of(role).any(free) {
+            true => Hold::Untaken,
+            false => Hold::Busy,
+        }
     }
 
     /// Tells whether nobody waits any more for what a lane is at.
@@ -225,14 +289,7 @@ impl State {
     /// Returns the roles that would wait for each other for ever if a lane waited for a role now: none of them has a lane left
     /// that can come to an end by itself.
     fn circle(&self, asker: &Lane, on: &RoleId) -> Option<Vec<RoleId>> {
-        let all = |role: &RoleId| {
-            let lanes = self.desks.get(role).map_or(0, |desk| desk.lanes.len());
-            let role = role.clone();
-            (0..lanes).map(move |index| Lane {
-                role: role.clone(),
-                index,
-            })
-        };
+        let all = |role: &RoleId| self.lanes_of(role);
         let mut live: BTreeSet<Lane> = BTreeSet::new();
         loop {
             let moves = |lane: &Lane| match self.waits_on(lane, asker, on) {
@@ -258,7 +315,7 @@ impl State {
         (!live.contains(asker)).then(|| self.way(asker, on))
     }
 
-    /// Returns for what a lane waits, and for whom: the request that is about to be made has no id yet.
+    /// Returns for what a lane waits, and for whom: a request that is about to be made has no id yet.
     fn waits_on(
         &self,
         lane: &Lane,
@@ -268,17 +325,55 @@ impl State {
         if lane == asker {
             return Some((None, on.clone()));
         }
-        match self.desks.get(&lane.role)?.lanes.get(lane.index)? {
-            At::Wait { request, on, .. } => Some((Some(request.clone()), on.clone())),
-            At::Nothing | At::Work(_) => None,
+        self.waits_already(lane)
+    }
+
+    fn waits_already(&self, lane: &Lane) -> Option<(Option<RequestId>, RoleId)> {
+        let at = self.desks.get(&lane.role)?.lanes.get(lane.index)?;
+        if let At::Wait { request, on, .. } = at {
+            return Some((Some(request.clone()), on.clone()));
+        }
+        if let Some(asks) = self.asks.get(lane) {
+            return Some((None, asks.on.clone()));
+        }
+        let before = self.before.get(self.work_of(lane)?)?;
+        Some((Some(before.request.clone()), before.on.clone()))
+    }
+
+    /// Returns what a lane is at. A free one counts as at what it takes up first: the work of an earlier process.
+    fn work_of(&self, lane: &Lane) -> Option<&RequestId> {
+        let lanes = &self.desks.get(&lane.role)?.lanes;
+        if let Some(work) = lanes.get(lane.index)?.work() {
+            return Some(work);
+        }
+        let free = lanes[..lane.index].iter().filter(|at| at.work().is_none());
+        let taken = |work: &RequestId| lanes.iter().any(|at| at.work() == Some(work));
+        let left = self
+            .before
+            .iter()
+            .filter(|(work, before)| before.role == lane.role && !taken(work));
+        left.map(|(work, _)| work).nth(free.count())
+    }
+
+    /// Forgets what the work of a lane waited for when an earlier process ended.
+    fn forget_before(&mut self, lane: &Lane) {
+        let lanes = self.desks.get(&lane.role).map(|desk| &desk.lanes);
+        let at = lanes.and_then(|lanes| lanes.get(lane.index));
+        if let Some(work) = at.and_then(At::work) {
+            self.before.remove(work);
         }
     }
 
     /// Returns the lane that is at a request.
     fn at(&self, request: &RequestId, role: &RoleId) -> Option<Lane> {
-        let desk = self.desks.get(role)?;
-        let index = desk.lanes.iter().position(|at| at.work() == Some(request));
-        index.map(|index| Lane {
+        self.lanes_of(role)
+            .find(|lane| self.work_of(lane) == Some(request))
+    }
+
+    fn lanes_of(&self, role: &RoleId) -> impl Iterator<Item = Lane> + use<> {
+        let lanes = self.desks.get(role).map_or(0, |desk| desk.lanes.len());
+        let role = role.clone();
+        (0..lanes).map(move |index| Lane {
             role: role.clone(),
             index,
         })
@@ -289,15 +384,9 @@ impl State {
         let mut way = vec![on.clone()];
         let mut role = on.clone();
         while role != asker.role {
-            let Some(desk) = self.desks.get(&role) else {
-                break;
-            };
-            let next = desk.lanes.iter().find_map(|at| match at {
-                At::Wait { on, .. } => Some(on.clone()),
-                At::Nothing | At::Work(_) => None,
-            });
-            match next {
-                Some(next) if !way[1..].contains(&next) => role = next,
+            let mut lanes = self.lanes_of(&role);
+            match lanes.find_map(|lane| self.waits_already(&lane)) {
+                Some((_, next)) if !way[1..].contains(&next) => role = next,
                 _ => break,
             }
             way.push(role.clone());
@@ -420,6 +509,66 @@ mod tests {
         assert!(board.keep_place(&lane("b", 1), &role("a")).is_err());
         // It can end by itself, and does.
         board.keep_place(&lane("b", 1), &role("outside")).unwrap();
+    }
+
+    #[test]
+    fn a_request_waits_for_a_lane_that_does_something_else() {
+        let board = board(&[("a", 1)]);
+        board.put(request("r", "a"));
+        let hold = || board.hold(&role("a"), &id("r"));
+        assert_eq!(hold(), Hold::Untaken);
+        board.works(&lane("a", 0), &id("w"));
+        assert_eq!(hold(), Hold::Busy);
+        board.rests(&lane("a", 0));
+        assert!(taken(&board, &lane("a", 0)).is_some());
+        assert_eq!(hold(), Hold::Taken);
+    }
+
+    #[test]
+    fn two_roles_that_ask_each_other_at_once_are_not_both_let_through() {
+        let board = board(&[("a", 1), ("b", 1), ("c", 1)]);
+        board.works(&lane("a", 0), &id("wa"));
+        board.works(&lane("b", 0), &id("wb"));
+        board.keep_place(&lane("a", 0), &role("b")).unwrap();
+        let refused = board.keep_place(&lane("b", 0), &role("a")).unwrap_err();
+        let text = "the request would wait for itself: a → b → a";
+        assert_eq!(refused.to_string(), text);
+        board.sends(&lane("a", 0), &role("b"));
+        assert!(board.keep_place(&lane("b", 0), &role("a")).is_err());
+        // Whoever asks another one instead waits for that one.
+        board.keep_place(&lane("a", 0), &role("c")).unwrap();
+        board.keep_place(&lane("b", 0), &role("a")).unwrap();
+        assert!(board.keep_place(&lane("a", 0), &role("b")).is_err());
+    }
+
+    #[test]
+    fn what_was_waited_for_before_a_crash_is_waited_for_by_whoever_takes_it_up() {
+        let board = board(&[("a", 1), ("b", 1), ("c", 2)]);
+        board.put(request("rb", "b"));
+        board.waited(&role("a"), id("wa"), id("rb"), role("b"));
+        board.works(&lane("b", 0), &id("wb"));
+        let refused = |asker: &str, on: &str| {
+            let kept = board.keep_place(&lane(asker, 0), &role(on));
+            kept.is_err()
+        };
+        // Nobody has taken it up yet, and then its lane has not come to its wait yet.
+        assert!(refused("b", "a"));
+        board.works(&lane("a", 0), &id("wa"));
+        assert!(refused("b", "a"));
+        // It asks somebody else: that answer was there already.
+        board.keep_place(&lane("a", 0), &role("c")).unwrap();
+        assert!(!refused("b", "a"));
+        // Of two lanes only one is taken by what was left, and it waits for the lane that is at what it asked.
+        board.rests(&lane("a", 0));
+        board.rests(&lane("b", 0));
+        board.waited(&role("c"), id("wc"), id("ra"), role("a"));
+        board.works(&lane("a", 0), &id("ra"));
+        assert!(!refused("a", "c"));
+        board.works(&lane("c", 0), &id("another"));
+        assert!(!refused("a", "c"), "the other one comes to an end");
+        board.works(&lane("c", 1), &id("wc"));
+        board.waits(&lane("c", 0), &id("another"), &id("r"), &role("a"));
+        assert!(refused("a", "c"));
     }
 
     #[test]

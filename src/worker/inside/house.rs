@@ -1,15 +1,16 @@
 //! What the roles in the process share: where plans and files are, who there is besides them, and the board.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Options;
 use super::board::Board;
 use super::link::Hand;
+use super::patience::last_lives;
 use crate::clock::Clock;
 use crate::llm::Prompts;
-use crate::plan::{AttemptState, PlanId, ROLE};
+use crate::plan::{AttemptState, CommandId, DAEMON, PlanId, ROLE, Time};
 use crate::role::{Chain, RequestId, RoleId, StructuredMessage};
 use crate::store::{Store, StoreError};
 use crate::volumes::Volumes;
@@ -51,6 +52,8 @@ pub(super) struct House {
     pub board: Board,
     /// Requests that a lane was at when an earlier process ended.
     begun: Mutex<BTreeSet<RequestId>>,
+    /// When an earlier process gave its last sign of life for a command.
+    lived: Mutex<BTreeMap<CommandId, Time>>,
 }
 
 impl House {
@@ -73,6 +76,7 @@ impl House {
             members: options.members,
             max_depth: options.max_depth,
             begun: Mutex::default(),
+            lived: Mutex::default(),
         }
     }
 
@@ -93,23 +97,43 @@ impl House {
     /// # Errors
     /// A failure of the store.
     pub(super) async fn take_up(&self) -> Result<(), StoreError> {
+        *self.lived() = last_lives(&self.volumes, &self.clock);
         let listed = self.store.in_use(ROLE).await?;
         let keys: BTreeSet<String> = listed
             .iter()
             .map(|listed| listed.head.key().to_owned())
             .collect();
+        let mut waits = Vec::new();
         for plan in listed.into_iter().map(|listed| listed.head) {
-            if plan.status.settled() {
+            // What works in other programs is none of ours.
+            if plan.status.settled()
+                || Chain::of(&self.store, Some(&plan.id)).await?.owner != DAEMON
+            {
                 continue;
             }
-            let texts = self.store.read(&plan.id, |plan, _| {
+            let mut parts = plan.key().splitn(3, ':').skip(1);
+            let role = parts.next().and_then(|role| role.parse::<RoleId>().ok());
+            let work = parts.next().map(CommandId::new);
+            let asked = self.store.read(&plan.id, |plan, _| {
                 let open = plan
                     .open_attempts()
                     .filter(|attempt| attempt.state == AttemptState::Open);
-                let texts: Vec<String> = open.map(|attempt| attempt.text.clone()).collect();
-                texts
+                let asked = open.map(|attempt| {
+                    let on = plan
+                        .task(attempt.task)
+                        .and_then(|task| task.assignee.clone());
+                    (attempt.id.clone(), on, attempt.text.clone())
+                });
+                asked.collect::<Vec<_>>()
             });
-            for request in texts.await?.iter().filter_map(|text| message_of(text)) {
+            for (id, on, text) in asked.await? {
+                let on = on.and_then(|on| on.parse().ok());
+                if let (Some(role), Some(work), Some(on)) = (&role, &work, on) {
+                    waits.push((role.clone(), work.clone(), id, on));
+                }
+                let Some(request) = message_of(&text) else {
+                    continue;
+                };
                 let id = request.assignment();
                 if keys.contains(&format!("role:{}:{id}", request.to)) {
                     let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,7 +142,19 @@ impl House {
                 self.board.put(request);
             }
         }
+        for (role, work, request, on) in waits {
+            self.board.waited(&role, work.into(), request.into(), on);
+        }
         Ok(())
+    }
+
+    /// Returns when an earlier process gave its last sign of life for a command.
+    pub(super) fn lived_last(&self, command: &CommandId) -> Option<Time> {
+        self.lived().get(command).copied()
+    }
+
+    fn lived(&self) -> MutexGuard<'_, BTreeMap<CommandId, Time>> {
+        self.lived.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells whether a request had been begun when an earlier process ended.
@@ -141,6 +177,7 @@ impl House {
             Some(Hand {
                 workspace: plan.workspace_of(task),
                 task: task.0,
+                command: Some(command),
             })
         });
         Ok(read.await?.unwrap_or_default())

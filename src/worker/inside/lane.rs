@@ -11,6 +11,7 @@ use super::Resident;
 use super::board::Lane;
 use super::house::House;
 use super::link::{Hand, Link};
+use super::patience::{Patience, hold, left_of};
 use crate::plan::{AttemptState, PlanId, Spent, Time};
 use crate::role::{
     AgentBaseRole, CollaborationStatus, MessageKind, RequestId, Role, RoleError, RoleId, StepDoes,
@@ -36,8 +37,6 @@ const BEAT: Duration = Duration::from_secs(10);
 const MOST_FAULTS: u32 = 3;
 /// The pause after the first fault.
 const PAUSE: Duration = Duration::from_millis(500);
-/// An answer that lies there when the time is over is waited for so long: the daemon takes it in.
-const LATE_ANSWER: Duration = Duration::from_secs(10);
 
 /// Who gives a role the tasks of the plan.
 const FROM: &str = "plan-agent";
@@ -51,8 +50,7 @@ pub(super) struct Worker {
     resident: Resident,
     silence: Duration,
     stopping: watch::Receiver<bool>,
-    /// From when on it is counted how long others are waited for: what was asked by an earlier process may have been held
-    /// up with it.
+    /// What was asked before that was asked by an earlier process.
     started: Time,
 }
 
@@ -70,6 +68,15 @@ enum Halt {
     Cancelled,
     /// The lane is to end; the next process takes it up.
     Stopping,
+}
+
+/// How work is let go of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// Nothing of it is left to do.
+    Done,
+    /// The next process goes on with it.
+    Undone,
 }
 
 /// What a role takes in next.
@@ -175,29 +182,29 @@ impl Worker {
     /// # Errors
     /// What the file system says; a command is taken up again then.
     async fn carry_out(&self, work: Work) -> Result<(), VolumesError> {
-        let halted = self.work_on(&work).await;
+        let left = self.work_on(&work).await;
         self.house.board.rests(&self.lane);
-        match (work, halted) {
+        match (work, left) {
             // Whoever works here next takes it up.
-            (_, Some(Halt::Stopping)) | (Work::Request(_), _) => Ok(()),
-            (Work::Command(claim, _), None | Some(Halt::Cancelled)) => claim.finish(),
+            (_, Left::Undone) | (Work::Request(_), Left::Done) => Ok(()),
+            (Work::Command(claim, _), Left::Done) => claim.finish(),
         }
     }
 
-    async fn work_on(&self, work: &Work) -> Option<Halt> {
+    async fn work_on(&self, work: &Work) -> Left {
         let mut running = JoinSet::new();
         let halt = tokio::select! {
             biased;
             halt = self.attend(work) => halt,
-            () = self.to_the_end(work, &mut running) => return None,
+            () = self.to_the_end(work, &mut running) => return Left::Done,
         };
         // What comes next must not happen beside what was under way.
         running.shutdown().await;
         tracing::info!(role = %self.lane.role, work = %work.assignment(), ?halt, "left");
-        if halt == Halt::Cancelled {
-            self.give_up(work).await;
+        match halt {
+            Halt::Cancelled => self.give_up(work).await,
+            Halt::Stopping => Left::Undone,
         }
-        Some(halt)
     }
 
     /// Keeps the sign of life as long as the lane is at something, and says why it may not go on any longer.
@@ -245,18 +252,23 @@ impl Worker {
         };
         let mut input = Input::Message(Box::new(message.clone()));
         let mut resting: Option<Role> = None;
+        let mut patience = None;
         let (mut faults, mut pause) = (0, PAUSE);
         loop {
             let mut role = match resting.take().map_or_else(|| self.role(), Ok) {
                 Ok(role) => role,
                 Err(reason) => return self.fail(work, &message, &reason).await,
             };
-            let clock = self.house.clock;
+            let now = self.house.clock.now();
             running.spawn(async move {
                 let done = match input {
                     Input::Message(message) => role.process_message(*message).await,
                     Input::LookAgain => role.look_again().await,
-                    Input::TimedOut => role.timed_out(clock.now()).await,
+                    Input::TimedOut => {
+                        // It knows only the clock, by which no less time has passed.
+                        let over = role.waits_until().map_or(now, |until| until.max(now));
+                        role.timed_out(over).await
+                    }
                 };
                 (role, done)
             });
@@ -265,7 +277,7 @@ impl Worker {
                 None => return,
             };
             let error = match driven {
-                Ok((role, Ok(()))) => match self.wait(work, &role).await {
+                Ok((role, Ok(()))) => match self.wait(work, &role, &mut patience).await {
                     None => return,
                     Some(next) => {
                         (faults, pause) = (0, PAUSE);
@@ -325,6 +337,7 @@ impl Worker {
         self.link.take_in_hand(Hand {
             workspace: command.workspace.clone(),
             task: command.task.map_or(0, |task| task.0),
+            command: Some(command.id.clone()),
         });
         Some(self.message(command).await)
     }
@@ -381,45 +394,66 @@ impl Worker {
     }
 
     /// Waits with the role for another one, if it does, and returns how it goes on then; `None` if the work is done.
-    async fn wait(&self, work: &Work, role: &Role) -> Option<Input> {
+    async fn wait(
+        &self,
+        work: &Work,
+        role: &Role,
+        patience: &mut Option<Patience>,
+    ) -> Option<Input> {
         let (house, state) = (&self.house, role.state());
         let plan = state.internal_plan.as_ref()?;
         let request = state.pending_collaboration_request_id.as_ref()?;
-        let on = state
-            .current_step_index
-            .and_then(|at| match &plan.steps.get(at)?.does {
-                StepDoes::RequestCollaboration { target, .. } => target.parse::<RoleId>().ok(),
-                _ => None,
-            });
-        if let Some(on) = on {
-            house
-                .board
-                .waits(&self.lane, &work.assignment(), request, &on);
-        }
-        // An earlier process may have held up what it asked for.
-        let until = role.waits_until().unwrap_or_default();
-        let until = until.max(self.started.plus(self.resident.patience));
+        let step = plan.steps.get(state.current_step_index?)?;
+        let on: RoleId = match &step.does {
+            StepDoes::RequestCollaboration { target, .. } => target.parse().ok()?,
+            _ => return None,
+        };
+        house
+            .board
+            .waits(&self.lane, &work.assignment(), request, &on);
+        let asked = step.request.as_ref().map(|pending| pending.since);
+        let patience = match patience.take().filter(|other| other.request == *request) {
+            Some(same) => patience.insert(same),
+            None => patience.insert(self.patience(request.clone(), asked.unwrap_or_default())),
+        };
         let mut moved = house.store.moved();
+        let mut news = house.board.news();
         let next = loop {
             moved.borrow_and_update();
+            news.borrow_and_update();
             match self.settled(&plan.id, request).await {
                 Ok(true) => break Input::LookAgain,
                 Ok(false) => {}
                 Err(error) => tracing::warn!(role = %self.lane.role, %error, "looks again"),
             }
-            let now = house.clock.now();
-            let late = now.since(until);
-            if now >= until && (late >= LATE_ANSWER || !self.lies_there(request)) {
+            let hold = hold(house, &on, request);
+            if patience.over(hold, || self.lies_there(request)) {
                 break Input::TimedOut;
             }
-            let nap = until.since(now).max(GLANCE).min(LOOK);
+            let used_up = patience.used_up(hold);
             tokio::select! {
+                () = used_up => {}
                 Ok(()) = moved.changed() => {}
-                () = sleep(nap) => {}
+                Ok(()) = news.changed() => {}
+                () = sleep(LOOK) => {}
             }
         };
         house.board.works(&self.lane, &work.assignment());
         Some(next)
+    }
+
+    /// Returns how long the answer to a request is waited for from now on.
+    fn patience(&self, request: RequestId, asked: Time) -> Patience {
+        let whole = self.resident.patience;
+        let left = match asked < self.started {
+            true => {
+                let command = self.link.top_command();
+                let lived = command.and_then(|command| self.house.lived_last(&command));
+                left_of(whole, asked, lived)
+            }
+            false => whole,
+        };
+        Patience::new(request, left)
     }
 
     /// Tells whether a request waits for no answer any more.
@@ -441,23 +475,38 @@ impl Worker {
             .any(|command| command == *request.command())
     }
 
-    /// Ends what nobody wants any more.
-    async fn give_up(&self, work: &Work) {
-        let (role, kind) = (self.lane.role.clone(), MessageKind::Cancel);
-        let mut message = StructuredMessage::new(FROM, role, kind);
-        message.request_id = Some(work.assignment());
-        let done = match self.role() {
-            Ok(mut role) => role.process_message(message).await,
-            Err(reason) => Err(RoleError::CannotPlan(reason)),
-        };
-        if let Err(error) = done {
-            tracing::warn!(role = %self.lane.role, %error, "what is left is done by the next daemon");
+    /// Ends what nobody wants any more, and takes back what was asked for it: tried until it is done, or the lane is to end.
+    async fn give_up(&self, work: &Work) -> Left {
+        let mut stopping = self.stopping.clone();
+        let (mut faults, mut pause) = (0, PAUSE);
+        loop {
+            let (role, kind) = (self.lane.role.clone(), MessageKind::Cancel);
+            let mut message = StructuredMessage::new(FROM, role, kind);
+            message.request_id = Some(work.assignment());
+            let done = match self.role() {
+                Ok(mut role) => role.process_message(message).await,
+                Err(reason) => Err(RoleError::CannotPlan(reason)),
+            };
+            let Err(error) = done else {
+                return Left::Done;
+            };
+            faults += u32::from(!passes(&error));
+            tracing::warn!(role = %self.lane.role, %error, "what was asked for is not taken back yet");
+            if faults >= MOST_FAULTS {
+                // The daemon looks after what is left.
+                return Left::Done;
+            }
+            tokio::select! {
+                _ = stopping.wait_for(|stopping| *stopping) => return Left::Undone,
+                () = sleep(pause) => {}
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
-    /// Says that the role could not do what it was given. What it had begun ends.
+    /// Says that the role could not do what it was given. What it had begun ends after that: killed in between, the role that
+    /// takes the work up again finds what it had begun, and not an end without a reason.
     async fn fail(&self, work: &Work, message: &StructuredMessage, reason: &str) {
-        self.give_up(work).await;
         let mut pause = PAUSE;
         loop {
             let update = TaskUpdate {
@@ -472,12 +521,14 @@ impl Worker {
                 spent: Spent::default(),
             };
             let Err(error) = self.link.conclude(update).await else {
-                return;
+                break;
             };
             tracing::warn!(role = %self.lane.role, %error, "told again later");
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+        // Where it does not come about, the daemon does it.
+        self.give_up(work).await;
     }
 }
 

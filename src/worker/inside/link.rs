@@ -13,7 +13,7 @@ use crate::role::{
     StructuredMessage, TaskUpdate,
 };
 use crate::store::StoreError;
-use crate::volumes::{VolumesError, Whereabouts, Withdrawal};
+use crate::volumes::{VolumesError, Whereabouts};
 use crate::wire::command::{Command, CommandType};
 use crate::wire::plan_file::nearest;
 use crate::wire::report;
@@ -33,6 +33,8 @@ pub(super) struct Hand {
     pub workspace: String,
     /// The number of the task in the plan that it belongs to.
     pub task: u32,
+    /// The command by which that was handed out.
+    pub command: Option<CommandId>,
 }
 
 /// The program around a role, as one of its lanes knows it.
@@ -63,6 +65,11 @@ impl Link {
             "" => self.house.workspace.clone(),
             workspace => workspace.into(),
         }
+    }
+
+    /// Returns the command by which the task was handed out that the work is for.
+    pub(super) fn top_command(&self) -> Option<CommandId> {
+        self.hand().command.clone()
     }
 
     fn hand(&self) -> MutexGuard<'_, Hand> {
@@ -104,8 +111,9 @@ impl Link {
         }
         match member.place {
             Place::Inside { .. } => {
+                let text = serde_json::to_string(request).map_err(failed)?;
                 self.house.board.keep_place(&self.lane, to)?;
-                serde_json::to_string(request).map_err(failed)
+                Ok(text)
             }
             Place::Files => {
                 let text = self.command(request, &member.prompt, chain.top.as_ref());
@@ -198,6 +206,7 @@ impl Link {
     async fn deliver(&self, request: &StructuredMessage, text: &str) -> Result<(), FrameworkError> {
         if let Some(message) = message_of(text) {
             if self.house.board.has(&message.to) {
+                self.house.board.sends(&self.lane, &message.to);
                 self.house.board.put(message);
                 return Ok(());
             }
@@ -223,14 +232,10 @@ impl Link {
     }
 
     fn take_back(&self, request: &RequestId) -> Result<(), VolumesError> {
-        let (volumes, id) = (&self.house.volumes, request.command());
-        if self.house.board.cancel(request) {
-            return Ok(());
+        match self.house.board.cancel(request) {
+            true => Ok(()),
+            false => self.house.volumes.recall(request.command()).map(drop),
         }
-        let works = volumes.withdraw(id)? == Withdrawal::Taken
-            && volumes.whereabouts(id)? == Whereabouts::Processed
-            && !volumes.reported(id)?;
-        if works { volumes.cancel(id) } else { Ok(()) }
     }
 
     /// Takes in what came of the work.
@@ -357,11 +362,9 @@ impl Framework for Link {
         Box::pin(async move { Ok(self.deliver(request, text).await?) })
     }
 
-    fn withdraw<'a>(&'a self, request: &'a RequestId) -> BoxFuture<'a, ()> {
-        if let Err(error) = self.take_back(request) {
-            tracing::warn!(%request, %error, "a request that nobody waits for stays where it is");
-        }
-        Box::pin(std::future::ready(()))
+    fn withdraw<'a>(&'a self, request: &'a RequestId) -> BoxFuture<'a, Result<(), FrameworkError>> {
+        let done = self.take_back(request).map_err(trouble);
+        Box::pin(std::future::ready(done))
     }
 
     fn update_task_status<'a>(

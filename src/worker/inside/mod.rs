@@ -7,6 +7,7 @@ mod board;
 mod house;
 mod lane;
 mod link;
+mod patience;
 #[cfg(test)]
 mod tests;
 

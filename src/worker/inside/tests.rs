@@ -558,7 +558,7 @@ async fn a_request_is_published_once_however_often_it_is_sent() {
     given.volumes.claim(&id).unwrap();
     link.send(&request, &text).await.unwrap();
     assert!(given.volumes.waiting().unwrap().is_empty());
-    link.withdraw(&request.assignment()).await;
+    link.withdraw(&request.assignment()).await.unwrap();
     assert!(given.volumes.cancel_mark(&id).exists());
 }
 
@@ -583,4 +583,105 @@ async fn a_check_that_a_killed_process_left_is_ended_before_anything_begins() {
     let ended = left.await.unwrap().unwrap().unwrap();
     assert!(!ended.passed && ended.tail.contains("signal"), "{ended:?}");
     running.stop().await;
+}
+
+#[tokio::test]
+async fn the_time_for_an_answer_does_not_run_while_whoever_is_asked_has_something_else_in_hand() {
+    let given = Given::new().await;
+    let short = Duration::from_millis(20);
+    let busy = CommandId::new("task-busy");
+    let text = "---\nid: task-busy\nsession_id: auto\ncommand_type: new\nassignee: coder\n---\nx";
+    given.volumes.publish(&busy, text).unwrap();
+    given.volumes.claim(&busy).unwrap();
+    let lock = given
+        .volumes
+        .path(Folder::Active)
+        .join(format!("{busy}.lock"));
+    std::fs::write(&lock, "").unwrap();
+    let running = given.start(
+        vec![resident(&given, "a", short, vec![asks("coder")])],
+        &["coder"],
+    );
+    let id = given.task("a").await;
+    given.request(&id).await;
+    let asked = Instant::now();
+    given
+        .until("more than that time is over", || {
+            asked.elapsed() > 10 * short
+        })
+        .await;
+    assert!(!given.volumes.report(&id).exists());
+    std::fs::remove_file(&lock).unwrap();
+    let report = given.report(&id).await;
+    assert!(report.contains("no answer within"), "{report}");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_taken_back_now_is_taken_back_later() {
+    let given = Given::new().await;
+    let running = given.start(
+        vec![resident(&given, "a", LONG, vec![asks("coder")])],
+        &["coder"],
+    );
+    let id = given.task("a").await;
+    let request = given.request(&id).await;
+    given.volumes.claim(&request).unwrap();
+    // Nothing can be written where the mark belongs.
+    let mark = given.volumes.cancel_mark(&request);
+    std::fs::create_dir(&mark).unwrap();
+    given.volumes.cancel(&id).unwrap();
+    let plan = given.internal("a", &id).await;
+    let recalls = async || {
+        let read = given.store.read(&plan, |plan, _| {
+            (plan.status().clone(), plan.recalls().count())
+        });
+        read.await.unwrap()
+    };
+    while recalls().await != (PlanStatus::Abandoned, 1) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let lock = given
+        .volumes
+        .path(Folder::Active)
+        .join(format!("{id}.lock"));
+    assert!(lock.exists(), "it is not done with it");
+    std::fs::remove_dir(&mark).unwrap();
+    given
+        .until("the command is let go of", || !lock.exists())
+        .await;
+    assert!(mark.is_file());
+    assert_eq!(recalls().await, (PlanStatus::Abandoned, 0));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_wait_of_an_earlier_process_counts_before_its_lane_has_taken_it_up() {
+    let given = Given::new().await;
+    let residents = || {
+        vec![
+            resident(&given, "a", LONG, vec![asks("b")]),
+            resident(&given, "b", LONG, vec![acts("hang", &[])]),
+        ]
+    };
+    let running = given.start(residents(), &[]);
+    let id = given.task("a").await;
+    let key = format!("role:a:{id}");
+    loop {
+        if let Some(plan) = given.store.find(&key).await.unwrap()
+            && !given.attempts(&plan).await.is_empty()
+        {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    running.stop().await;
+    let house = House::new(given.options(residents(), &[]));
+    house.take_up().await.unwrap();
+    let b = Lane {
+        role: role("b"),
+        index: 0,
+    };
+    let refused = house.board.keep_place(&b, &role("a")).unwrap_err();
+    assert!(matches!(refused, Refused::Circular { .. }), "{refused}");
 }

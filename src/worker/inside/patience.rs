@@ -1,0 +1,150 @@
+//! How long a role waits for another one. Counted is what this process lives through while somebody is at the request, and, apart
+//! from that, while the role that is asked has nothing else in hand and still does not take it up.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::house::House;
+use crate::clock::{Allowance, Clock};
+use crate::plan::{CommandId, Time};
+use crate::role::{RequestId, RoleId};
+use crate::volumes::{Folder, Volumes, VolumesError, Whereabouts};
+use crate::wire::command::Command;
+
+/// After a restart at least so long is waited on: an answer that came meanwhile has to be taken in first.
+const GRACE: Duration = Duration::from_secs(10);
+/// An answer that lies there when the time is over is waited for so long: the daemon takes it in.
+const LATE_ANSWER: Duration = Duration::from_secs(10);
+
+/// What becomes of a request while its answer is awaited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// Somebody is at it.
+    Taken,
+    /// Whoever is asked does something else first.
+    Busy,
+    /// Nobody has taken it, and nothing is known that keeps them from it.
+    Untaken,
+}
+
+/// What is left of the time for one request.
+#[derive(Debug)]
+pub(super) struct Patience {
+    pub request: RequestId,
+    taken: Allowance,
+    untaken: Allowance,
+    late: Allowance,
+}
+
+impl Patience {
+    pub fn new(request: RequestId, left: Duration) -> Self {
+        Self {
+            request,
+            taken: Allowance::new(left),
+            untaken: Allowance::new(left),
+            late: Allowance::new(LATE_ANSWER),
+        }
+    }
+
+    /// Tells whether the wait is over, where an answer that lies there already is waited for a little longer.
+    pub fn over(&self, hold: Hold, lies_there: impl FnOnce() -> bool) -> bool {
+        let left = match hold {
+            Hold::Taken => self.taken.left(),
+            Hold::Untaken => self.untaken.left(),
+            Hold::Busy => return false,
+        };
+        left.is_zero() && (self.late.left().is_zero() || !lies_there())
+    }
+
+    /// Uses time up, as long as this is waited for, and resolves when none is left.
+    pub async fn used_up(&mut self, hold: Hold) {
+        let counting = match hold {
+            Hold::Taken => &mut self.taken,
+            Hold::Untaken => &mut self.untaken,
+            Hold::Busy => return std::future::pending().await,
+        };
+        match counting.left().is_zero() {
+            // Only an answer that lies there is waited for.
+            true => self.late.used_up().await,
+            false => counting.used_up().await,
+        }
+    }
+}
+
+/// Returns what is left of a time after a restart, of which an earlier process saw some pass: that asked at one moment, and lived
+/// last at the other. What it was not there for does not count.
+pub(super) fn left_of(patience: Duration, asked: Time, lived: Option<Time>) -> Duration {
+    let used = lived.map_or(Duration::ZERO, |lived| lived.since(asked));
+    patience.saturating_sub(used).max(GRACE.min(patience))
+}
+
+/// Returns when the earlier processes gave their last signs of life, by the commands that these were for.
+pub(super) fn last_lives(volumes: &Volumes, clock: &Clock) -> BTreeMap<CommandId, Time> {
+    let of = |id: CommandId| {
+        let written = std::fs::metadata(volumes.life(&id)).ok()?.modified().ok()?;
+        let moment = Time::default().plus(written.duration_since(UNIX_EPOCH).ok()?);
+        Some((id, clock.of_wall(moment)))
+    };
+    let locked = volumes.locked().unwrap_or_default();
+    locked.into_iter().filter_map(of).collect()
+}
+
+/// Looks what becomes of a request.
+pub(super) fn hold(house: &House, on: &RoleId, request: &RequestId) -> Hold {
+    if house.board.has(on) {
+        return house.board.hold(on, request);
+    }
+    let volumes = &house.volumes;
+    match volumes.whereabouts(request.command()) {
+        Ok(Whereabouts::Pending) => match holds(volumes, on) {
+            Ok(true) => Hold::Busy,
+            Ok(false) | Err(_) => Hold::Untaken,
+        },
+        _ => Hold::Taken,
+    }
+}
+
+/// Tells whether a role behind files has a command in hand.
+fn holds(volumes: &Volumes, role: &RoleId) -> Result<bool, VolumesError> {
+    let everywhere = volumes.everywhere();
+    let of_role = |id: &CommandId| {
+        let mut texts = everywhere
+            .iter()
+            .filter_map(|volumes| volumes.read_command(Folder::CommandsProcessed, id).ok());
+        let command = texts.next().and_then(|text| Command::parse(&text).ok());
+        command.is_some_and(|command| command.assignee.as_deref() == Some(role.as_str()))
+    };
+    Ok(volumes.locked()?.iter().any(of_role))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_restart_what_was_left_is_left_and_never_nothing() {
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        let at = |minute| Time::default().plus(minutes(minute));
+        let left = |patience, asked, lived| left_of(patience, at(asked), lived);
+        assert_eq!(left(minutes(10), 5, Some(at(9))), minutes(6));
+        assert_eq!(left(minutes(10), 5, None), minutes(10));
+        assert_eq!(left(minutes(10), 5, Some(at(4))), minutes(10));
+        assert_eq!(left(minutes(10), 5, Some(at(50))), GRACE);
+        let short = Duration::from_millis(50);
+        assert_eq!(left(short, 5, Some(at(50))), short);
+    }
+
+    #[test]
+    fn only_what_somebody_could_have_done_meanwhile_counts() {
+        let whole = Duration::from_secs(60);
+        let mut patience = Patience::new(RequestId::make(), whole);
+        // What nobody took up does not take the time from whoever takes it up at last.
+        patience.untaken = Allowance::new(Duration::ZERO);
+        assert!(patience.over(Hold::Untaken, || false));
+        assert!(!patience.over(Hold::Busy, || false) && !patience.over(Hold::Taken, || false));
+        // An answer that lies there is waited for, but not for ever.
+        assert!(!patience.over(Hold::Untaken, || true));
+        patience.late = Allowance::new(Duration::ZERO);
+        assert!(patience.over(Hold::Untaken, || true));
+    }
+}
