@@ -21,7 +21,7 @@ use crate::daemon::{Hands, Settings};
 use crate::plan::RoleRules;
 use crate::volumes::{Volumes, VolumesError};
 use crate::wire::team::{RoleFolder, RoleKind, RoleSpec, RoleWorker};
-use crate::wire::text::one_line;
+use crate::wire::text::{one_line, quoted};
 use crate::worker::{self, Fitness, RoleFilter};
 
 /// Everybody who is to take commands here.
@@ -262,9 +262,10 @@ pub(super) async fn alone(args: &Worker, setup: &Setup) -> Result<worker::Option
         (chosen, _) => chosen,
     };
     let agent = chosen.ok_or_else(|| {
-        let program = &setup.program;
+        let (program, role) = (&setup.program, args.role.as_deref());
+        let role = role.map_or(String::new(), |role| format!(" --role {}", quoted(role)));
         Failure::usage(anyhow!("which agent is to work?")).hint(format!(
-            "`{program} worker --agent claude`, or another of its agents"
+            "`{program} worker{role} --agent claude`, or another of its agents"
         ))
     })?;
     let takes = args.role.clone().map_or(RoleFilter::All, RoleFilter::Only);

@@ -176,7 +176,8 @@ impl Setup {
         }
     }
 
-    /// Refuses what cannot go on with this team: roles without an agent, and open tasks of roles that it does not have.
+    /// Refuses what cannot go on with this team: roles without an agent, and open tasks of roles that it does not have. Without a
+    /// team, a plan that has been carried out with one and has open tasks of its roles.
     ///
     /// # Errors
     /// All of these.
@@ -187,7 +188,7 @@ impl Setup {
         by_agent: bool,
     ) -> Result<(), Failure> {
         let Some(file) = &self.team else {
-            return Ok(());
+            return self.check_teamless(plan, store).await;
         };
         let team = file.team.clone();
         let strangers = store
@@ -212,6 +213,26 @@ impl Setup {
             none if none.is_empty() => file.staffed(by_agent),
             problems => Err(unusable(&file.path.display().to_string(), &problems)),
         }
+    }
+
+    async fn check_teamless(&self, plan: &PlanId, store: &Store) -> Result<(), Failure> {
+        let read = store.read(plan, |plan, _| {
+            let roles = &plan.head().policy.roles;
+            let mut open = plan.unsettled().filter(|_| !plan.status().settled());
+            let waits = open.find_map(|task| {
+                let role = task.assignee.as_deref()?;
+                roles.contains_key(role).then(|| one_line(role, 60))
+            });
+            Some((waits?, plan.head().source.clone()))
+        });
+        let Some((role, source)) = read.await? else {
+            return Ok(());
+        };
+        let team = source.as_deref().and_then(|source| source.split_once('#'));
+        let team = team.map_or("FILE".to_owned(), |(file, _)| quoted(file));
+        let error = anyhow!("the plan has open tasks of a team, such as of its role `{role}`");
+        let hint = format!("`{} resume {plan} --team {team}`", self.program);
+        Err(Failure::usage(error).hint(hint))
     }
 }
 

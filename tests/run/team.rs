@@ -71,11 +71,12 @@ fn task_of(scene: &Scene, task: u32, attempt: u32) -> Command {
     })
 }
 
-/// Kills a daemon and waits until it has gone: until then it has the folder.
-fn kill(daemon: Left) {
+/// Kills a daemon, and waits until the last of its threads has let go of the folder.
+fn kill(scene: &Scene, daemon: Left) {
     let pid = daemon.pid.as_raw_pid().to_string();
     drop(daemon);
     wait_until("the daemon has gone", DEADLINE, || !lives(&pid));
+    scene.await_end();
 }
 
 /// Returns what is left of signs of life, locks and marks.
@@ -168,7 +169,7 @@ fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_ou
         )),
         "{why}"
     );
-    kill(daemon);
+    kill(&scene, daemon);
     scene
         .exchange
         .submit(&third.id, &report("SUCCESS", "Mended."));
@@ -312,7 +313,7 @@ fn one_role_in_the_process_asks_another_whose_answer_survives_a_crash() {
     scene.env.write("pass.md", &one_for("a"));
     let daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
     wait_until("the model is asked", DEADLINE, || server.count("ask") == 1);
-    kill(daemon);
+    kill(&scene, daemon);
     let ran = scene.run(&["resume", "--team", "team.yaml"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(scene.tasks(), ["completed"]);
@@ -433,7 +434,7 @@ fn a_daemon_that_is_killed_again_and_again_asks_and_does_nothing_twice() {
         wait_until("something is committed", DEADLINE, || {
             over() || changes() > before
         });
-        kill(running);
+        kill(&scene, running);
         if over() {
             break;
         }

@@ -192,12 +192,13 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns how the collaboration ended that it answers. Who has a question, or may not go on for now, has not completed it.
+    /// Returns how the collaboration ended that it answers. Who has done a part, has a question, or may not go on for now, has
+    /// not completed it.
     pub fn answer(&self) -> Collaboration {
         self.collaboration.unwrap_or(match self.status {
             _ if self.question.is_some() || self.blocked_until.is_some() => Collaboration::Error,
-            ReportStatus::Success | ReportStatus::PartialSuccess => Collaboration::Completed,
-            ReportStatus::Failed => Collaboration::Error,
+            ReportStatus::Success => Collaboration::Completed,
+            ReportStatus::PartialSuccess | ReportStatus::Failed => Collaboration::Error,
         })
     }
 
