@@ -515,6 +515,9 @@ mod tests {
         Question about task 2
           failed three times: the port is taken
           Answer: plan-agent answer retry|skip|abort
+            retry    try the task once more; the note goes along to the agent
+            skip     leave the task out; what waits for it goes on without it
+            abort    end the plan for good; agents at work stop, their work stays
         "#);
         let status = json(&sample::with_roles(), &[], 11, Some(7), 1);
         insta::assert_snapshot!(serde_json::to_string(&status.lanes).unwrap(), @r#"{"most":3,"busy":1,"roles":[{"role":"coder","most":1,"tasks":[4]},{"role":"tester","most":2,"tasks":[]}],"others":[]}"#);
