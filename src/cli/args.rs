@@ -248,8 +248,8 @@ impl CarryOut {
 /// Who is there to do tasks.
 #[derive(Debug, Args)]
 pub struct Team {
-    /// The team whose roles tasks are given to [default: `team` under [run] in config.toml]
-    #[arg(long = "team", value_name = "FILE", display_order = 0, help_heading = TEAM)]
+    /// The team file.
+    #[arg(help = "The team whose roles tasks are given to [default: `team` under [run] in config.toml]", long = "team", value_name = "FILE", display_order = 0, help_heading = TEAM)]
     pub file: Option<PathBuf>,
 }
 

@@ -218,7 +218,7 @@ impl Git {
     }
 
     /// Writes the folder's files as they are, what git ignores and the names in `left_out` excepted, as a tree and returns its
-    /// id, and the paths of what else it could not take, as [`Self::add_all`]. The person's index stays as it is.
+    /// id, and the paths of what else it could not take, as `add_all` does. The person's index stays as it is.
     ///
     /// # Errors
     /// As [`Self::bytes`].
