@@ -1,5 +1,8 @@
 //! The command line: every subcommand with its flags, and the text of `--help`. Nothing is decided here.
 
+mod carry_out;
+mod words;
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,6 +13,9 @@ use clap_complete::Shell;
 use crate::plan::{Choice, TaskId};
 use crate::tools::Dialect;
 use crate::wire::text::quoted;
+use words::{choice, dialects, goal, local_address, param, role, task_number};
+
+pub use carry_out::{Agent, AgentKind, CarryOut, Team};
 
 /// The heading of what names the agent.
 const AGENT: &str = "Agent";
@@ -214,136 +220,6 @@ pub struct Resume {
 
     #[command(flatten)]
     pub carry_out: CarryOut,
-}
-
-/// How a plan is carried out, by `run` and `resume`.
-#[derive(Debug, Args)]
-pub struct CarryOut {
-    #[command(flatten)]
-    pub agent: Agent,
-
-    #[command(flatten)]
-    pub team: Team,
-
-    /// Leave a daemon behind and return
-    #[arg(long)]
-    pub detach: bool,
-
-    /// Never ask here; exit with 4 once nothing else can go on
-    #[arg(long)]
-    pub no_input: bool,
-
-    /// Print one JSON event a line
-    #[arg(long)]
-    pub json: bool,
-}
-
-impl CarryOut {
-    /// Returns the flags that name the same agent and the same team again, as they are typed in a shell.
-    pub fn again(&self) -> String {
-        self.team.again() + &self.agent.again()
-    }
-}
-
-/// Who is there to do tasks.
-#[derive(Debug, Args)]
-pub struct Team {
-    /// The team file.
-    #[arg(help = "The team whose roles tasks are given to [default: `team` under [run] in config.toml]", long = "team", value_name = "FILE", display_order = 0, help_heading = TEAM)]
-    pub file: Option<PathBuf>,
-}
-
-impl Team {
-    /// Returns the flag that names the same team again, as it is typed in a shell; nothing if it is that of the configuration.
-    pub fn again(&self) -> String {
-        let name = |file: &PathBuf| format!(" --team {}", quoted(&file.to_string_lossy()));
-        self.file.as_ref().map(name).unwrap_or_default()
-    }
-}
-
-/// Which agent runs, for `run`, `resume` and `worker`.
-#[derive(Debug, Args)]
-pub struct Agent {
-    /// Run this agent for every command: a coding agent by its name, `command` the program after `--`, `shell` the `sh`
-    /// blocks of the task
-    #[arg(
-        long,
-        hide_possible_values = true,
-        value_name = "claude|codex|gemini|opencode|aider|command|shell",
-        help_heading = AGENT
-    )]
-    pub agent: Option<AgentKind>,
-
-    /// Let `--agent shell` run tasks that a model wrote
-    #[arg(long, help_heading = AGENT)]
-    pub allow_shell: bool,
-
-    /// The program of `--agent command`, with its arguments; {prompt_file}, {session}, {workspace} and {report} are filled
-    /// in. For a coding agent: more flags for it, such as `-m MODEL`
-    #[arg(last = true, value_name = "PROGRAM", requires = "agent", help_heading = AGENT)]
-    pub argv: Vec<String>,
-}
-
-impl Agent {
-    /// Returns the flags that name the same agent again, as they are typed in a shell; nothing if there is none.
-    pub fn again(&self) -> String {
-        let Some(kind) = self.agent else {
-            return String::new();
-        };
-        let mut again = format!(" --agent {}", kind.name());
-        if self.allow_shell {
-            again.push_str(" --allow-shell");
-        }
-        if !self.argv.is_empty() {
-            again.push_str(" --");
-        }
-        self.argv
-            .iter()
-            .fold(again, |again, word| again + " " + &quoted(word))
-    }
-}
-
-/// The agents that are built in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AgentKind {
-    /// Claude Code
-    Claude,
-    /// Codex CLI
-    Codex,
-    /// Gemini CLI
-    Gemini,
-    /// OpenCode
-    #[value(name = "opencode")]
-    OpenCode,
-    /// aider
-    Aider,
-    /// Runs the program after `--`
-    Command,
-    /// Runs the `sh` blocks of the task itself
-    Shell,
-}
-
-impl AgentKind {
-    /// Returns the one with this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::value_variants()
-            .iter()
-            .copied()
-            .find(|kind| kind.name() == name)
-    }
-
-    /// Returns the name under which a person chooses it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
-            Self::OpenCode => "opencode",
-            Self::Aider => "aider",
-            Self::Command => "command",
-            Self::Shell => "shell",
-        }
-    }
 }
 
 /// Names a plan.
@@ -612,60 +488,6 @@ pub struct Doctor {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-}
-
-fn dialects(word: &str) -> Result<Dialects, String> {
-    if word == ALL_DIALECTS {
-        return Ok(Dialects(Dialect::ALL.to_vec()));
-    }
-    let named = Dialect::ALL.into_iter().find(|one| one.as_str() == word);
-    named
-        .map(|one| Dialects(vec![one]))
-        .ok_or_else(|| format!("must be one of {}", DIALECTS.replace('|', ", ")))
-}
-
-fn local_address(text: &str) -> Result<SocketAddr, String> {
-    let address = text.parse().ok();
-    address
-        .filter(|address: &SocketAddr| address.ip().is_loopback())
-        .ok_or_else(|| "must be an address of this machine, such as 127.0.0.1:8765".into())
-}
-
-fn goal(text: &str) -> Result<String, String> {
-    match text.trim() {
-        "" => Err("must not be empty".into()),
-        goal => Ok(goal.to_owned()),
-    }
-}
-
-fn param(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.trim().is_empty() => {
-            Ok((name.trim().to_owned(), value.to_owned()))
-        }
-        _ => Err("must be NAME=VALUE, such as feature=\"a health endpoint\"".into()),
-    }
-}
-
-fn role(text: &str) -> Result<String, String> {
-    match text.trim() {
-        "" => Err("must not be empty".into()),
-        role => Ok(role.to_owned()),
-    }
-}
-
-fn task_number(text: &str) -> Result<TaskId, String> {
-    match text.parse() {
-        Ok(number) if number > 0 => Ok(TaskId(number)),
-        _ => Err("must be the number of a task, such as 3".into()),
-    }
-}
-
-fn choice(word: &str) -> Result<Choice, String> {
-    Choice::parse(word).ok_or_else(|| {
-        let words = Choice::ALL.map(Choice::as_str);
-        format!("must be one of {}", words.join(", "))
-    })
 }
 
 #[cfg(test)]

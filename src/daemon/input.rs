@@ -5,21 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{Id, JoinError};
 
-use super::arrival::{Arrival, Refused, Reply};
-use super::desk::{Desk, Outgoing, new_question};
+use super::arrival::{Arrival, Reply};
+use super::desk::{Outgoing, new_question};
 use super::hooks::News;
-use super::inspect::{Inspected, QuickLook};
+use super::inspect::Inspected;
 use super::isolation::BranchNews;
-use super::steps::{Asked, Checked, Said};
+use super::steps::{Asked, Checked};
+use super::take::{filing, take, take_answer};
 use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON, STORE_PAUSE, internal};
 use crate::clock::LATE;
-use crate::plan::{
-    By, CommandId, Crew, Crews, Draft, Head, PlanId, Question, QuestionId, ROLE, Refusal,
-    SessionId, Taken, Time, Verdict, World,
-};
+use crate::plan::{CommandId, Crew, Crews, Draft, PlanId, QuestionId, ROLE, Refusal, Time, World};
 use crate::store::StoreError;
 use crate::volumes::{Scanner, Sign, VolumesError, Withdrawal};
-use crate::wire::text::safe_session;
 
 /// What an act came back with.
 #[derive(Debug)]
@@ -54,16 +51,6 @@ pub(super) struct Look {
     /// The folder was listed; otherwise this goes on with an earlier listing.
     pub listed: bool,
     pub began: Time,
-}
-
-/// What a look changed in the plan.
-#[derive(Debug, Default)]
-struct Effect {
-    outgoing: Vec<Outgoing>,
-    filings: Vec<(String, Filed)>,
-    /// Reports for commands that this plan does not know.
-    strangers: Vec<Arrival>,
-    complaints: Vec<(QuestionId, String)>,
 }
 
 type Done = Result<(Id, anyhow::Result<Input>), JoinError>;
@@ -484,193 +471,5 @@ fn what(key: &Key) -> &'static str {
         Key::Mission => "MISSION.md",
         Key::Hook(hook) => hook.as_str(),
         Key::Inside => "looking after what roles do",
-    }
-}
-
-fn filing(taken: Taken) -> Filed {
-    match taken {
-        Taken::Counts | Taken::Known => Filed::Processed,
-        Taken::Stale | Taken::Other => Filed::Stale,
-    }
-}
-
-fn take(
-    draft: &mut Draft<'_>,
-    reports: Vec<Arrival>,
-    replies: Vec<(QuestionId, Reply)>,
-    signs: &[(CommandId, Sign)],
-    seen: Option<&QuickLook>,
-    desk: &Desk,
-    world: &World,
-) -> Effect {
-    let mut effect = Effect::default();
-    for (id, sign) in signs {
-        let session = sign
-            .life
-            .session
-            .clone()
-            .filter(|session| safe_session(session))
-            .map(SessionId::new);
-        if let Err(refusal) = draft.part(|draft| draft.claim(id, session)) {
-            tracing::warn!(%refusal, "a sign of life of an unknown command");
-            continue;
-        }
-        if let Err(refusal) = draft.part(|draft| draft.waits(id, sign.life.blocked_until)) {
-            tracing::warn!(%refusal, "an agent waits for nothing that is known");
-        }
-    }
-    for arrival in reports {
-        take_report(draft, arrival, seen, &mut effect);
-    }
-    for (id, reply) in replies {
-        take_reply(draft, id, reply, &mut effect);
-    }
-    effect.outgoing = desk.decide(draft, world);
-    effect
-}
-
-fn take_report(
-    draft: &mut Draft<'_>,
-    arrival: Arrival,
-    seen: Option<&QuickLook>,
-    effect: &mut Effect,
-) {
-    let name = arrival.name.clone();
-    let Some(command) = arrival.command.clone() else {
-        if let Err(Refused { explanation, .. }) = arrival.content {
-            effect.filings.push((name, Filed::Rejected(explanation)));
-        }
-        return;
-    };
-    if draft.plan().attempt(&command).is_none() {
-        effect.strangers.push(arrival);
-        return;
-    }
-    let filed = match arrival.content {
-        Ok(report) => draft
-            .part(|draft| {
-                let taken = draft.report(&command, report)?;
-                if let (Taken::Counts, Some(seen)) = (taken, seen) {
-                    seen.record(draft, &command)?;
-                }
-                Ok(taken)
-            })
-            .map(filing),
-        Err(Refused {
-            reason,
-            explanation,
-        }) => draft
-            .part(|draft| draft.reject(&command, &reason, &arrival.hash, new_question()))
-            .map(|_| Filed::Rejected(explanation)),
-    };
-    match filed {
-        Ok(filed) => {
-            if filed != Filed::Processed {
-                tracing::warn!(name, ?filed, "a report that does not count");
-            }
-            effect.filings.push((name, filed));
-        }
-        Err(refusal) => tracing::error!(%refusal, name, "a report was refused"),
-    }
-}
-
-fn take_reply(draft: &mut Draft<'_>, id: QuestionId, reply: Reply, effect: &mut Effect) {
-    let complaint = match reply {
-        Reply::Answer(choice, note) => draft
-            .part(|draft| draft.answer(&id, choice, &note, "file"))
-            .err()
-            .map(|refusal| refusal.to_string()),
-        Reply::Unusable(reason) => Some(reason),
-    };
-    if let Some(reason) = complaint {
-        let choices = draft.plan().question(&id).map(offered).unwrap_or_default();
-        effect.complaints.push((
-            id,
-            format!("The answer was not taken: {reason}.\n\nHint: {choices}\n"),
-        ));
-    }
-}
-
-fn offered(question: &Question) -> String {
-    let words: Vec<&str> = question
-        .choices
-        .iter()
-        .map(|choice| choice.as_str())
-        .collect();
-    format!(
-        "write one of these behind `answer:` in the question's file: {}.",
-        words.join(", ")
-    )
-}
-
-/// Takes in what came of a question to the model: what it used, and its effect. An answer that the plan refuses counts as
-/// none.
-pub(super) fn take_answer(draft: &mut Draft<'_>, asked: Asked) -> Result<(), Refusal> {
-    draft.count_ask(&asked.ask, asked.spent)?;
-    let (said, text) = match asked.said {
-        Ok(said) => said,
-        Err(error) => return draft.failed_ask(&asked.ask, &error, new_question()),
-    };
-    draft.answered_ask(&asked.ask, &text)?;
-    match draft.part(|draft| take_effect(draft, said)) {
-        // Decided otherwise meanwhile.
-        Ok(()) | Err(Refusal::NotAwaited(_) | Refusal::PlanIs(_)) => Ok(()),
-        Err(refusal) => {
-            tracing::warn!(%refusal, "the plan refuses what the model answered");
-            draft.refused_ask(
-                &asked.ask,
-                &format!("the plan refuses its answer: {refusal}"),
-                new_question(),
-            )
-        }
-    }
-}
-
-fn take_effect(draft: &mut Draft<'_>, said: Said) -> Result<(), Refusal> {
-    match said {
-        Said::Plan(plan) => {
-            draft.describe(|head: &mut Head| {
-                if !plan.name.is_empty() {
-                    head.name = plan.name;
-                }
-                head.description = plan.description;
-                if let Some(order) = plan.order {
-                    head.order = order;
-                    head.source = plan.source;
-                    head.expected_outcome = plan.expected_outcome;
-                }
-                if head.constraints.is_empty() {
-                    head.constraints = plan.constraints;
-                }
-            });
-            draft.make_tasks(plan.tasks).map(drop)
-        }
-        Said::Judgement(command, judgement) => {
-            let verdict = Verdict {
-                decision: judgement.decision,
-                reason: judgement.reason,
-                feedback: judgement.feedback,
-                result_summary: judgement.result_summary,
-                by: By::Model,
-                at: draft.now(),
-            };
-            draft.judge(&command, &verdict, new_question())
-        }
-        Said::Edits(edits) => {
-            let reason = draft
-                .plan()
-                .head()
-                .replan
-                .as_ref()
-                .map(|open| open.why.clone())
-                .unwrap_or_default();
-            draft.replan(&edits, &reason)
-        }
-        Said::Audit(audit) => draft.audited(
-            &audit.reason,
-            (!audit.met).then_some(audit.missing),
-            new_question(),
-        ),
-        Said::Summary(text) => draft.settle(&text),
     }
 }

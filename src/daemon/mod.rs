@@ -14,12 +14,13 @@ mod internal;
 mod isolation;
 mod mend;
 mod pace;
+mod settings;
 mod steps;
 mod summary;
+mod take;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,16 +29,12 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{Id, JoinSet};
 
 use crate::clock::Clock;
-use crate::exec::Check;
-use crate::llm::{Model, Prompts};
 use crate::plan::{
-    AttemptState, CommandId, Due, Line, Plan, PlanId, PlanStatus, Policy, QuestionId, Step,
-    Subject, Time, World, due,
+    AttemptState, CommandId, Due, Line, Plan, PlanStatus, QuestionId, Step, Subject, Time, World,
+    due,
 };
 use crate::store::{Store, StoreError};
-use crate::volumes::{MOST_REPORTS, Scanner, Sign, Volumes, Watch};
-use crate::wire::command::Language;
-use crate::wire::team::Team;
+use crate::volumes::{MOST_REPORTS, Scanner, Sign, Watch};
 use desk::{Desk, Outgoing};
 use hooks::Told;
 pub use hooks::{Hook, Hooks};
@@ -45,6 +42,7 @@ use input::Input;
 use inspect::Lookout;
 pub use internal::tidy as tidy_internal;
 use pace::Pace;
+pub use settings::{End, Hands, Models, Patience, Settings};
 
 /// Who changes the plan, as its log says.
 const BY: &str = "daemon";
@@ -69,87 +67,6 @@ const MISSION_PACE: Duration = Duration::from_millis(250);
 
 /// A report stays in its place that long after it counted, so that an agent which reads its file again finds it.
 const FILING_GRACE: Duration = Duration::from_secs(3);
-
-/// What a daemon needs to know.
-pub struct Settings {
-    pub volumes: Volumes,
-    pub plan: PlanId,
-    /// The folder that agents work in; absolute.
-    pub workspace: PathBuf,
-    /// Whether each task of a plan that begins gets a worktree of its own; the workspace is a git project then.
-    pub isolate: bool,
-    pub policy: Policy,
-    pub prompts: Arc<Prompts>,
-    pub language: Language,
-    /// The models that answer; `None` where rules decide.
-    pub models: Option<Models>,
-    /// The checks that are configured, by name.
-    pub checks: BTreeMap<String, Check>,
-    /// Who does the tasks; `None` if anybody does everything.
-    pub team: Option<Arc<Team>>,
-    /// Words for roles behind files that are told with each of their tasks, by the ids of the roles.
-    pub role_prompts: Arc<BTreeMap<String, String>>,
-    pub patience: Patience,
-    pub hands: Hands,
-    /// Commands of the person that are told what happens.
-    pub hooks: Hooks,
-    /// What a person types to call this program, as in `plan-agent --config my.toml`.
-    pub program: String,
-    /// Tells a person of trouble that the plan does not know, such as a full disk.
-    pub notice: Arc<dyn Fn(&str) + Send + Sync>,
-}
-
-/// The models for each kind of question.
-#[derive(Clone, Debug)]
-pub struct Models {
-    /// Plans, replans and summarises.
-    pub plan: Model,
-    /// Judges and audits.
-    pub judge: Model,
-}
-
-/// Those whom this process started to take commands: for a role, or `None` for whatever no role has somebody for.
-#[derive(Clone, Debug)]
-pub struct Hands {
-    /// Tells of each whether their agent cannot work as it is set up: they end, and nothing further is handed out to them.
-    pub unfit: BTreeMap<Option<String>, watch::Receiver<bool>>,
-    /// Those who have ended for that reason; what they had to say lies in the folders.
-    pub gone: watch::Receiver<BTreeSet<Option<String>>>,
-}
-
-impl Hands {
-    /// Nobody was started; others may take commands.
-    pub fn none() -> Self {
-        Self {
-            unfit: BTreeMap::new(),
-            gone: watch::channel(BTreeSet::new()).1,
-        }
-    }
-}
-
-/// What the daemon does when only a human can go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// It waits for the answer.
-    Wait,
-    /// It leaves.
-    Leave,
-}
-
-/// How a daemon ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The plan is settled.
-    Settled(PlanStatus),
-    /// Nothing can go on without a human, and the daemon does not wait, or nobody could carry out the answer.
-    Waits,
-    /// The budget is used up, and the daemon does not wait for a human to allow more.
-    Budget,
-    /// The goal has no plan and the model gave none; the goal is kept.
-    NoPlan,
-    /// It was told to stop; the plan goes on with the next daemon.
-    Interrupted,
-}
 
 /// Names what is under way, so that nothing is started twice.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -302,7 +219,7 @@ pub async fn make_plan(settings: &Settings, store: &Store) -> anyhow::Result<()>
     let failed = asked.said.as_ref().err().cloned();
     store
         .change(&settings.plan, BY, "the model answered", move |draft| {
-            input::take_answer(draft, asked)
+            take::take_answer(draft, asked)
         })
         .await?;
     let tasks = store

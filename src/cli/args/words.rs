@@ -1,0 +1,61 @@
+//! Words of the command line that clap does not read by itself.
+
+use std::net::SocketAddr;
+
+use super::{ALL_DIALECTS, DIALECTS, Dialects};
+use crate::plan::{Choice, TaskId};
+use crate::tools::Dialect;
+
+pub(super) fn dialects(word: &str) -> Result<Dialects, String> {
+    if word == ALL_DIALECTS {
+        return Ok(Dialects(Dialect::ALL.to_vec()));
+    }
+    let named = Dialect::ALL.into_iter().find(|one| one.as_str() == word);
+    named
+        .map(|one| Dialects(vec![one]))
+        .ok_or_else(|| format!("must be one of {}", DIALECTS.replace('|', ", ")))
+}
+
+pub(super) fn local_address(text: &str) -> Result<SocketAddr, String> {
+    let address = text.parse().ok();
+    address
+        .filter(|address: &SocketAddr| address.ip().is_loopback())
+        .ok_or_else(|| "must be an address of this machine, such as 127.0.0.1:8765".into())
+}
+
+pub(super) fn goal(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("must not be empty".into()),
+        goal => Ok(goal.to_owned()),
+    }
+}
+
+pub(super) fn param(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.to_owned()))
+        }
+        _ => Err("must be NAME=VALUE, such as feature=\"a health endpoint\"".into()),
+    }
+}
+
+pub(super) fn role(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("must not be empty".into()),
+        role => Ok(role.to_owned()),
+    }
+}
+
+pub(super) fn task_number(text: &str) -> Result<TaskId, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(TaskId(number)),
+        _ => Err("must be the number of a task, such as 3".into()),
+    }
+}
+
+pub(super) fn choice(word: &str) -> Result<Choice, String> {
+    Choice::parse(word).ok_or_else(|| {
+        let words = Choice::ALL.map(Choice::as_str);
+        format!("must be one of {}", words.join(", "))
+    })
+}

@@ -1,0 +1,67 @@
+use super::*;
+
+fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("my.toml");
+    std::fs::write(&file, text).unwrap();
+    (folder, file)
+}
+
+fn load(text: &str) -> Result<Config, ConfigError> {
+    let (_folder, file) = written(text);
+    Config::load(Some(&file), &Environment::default())
+}
+
+#[test]
+fn relative_paths_start_from_the_folder_of_the_file() {
+    let (folder, file) = written("[volumes]\nroot = 'v'\n[prompts]\ndir = '/p'");
+    let config = Config::load(Some(&file), &Environment::default()).unwrap();
+    assert_eq!(config.file(), Some(file.as_path()));
+    assert_eq!(config.root(), folder.path().join("v"));
+    assert_eq!(config.workspace(), folder.path().join("v/workspace"));
+    assert_eq!(config.prompts_dir(), Path::new("/p"));
+}
+
+#[test]
+fn a_named_file_must_be_there() {
+    let error = Config::load(Some(Path::new("/no/such.toml")), &Environment::default());
+    let error = error.unwrap_err();
+    assert!(error.to_string().contains("`/no/such.toml`"), "{error}");
+    assert!(error.hint().unwrap().contains(" init` "));
+}
+
+#[test]
+fn a_check_that_is_asked_for_must_be_defined() {
+    let defined = "[checks]\ntests = { run = ['true'] }\n[run]\nchecks = ";
+    assert_eq!(
+        load(&format!("{defined}['tests']")).unwrap().checks["tests"].timeout,
+        Duration::from_secs(300)
+    );
+    let error = load(&format!("{defined}['test']")).unwrap_err();
+    insta::assert_snapshot!(error, @"`run.checks` names `test`, which [checks] does not define");
+    insta::assert_snapshot!(error.hint().unwrap(), @"did you mean `tests`?");
+    insta::assert_snapshot!(load("run.checks = ['x']").unwrap_err().hint().unwrap(), @r#"define it: [checks] x = { run = ["…"] }"#);
+}
+
+#[test]
+fn the_policy_has_what_the_file_says() {
+    let config = load("[run]\nmax_attempts = 7\ntask_deadline = '3h'\nsession = 'plan'").unwrap();
+    let rules = config
+        .planner(&Environment::default(), &Candidates::default())
+        .unwrap();
+    assert_eq!(
+        config.policy(&rules),
+        Policy {
+            max_attempts: 7,
+            task_deadline: Duration::from_secs(3 * 3600),
+            session: SessionScope::Plan,
+            ..Policy::default()
+        }
+    );
+}
+
+#[test]
+fn the_environment_shows_names_only() {
+    let environment = Environment::from_iter([("MY_KEY".to_owned(), "canary".to_owned())]);
+    assert_eq!(format!("{environment:?}"), r#"{"MY_KEY"}"#);
+}

@@ -1,0 +1,259 @@
+//! A store in memory, real folders, and lanes at work in them.
+
+use super::*;
+
+pub(super) struct Given {
+    pub(super) root: TempDir,
+    pub(super) store: Store,
+    pub(super) volumes: Volumes,
+    pub(super) clock: Clock,
+}
+
+/// Lanes at work.
+pub(super) struct Running {
+    pub(super) stop: oneshot::Sender<()>,
+    pub(super) lanes: JoinHandle<()>,
+}
+
+impl Running {
+    pub(super) async fn stop(self) {
+        drop(self.stop);
+        self.lanes.await.unwrap();
+    }
+}
+
+pub(super) fn role(name: &str) -> RoleId {
+    name.parse().unwrap()
+}
+
+pub(super) fn asks(target: &str) -> StepDoes {
+    StepDoes::RequestCollaboration {
+        target: target.to_owned(),
+        description: "Mend it.".to_owned(),
+        context: "As {{task.description}}".to_owned(),
+    }
+}
+
+pub(super) fn acts(action: &str, params: &[(&str, &str)]) -> StepDoes {
+    let params = params
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), json!(value)));
+    StepDoes::ExecuteAction {
+        action: action.to_owned(),
+        params: params.collect::<Map<_, _>>(),
+    }
+}
+
+/// A role with one template that fits everything, with these steps.
+pub(super) fn resident(
+    given: &Given,
+    name: &str,
+    patience: Duration,
+    steps: Vec<StepDoes>,
+) -> Resident {
+    let mut settings = RoleSettings::new(role(name));
+    settings.collaboration_timeout = patience;
+    let steps = steps.into_iter().map(|does| StepSpec {
+        name: "Step".to_owned(),
+        does,
+    });
+    settings.templates = vec![StepTemplate {
+        name: "all".to_owned(),
+        matches: vec!["it".to_owned()],
+        steps: steps.collect(),
+    }];
+    let store = given.store.clone();
+    Resident {
+        id: role(name),
+        patience,
+        make: Arc::new(move |framework, workspace| {
+            let (settings, store) = (settings.clone(), store.clone());
+            let write: Arc<dyn Ability> = Arc::new(WriteFile(Workplace::of(workspace)));
+            let schema = json!({"type": "object", "properties": {}});
+            let breaks = ability("break", "breaks", schema.clone(), async |_| {
+                panic!("broken")
+            });
+            let hangs = ability("hang", "hangs", schema, async |_| {
+                std::future::pending().await
+            });
+            let actions = Abilities::from_iter([write, breaks, hangs]);
+            let made = Role::new(
+                settings,
+                store,
+                framework,
+                None,
+                actions,
+                Abilities::default(),
+            );
+            made.map_err(|faults| faults.to_string())
+        }),
+    }
+}
+
+impl Given {
+    pub(super) async fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let clock = Clock::start();
+        Self {
+            store: Store::in_memory(move || clock.now()).await.unwrap(),
+            volumes: Volumes::open(root.path()).unwrap(),
+            root,
+            clock,
+        }
+    }
+
+    pub(super) fn options(&self, residents: Vec<Resident>, files: &[&str]) -> Options {
+        let inside = residents.iter().map(|resident| Member {
+            id: resident.id.clone(),
+            description: String::new(),
+            prompt: String::new(),
+            place: Place::Inside { lanes: 1 },
+        });
+        let files = files.iter().map(|name| Member {
+            id: role(name),
+            description: String::new(),
+            prompt: String::new(),
+            place: Place::Files,
+        });
+        Options {
+            store: self.store.clone(),
+            volumes: self.volumes.clone(),
+            workspace: self.root.path().to_owned(),
+            clock: self.clock,
+            prompts: Arc::new(Prompts::load(None).unwrap()),
+            language: Language::En,
+            members: inside.chain(files).collect(),
+            residents,
+            max_depth: 3,
+            silence: LONG,
+        }
+    }
+
+    pub(super) fn start(&self, residents: Vec<Resident>, files: &[&str]) -> Running {
+        let (stop, stopped) = oneshot::channel();
+        let inside = Inside::new(self.options(residents, files)).unwrap();
+        let lanes = inside.run(async {
+            drop(stopped.await);
+        });
+        Running {
+            stop,
+            lanes: tokio::spawn(lanes),
+        }
+    }
+
+    /// Makes a plan of one task for a role and hands that out.
+    pub(super) async fn task(&self, assignee: &str) -> CommandId {
+        let id = CommandId::new("task-top");
+        let command = Command {
+            id: id.clone(),
+            created_at: None,
+            session: None,
+            kind: CommandType::New,
+            plan: Some(top()),
+            task: Some(TaskId(1)),
+            attempt: Some(1),
+            assignee: Some(assignee.to_owned()),
+            origin: crate::plan::Origin::Model,
+            workspace: self.root.path().display().to_string(),
+            report: String::new(),
+            request_id: None,
+            body: "# 1 · Do it\n\n## Task description\n\nDo it well.".to_owned(),
+        };
+        let (text, assignee) = (command.render(), assignee.to_owned());
+        let issue = Issue {
+            id: id.clone(),
+            kind: Kind::New,
+            session: None,
+            text: text.clone(),
+        };
+        let mut head = Head::new(top(), "Goal", Time::default());
+        DAEMON.clone_into(&mut head.owner);
+        let made = self.store.create(head, "test", "made", move |draft| {
+            draft.make_tasks(vec![NewTask {
+                name: "Do it".to_owned(),
+                description: "Do it well.".to_owned(),
+                assignee: Some(assignee),
+                ..NewTask::default()
+            }])?;
+            draft.start(Policy::default(), "")?;
+            draft.issue(TaskId(1), issue)
+        });
+        made.await.unwrap();
+        self.volumes.publish(&id, &text).unwrap();
+        id
+    }
+
+    pub(super) async fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let end = Instant::now() + LONG;
+        while !holds() {
+            assert!(Instant::now() < end, "waited in vain until {what}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    pub(super) async fn report(&self, id: &CommandId) -> String {
+        let path = self.volumes.report(id);
+        self.until("the report is there", || path.exists()).await;
+        std::fs::read_to_string(path).unwrap()
+    }
+
+    /// Waits for a command of a role behind files.
+    pub(super) async fn request(&self, not: &CommandId) -> CommandId {
+        let mut found = None;
+        self.until("a request is there", || {
+            let waiting = self.volumes.waiting().unwrap();
+            found = waiting.into_iter().find(|id| id != not);
+            found.is_some()
+        })
+        .await;
+        found.unwrap()
+    }
+
+    /// Answers a request as the daemon does that read a report.
+    pub(super) async fn answer(&self, request: &CommandId, status: ReportStatus, text: &str) {
+        let plan = self.store.plan_of(request).await.unwrap().unwrap();
+        let report = Report {
+            name: "report".to_owned(),
+            status,
+            session: None,
+            results: text.to_owned(),
+            pitfalls: String::new(),
+            next_steps: String::new(),
+            question: None,
+            blocked_until: None,
+            collaboration: None,
+            input_tokens: 3,
+            output_tokens: 2,
+            cost_usd: 0.0,
+            hash: "hash".to_owned(),
+            received: self.clock.now(),
+        };
+        let id = request.clone();
+        let answer = self
+            .store
+            .change(&plan, "daemon", "a report came for it", move |draft| {
+                draft.report(&id, report)
+            });
+        answer.await.unwrap();
+    }
+
+    pub(super) async fn internal(&self, name: &str, assignment: &CommandId) -> PlanId {
+        let key = format!("role:{name}:{assignment}");
+        self.store
+            .find(&key)
+            .await
+            .unwrap()
+            .expect("an internal plan")
+    }
+
+    pub(super) async fn attempts(&self, plan: &PlanId) -> Vec<Attempt> {
+        let read = self
+            .store
+            .read(plan, |plan, _| plan.attempts().cloned().collect());
+        read.await.unwrap()
+    }
+}
+
+pub(super) fn top() -> PlanId {
+    PlanId::new("top")
+}
