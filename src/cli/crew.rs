@@ -13,13 +13,16 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::args::{Agent as AgentArgs, AgentKind, Worker};
 use super::failure::Failure;
+use super::inside::{self, Servers};
 use super::output::complain;
 use super::setup::Setup;
+use super::team::TeamFile;
 use crate::agents::{Agent, Retries};
 use crate::config::Config;
 use crate::daemon::{Hands, Settings};
 use crate::plan::RoleRules;
 use crate::volumes::{Volumes, VolumesError};
+use crate::wire::Problem;
 use crate::wire::team::{RoleFolder, RoleKind, RoleSpec, RoleWorker};
 use crate::wire::text::{one_line, quoted};
 use crate::worker::{self, Fitness, RoleFilter};
@@ -52,10 +55,21 @@ impl Crew {
     /// Chooses the agent that is named, and those of the roles of the team.
     ///
     /// # Errors
-    /// One of them is not there, or cannot work as it is set up.
+    /// Everything for which the team cannot work here, at once; else that the agent is not there, or cannot work as it is set up.
     pub async fn choose(args: &AgentArgs, setup: &Setup) -> Result<Self, Failure> {
         let run = &setup.config.run;
-        let general = args.choose(setup).await?;
+        let general = args.choose(setup).await;
+        let mut agents = BTreeMap::new();
+        if let Some(file) = &setup.team {
+            let at_work = general.as_ref().ok().and_then(Option::as_ref);
+            let mut found = examine(file, at_work, args, setup, &Servers::default()).await;
+            if args.agent.is_none() {
+                found.problems.extend(file.team.without_worker());
+            }
+            file.refuse(found.problems)?;
+            agents = found.agents;
+        }
+        let general = general?;
         let roles = || setup.team.iter().flat_map(|file| &file.team.roles);
         let together = roles()
             .map(|role| role.concurrency)
@@ -80,7 +94,7 @@ impl Crew {
             if role.kind == RoleKind::Agent || role.worker.is_some() || own {
                 others.insert(role.id.clone());
             }
-            if let Some(agent) = worker_of(role, general.as_ref(), args, setup).await? {
+            if let Some(agent) = agents.remove(&role.id) {
                 crew.hands.push(Workers {
                     role: Some(role.id.clone()),
                     takes: RoleFilter::Only(role.id.clone()),
@@ -117,6 +131,7 @@ impl Crew {
         daemon.volumes = daemon.volumes.with_own(&self.own)?;
         daemon.policy.roles.clone_from(&self.rules);
         daemon.policy.max_parallel = self.most;
+        daemon.policy.roles_only = self.general.is_none() && !self.rules.is_empty();
         Ok(())
     }
 
@@ -190,6 +205,53 @@ impl Workers {
         };
         (0..self.lanes).map(lane).collect()
     }
+}
+
+/// What was found out about a team before anything is started.
+#[derive(Debug, Default)]
+pub(super) struct Examined {
+    /// The agents of the roles that have one, by the ids of the roles.
+    pub agents: BTreeMap<String, Agent>,
+    /// Everything for which the team cannot work here.
+    pub problems: Vec<Problem>,
+}
+
+/// Finds the agents of the roles, and everything for which a team cannot work here: what is wrong in its file, agents that are
+/// not there, roles inside the process that could do nothing. `general` is the agent for all; tools of servers are looked at as
+/// far as these run.
+pub(super) async fn examine(
+    file: &TeamFile,
+    general: Option<&Agent>,
+    args: &AgentArgs,
+    setup: &Setup,
+    servers: &Servers,
+) -> Examined {
+    let mut examined = Examined {
+        problems: file.problems.clone(),
+        ..Examined::default()
+    };
+    for role in &file.team.roles {
+        // Said already.
+        if let Some(RoleWorker::Agent { name, .. }) = &role.worker
+            && AgentKind::named(name).is_none()
+        {
+            continue;
+        }
+        match worker_of(role, general, args, setup).await {
+            Ok(agent) => {
+                let agent = agent.map(|agent| (role.id.clone(), agent));
+                examined.agents.extend(agent);
+            }
+            Err(failure) => {
+                let problem = failure.problem(|said| role.problem(said));
+                examined.problems.push(problem);
+            }
+        }
+    }
+    let problems = &mut examined.problems;
+    problems.extend(inside::mindless(file, general, setup));
+    problems.extend(inside::unusable_steps(file, servers).await);
+    examined
 }
 
 /// Chooses the agent of a role; `None` if those of others, or somebody elsewhere, do its tasks.

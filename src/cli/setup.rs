@@ -13,7 +13,7 @@ use super::output::complain;
 use super::planner::models;
 use super::site::Site;
 use super::team::TeamFile;
-use super::{detach, inside, logging, signals};
+use super::{detach, logging, signals};
 use crate::config::{Config, Environment, Isolation, Planner};
 use crate::daemon::{Hands, Hook, Hooks, Models, Patience, Settings};
 use crate::exec::{self, Check, project_head};
@@ -52,16 +52,29 @@ impl Setup {
         .await
     }
 
-    /// Reads the team: that of a file, else the one that is configured, if there is one.
+    /// Reads the team: that of a file, else the one that is configured, if there is one. What is wrong in the file is told with
+    /// the rest that is wrong with it, by [`Crew::choose`](super::crew::Crew::choose).
     ///
     /// # Errors
-    /// All that is wrong with it.
-    pub async fn with_team(self, file: Option<PathBuf>) -> Result<Self, Failure> {
+    /// It cannot be read.
+    pub async fn with_team_to_man(self, file: Option<PathBuf>) -> Result<Self, Failure> {
         signals::beside(move || {
             let team = TeamFile::load(file.as_deref(), &self.config)?;
             Ok(Self { team, ..self })
         })
         .await
+    }
+
+    /// Reads the team: that of a file, else the one that is configured, if there is one.
+    ///
+    /// # Errors
+    /// All that is wrong in its file.
+    pub async fn with_team(self, file: Option<PathBuf>) -> Result<Self, Failure> {
+        let setup = self.with_team_to_man(file).await?;
+        if let Some(file) = &setup.team {
+            file.refuse(file.problems.clone())?;
+        }
+        Ok(setup)
     }
 
     /// Starts the log of a command that keeps none of its own.
@@ -225,9 +238,6 @@ impl Setup {
             Failure::usage(error).hint(hint)
         })?;
         let models = models(&planner, &self.config)?;
-        if let (None, Some(team)) = (&models, &self.team) {
-            inside::refuse_mindless(team, self.config.way_to_a_model())?;
-        }
         Ok(Prepared {
             config: &self.config,
             team: self.team.as_ref(),

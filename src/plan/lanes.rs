@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{AttemptState, SessionScope, TaskId};
+use super::model::{AttemptState, SessionScope, Task, TaskId};
 use super::state::Plan;
 
 /// The lanes of a plan, and what is on them.
@@ -81,5 +81,13 @@ impl Lanes {
         };
         let at = busy.partition_point(|other| *other < task);
         busy.insert(at, task);
+    }
+}
+
+impl Plan {
+    /// Tells whether nobody is there for a task: it is assigned to no role, and every role takes only its own.
+    pub fn is_nobodys(&self, task: &Task) -> bool {
+        let over = self.status().settled() || task.status.settled();
+        task.assignee.is_none() && self.head().policy.roles_only && !over
     }
 }

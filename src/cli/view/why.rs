@@ -1,6 +1,6 @@
 //! Why a task is as it is, and what it waits for.
 
-use super::{indented, name, numbers, state, usage};
+use super::{TAKEN_BY_NOBODY, indented, name, numbers, state, usage};
 use crate::cli::args::Program;
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
@@ -41,6 +41,9 @@ pub fn why(
             .iter()
             .map(|reason| format!("  {reason}")),
     );
+    if plan.is_nobodys(task) {
+        lines.push(format!("  it has no assignee: {TAKEN_BY_NOBODY}"));
+    }
     let own = waits.iter().filter(|wait| wait.task == id);
     lines.extend(own.map(|wait| {
         let (role, on) = (name(wait.role.as_str()), name(&wait.on));

@@ -146,6 +146,8 @@ pub struct Policy {
     pub max_parallel: u32,
     /// What holds besides for tasks that are assigned to one of these roles.
     pub roles: BTreeMap<String, RoleRules>,
+    /// Whether nobody is there for tasks that are assigned to no role.
+    pub roles_only: bool,
     /// Silence of a claimed attempt that ends it.
     pub task_timeout: Duration,
     /// Age of a claimed attempt that ends it.
@@ -173,6 +175,7 @@ impl Default for Policy {
             max_replans: 3,
             max_parallel: 1,
             roles: BTreeMap::new(),
+            roles_only: false,
             task_timeout: Duration::from_secs(600),
             task_deadline: Duration::from_secs(7200),
             confirm_abort: ConfirmAbort::default(),

@@ -1,6 +1,6 @@
 //! What does not fit together: names within the team file, and names of what is known outside of it only.
 
-use super::{RoleKind, RoleSpec, RoleWorker, StepDoes, Team, fill};
+use super::{RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec, Team, fill};
 use crate::wire::Problem;
 use crate::wire::plan_file::{PlanFile, nearest, suggestion};
 use crate::wire::problem::Problems;
@@ -8,6 +8,9 @@ use crate::wire::text::{one_line, quote};
 
 /// The action that every role inside the process has: its model does the task.
 const ALWAYS: &str = "ask";
+
+/// The action that runs a configured check, which its parameter `name` names.
+const CHECKS: &str = "run_check";
 
 /// What there is outside the team file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +26,21 @@ pub struct Known<'a> {
 }
 
 impl Known<'_> {
+    /// Returns that there is no check of this name, and the way out.
+    fn no_check(&self, name: &str) -> Option<(String, String)> {
+        if self.checks.contains(&name) || fill::has_name(name) {
+            return None;
+        }
+        let hint = match nearest(name, self.checks.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!(
+                "define it in config.toml: [checks] {} = {{ run = [\"…\"] }}",
+                one_line(name, 60)
+            ),
+        };
+        Some((format!("there is no check {}", quote(name)), hint))
+    }
+
     fn has_tool(&self, name: &str) -> bool {
         self.tools
             .iter()
@@ -95,21 +113,15 @@ impl Team {
         let mut problems = Problems::default();
         for role in &self.roles {
             self.misfits_of(role, known, &mut problems);
+            for problem in Self::unknown_checks(role, known) {
+                problems.add(problem);
+            }
         }
         for workflow in &self.workflows {
             for task in workflow.tasks() {
                 for (node, check) in task.texts("checks", &mut Problems::default()) {
-                    if !known.checks.contains(&check) && !fill::has_name(check) {
-                        let problem = node.problem(format!("there is no check {}", quote(check)));
-                        problems.add(problem.with_hint(
-                            match nearest(check, known.checks.iter().copied()) {
-                                Some(near) => format!("did you mean `{near}`?"),
-                                None => format!(
-                                    "define it in config.toml: [checks] {} = {{ run = [\"…\"] }}",
-                                    one_line(check, 60)
-                                ),
-                            },
-                        ));
+                    if let Some((message, hint)) = known.no_check(check) {
+                        problems.add(node.problem(message).with_hint(hint));
                     }
                 }
             }
@@ -149,6 +161,19 @@ impl Team {
         }
     }
 
+    /// Returns the checks that steps of a role's templates run and that are not configured.
+    fn unknown_checks(role: &RoleSpec, known: &Known<'_>) -> Vec<Problem> {
+        let steps = role.templates.iter().flat_map(|template| &template.steps);
+        let problem = |step: &StepSpec| match &step.does {
+            StepDoes::ExecuteAction { action, params } if action == CHECKS => {
+                let (message, hint) = known.no_check(params.get("name")?.as_str()?)?;
+                Some(step.problem(message).with_hint(hint))
+            }
+            _ => None,
+        };
+        steps.filter_map(problem).collect()
+    }
+
     /// Returns the roles behind files whose commands nobody takes unless an agent is named for all, as problems.
     pub fn without_worker(&self) -> Vec<Problem> {
         let nobody = |role: &&RoleSpec| role.kind == RoleKind::Files && role.worker.is_none();
@@ -181,6 +206,13 @@ impl Team {
 
 impl RoleSpec {
     /// Returns a problem of the place where the role is defined.
+    pub fn problem(&self, message: impl Into<String>) -> Problem {
+        self.place.problem(message)
+    }
+}
+
+impl StepSpec {
+    /// Returns a problem of the place where the step says what it does.
     pub fn problem(&self, message: impl Into<String>) -> Problem {
         self.place.problem(message)
     }

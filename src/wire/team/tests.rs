@@ -363,6 +363,7 @@ fn parameters_that_do_not_fit_are_all_told() {
         the parameter `share` is `2`, not one of `0.5`, `1.50`
         the parameter `loud` is `yes`, not true or false
         the parameter `version` is a list or an object, not one value
+        the parameter `free` is empty
         "
     );
     insta::assert_snapshot!(
@@ -387,7 +388,7 @@ fn names_outside_of_the_file_are_looked_up() {
     };
     insta::assert_snapshot!(told(team.misfits(&known(&["plan.get_task"]))), @"
     line 4, column 7: the role `architect` names the action `write_file`, which is not there / did you mean `writefile`?
-    line 4, column 7: the role `architect` names the tool `docs.search`, which is not there / known are plan.get_task
+    line 4, column 7: the role `architect` names the tool `docs.search`, which is not there / there is only `plan.get_task`
     line 21, column 8: the role `coder` names the worker `command`, which is not there / did you mean `comand`?
     line 45, column 16: there is no check `test` / did you mean `tests`?
     ");
@@ -396,9 +397,7 @@ fn names_outside_of_the_file_are_looked_up() {
     line 21, column 8: the role `coder` names the worker `command`, which is not there / did you mean `comand`?
     line 45, column 16: there is no check `test` / did you mean `tests`?
     ");
-    assert_eq!(
-        team.workflow_meant("featur"),
-        "did you mean `feature`? The workflows are feature"
-    );
+    assert_eq!(team.workflow_meant("featur"), "did you mean `feature`?");
+    assert_eq!(team.workflow_meant("x"), "the only workflow is feature");
     assert_eq!(team.role_meant("code"), "did you mean `coder`?");
 }
