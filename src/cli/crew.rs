@@ -231,11 +231,13 @@ pub(super) async fn examine(
         ..Examined::default()
     };
     for role in &file.team.roles {
-        // Said already.
-        if let Some(RoleWorker::Agent { name, .. }) = &role.worker
-            && AgentKind::named(name).is_none()
-        {
-            continue;
+        // What the file alone shows was said.
+        if let Some(RoleWorker::Agent { name, argv }) = &role.worker {
+            let kind = AgentKind::named(name);
+            let empty = argv.iter().all(|word| word.trim().is_empty());
+            if kind.is_none() || (kind == Some(AgentKind::Command) && empty) {
+                continue;
+            }
         }
         match worker_of(role, general, args, setup).await {
             Ok(agent) => {

@@ -343,11 +343,11 @@ async fn team(named: Option<&Path>, setup: &Setup) -> Vec<Finding> {
         .iter()
         .map(|problem| bad("team", problem.in_file(&shown), problem.hint.clone()));
     findings.extend(told);
-    // Of a role with which something is wrong that was said.
-    let sound = |role: &&RoleSpec| match (role.kind, &role.worker) {
-        _ if !file.problems.is_empty() => false,
-        (RoleKind::Files, Some(RoleWorker::Agent { .. })) => examined.agents.contains_key(&role.id),
-        _ => true,
+    // What is wrong with a role itself was said.
+    let sound = |role: &&RoleSpec| {
+        let place = role.problem("");
+        let its = |problem: &Problem| (problem.line, problem.column) == (place.line, place.column);
+        file.problems.is_empty() && !problems.iter().any(its)
     };
     findings.extend(roles.iter().filter(sound).map(|role| works(role, setup)));
     findings

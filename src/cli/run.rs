@@ -554,7 +554,7 @@ impl Ready<'_> {
             setup.usable(Path::new(&workspace))?;
         }
         if let (false, Some(file)) = (over, &setup.team) {
-            file.tell_of_external(&setup.program, &how.team);
+            file.tell_of_external(site.volumes.root(), &setup.program, &how.team);
         }
         if how.detach {
             return detach::detach(&plan, &site.volumes, lock, how, setup, &mut ended, output)

@@ -36,8 +36,9 @@ impl Site {
     pub async fn goes_on(&self, plan: &PlanId) -> String {
         let of_team = self
             .store
-            .read(plan, |plan, _| !plan.head().policy.roles.is_empty());
-        let of_team = of_team.await.unwrap_or(false);
+            .read(plan, |plan, _| plan.head().of_team())
+            .await
+            .unwrap_or(false);
         self.program.goes_on(plan.as_str(), of_team)
     }
 

@@ -120,7 +120,7 @@ impl TeamFile {
     }
 
     /// Says of each role that works in another process where its commands are, and how a worker for it is started.
-    pub fn tell_of_external(&self, program: &args::Program, team: &args::Team) {
+    pub fn tell_of_external(&self, root: &Path, program: &args::Program, team: &args::Team) {
         let roles = self.team.roles.iter();
         for role in roles.filter(|role| role.worker == Some(RoleWorker::External)) {
             let id = &role.id;
@@ -129,7 +129,8 @@ impl TeamFile {
                 RoleFolder::Own => format!("roles/{id}/commands/pending"),
             };
             complain(&format!(
-                "the role `{id}` is external, its commands are in {folder}: `{program} worker --role {id}{} --agent claude`, or another agent, takes them\n",
+                "the role `{id}` is external, its commands are in `{}`: `{program} worker --role {id}{} --agent claude`, or another agent, takes them\n",
+                root.join(folder).display(),
                 team.again()
             ));
         }
@@ -320,6 +321,9 @@ fn line_to_type(
             (None, ParameterKind::Boolean) => "true".to_owned(),
         };
         let value = match (given.get(&parameter.name), &parameter.default) {
+            (Some(value), None) if value.as_str().is_some_and(|text| text.trim().is_empty()) => {
+                sample
+            }
             (Some(value), _) => parameter.accept(value).unwrap_or(sample),
             (None, None) => sample,
             (None, Some(_)) => continue,

@@ -63,6 +63,8 @@ pub struct RoleSpec {
     /// How long it waits for another role.
     pub collaboration_timeout: Duration,
     pub on_timeout: OnTimeout,
+    /// Whether its kind is one that there is; nothing follows from it otherwise.
+    kind_known: bool,
     place: Place,
 }
 

@@ -201,7 +201,7 @@ pub fn text(
     if daemon.is_none() && head.status == PlanStatus::Running {
         lines.push(format!(
             "\nNo daemon works here: {}.",
-            program.goes_on(&name(head.id.as_str()), !head.policy.roles.is_empty())
+            program.goes_on(&name(head.id.as_str()), head.of_team())
         ));
     }
     lines.join("\n") + "\n"

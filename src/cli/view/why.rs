@@ -13,6 +13,9 @@ use crate::wire::text::{one_line, time_text};
 /// The longest reason that is shown on one line.
 const REASON: usize = 200;
 
+/// The most of a report that is shown on one line: where roles ask each other, the cause stands at its end.
+const REPORT: usize = 600;
+
 /// Characters of a commit's id.
 const SHORT_COMMIT: usize = 10;
 
@@ -222,7 +225,7 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
         AttemptState::Stopped => "was stopped",
     };
     let report = attempt.report.as_ref().map(|report| {
-        let said = one_line(&report.results, REASON);
+        let said = one_line(&report.results, REPORT);
         format!("report: {}: {said}", report.status.as_str())
     });
     let changes = attempt.changes.as_ref();

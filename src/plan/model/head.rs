@@ -325,6 +325,12 @@ impl Head {
         self.key.as_deref().unwrap_or(self.id.as_str())
     }
 
+    /// Tells whether the plan is carried out with a team, or was made from a workflow of one.
+    pub fn of_team(&self) -> bool {
+        let source = self.source.as_deref();
+        !self.policy.roles.is_empty() || source.is_some_and(|source| source.contains('#'))
+    }
+
     /// Returns what is listed of the plan in the history, if it has ever been put there.
     pub fn in_history(&self) -> Option<PutAway> {
         match self.shelf {

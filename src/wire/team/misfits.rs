@@ -176,7 +176,9 @@ impl Team {
 
     /// Returns the roles behind files whose commands nobody takes unless an agent is named for all, as problems.
     pub fn without_worker(&self) -> Vec<Problem> {
-        let nobody = |role: &&RoleSpec| role.kind == RoleKind::Files && role.worker.is_none();
+        let nobody = |role: &&RoleSpec| {
+            role.kind == RoleKind::Files && role.kind_known && role.worker.is_none()
+        };
         let problem = |role: &RoleSpec| {
             let message = format!("the role `{}` has no agent", role.id);
             role.place.problem(message).with_hint(

@@ -85,6 +85,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<RoleSpec> {
     Some(RoleSpec {
         id,
         kind: kind.unwrap_or_default(),
+        kind_known: kind.is_some(),
         description: fields
             .text("description", problems)
             .unwrap_or_default()
