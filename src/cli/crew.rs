@@ -11,6 +11,7 @@ use anyhow::anyhow;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::agent::Chosen;
 use super::args::{Agent as AgentArgs, AgentKind, Worker};
 use super::failure::Failure;
 use super::inside::{self, Servers};
@@ -58,7 +59,12 @@ impl Crew {
     /// Everything for which the team cannot work here, at once; else that the agent is not there, or cannot work as it is set up.
     pub async fn choose(args: &AgentArgs, setup: &Setup) -> Result<Self, Failure> {
         let run = &setup.config.run;
-        let general = args.choose(setup).await;
+        let mut doubts = BTreeSet::new();
+        let general = args.choose(setup).await.map(|chosen| {
+            let chosen = chosen?;
+            doubts.extend(chosen.doubt);
+            Some(chosen.agent)
+        });
         let mut agents = BTreeMap::new();
         if let Some(file) = &setup.team {
             let at_work = general.as_ref().ok().and_then(Option::as_ref);
@@ -68,8 +74,12 @@ impl Crew {
             }
             file.refuse(found.problems)?;
             agents = found.agents;
+            doubts.extend(found.doubts);
         }
         let general = general?;
+        for doubt in doubts {
+            complain(&format!("! {doubt}\n"));
+        }
         let roles = || setup.team.iter().flat_map(|file| &file.team.roles);
         let together = roles()
             .map(|role| role.concurrency)
@@ -131,7 +141,11 @@ impl Crew {
         daemon.volumes = daemon.volumes.with_own(&self.own)?;
         daemon.policy.roles.clone_from(&self.rules);
         daemon.policy.max_parallel = self.most;
-        daemon.policy.roles_only = self.general.is_none() && !self.rules.is_empty();
+        let roles_only = self.general.is_none() && !self.rules.is_empty();
+        daemon.policy.roles_only = roles_only;
+        if let Some(team) = &mut daemon.team {
+            Arc::make_mut(team).roles_only = roles_only;
+        }
         Ok(())
     }
 
@@ -214,6 +228,8 @@ pub(super) struct Examined {
     pub agents: BTreeMap<String, Agent>,
     /// Everything for which the team cannot work here.
     pub problems: Vec<Problem>,
+    /// What may keep agents from doing anything.
+    doubts: BTreeSet<String>,
 }
 
 /// Finds the agents of the roles, and everything for which a team cannot work here: what is wrong in its file, agents that are
@@ -240,10 +256,11 @@ pub(super) async fn examine(
             }
         }
         match worker_of(role, general, args, setup).await {
-            Ok(agent) => {
-                let agent = agent.map(|agent| (role.id.clone(), agent));
-                examined.agents.extend(agent);
+            Ok(Some(chosen)) => {
+                examined.agents.insert(role.id.clone(), chosen.agent);
+                examined.doubts.extend(chosen.doubt);
             }
+            Ok(None) => {}
             Err(failure) => {
                 let problem = failure.problem(|said| role.problem(said));
                 examined.problems.push(problem);
@@ -262,11 +279,14 @@ async fn worker_of(
     general: Option<&Agent>,
     args: &AgentArgs,
     setup: &Setup,
-) -> Result<Option<Agent>, Failure> {
+) -> Result<Option<Chosen>, Failure> {
     match (role.kind, &role.worker) {
         (RoleKind::Agent, _) | (RoleKind::Files, Some(RoleWorker::External)) => Ok(None),
         // Whoever works for all does not look into the folder of a role.
-        (RoleKind::Files, None) => Ok(general.filter(|_| role.folder == RoleFolder::Own).cloned()),
+        (RoleKind::Files, None) => {
+            let general = general.filter(|_| role.folder == RoleFolder::Own);
+            Ok(general.cloned().map(|agent| Chosen { agent, doubt: None }))
+        }
         (RoleKind::Files, Some(RoleWorker::Agent { name, argv })) => {
             named(role, name, argv, args, setup).await.map(Some)
         }
@@ -280,7 +300,7 @@ async fn named(
     argv: &[String],
     args: &AgentArgs,
     setup: &Setup,
-) -> Result<Agent, Failure> {
+) -> Result<Chosen, Failure> {
     let about = format!("the role `{}`", role.id);
     let unknown = || {
         Failure::usage(anyhow!("{about} has the unknown agent `{name}`"))
@@ -325,13 +345,20 @@ pub(super) async fn alone(args: &Worker, setup: &Setup) -> Result<worker::Option
         (None, Some(role)) => worker_of(role, None, &args.agent, setup).await?,
         (chosen, _) => chosen,
     };
-    let agent = chosen.ok_or_else(|| {
+    let Chosen { agent, doubt } = chosen.ok_or_else(|| {
         let (program, role) = (&setup.program, args.role.as_deref());
         let role = role.map_or(String::new(), |role| format!(" --role {}", quoted(role)));
+        let of_team = match (role.is_empty(), file) {
+            (false, None) => ", or --team FILE for the one that the team names",
+            _ => "",
+        };
         Failure::usage(anyhow!("which agent is to work?")).hint(format!(
-            "`{program} worker{role} --agent claude`, or another of its agents"
+            "`{program} worker{role} --agent claude`, or another of its agents{of_team}"
         ))
     })?;
+    if let Some(doubt) = doubt {
+        complain(&format!("! {doubt}\n"));
+    }
     let takes = args.role.clone().map_or(RoleFilter::All, RoleFilter::Only);
     let config = &setup.config;
     let options = options(agent, takes, config, &config.root(), Fitness::default());

@@ -343,6 +343,13 @@ async fn team(named: Option<&Path>, setup: &Setup) -> Vec<Finding> {
         .iter()
         .map(|problem| bad("team", problem.in_file(&shown), problem.hint.clone()));
     findings.extend(told);
+    let nobodys = file.team.unassigned().into_iter();
+    findings.extend(nobodys.map(|problem| Finding {
+        about: "team",
+        state: State::Missing,
+        text: problem.in_file(&shown),
+        hint: Some(file.team.way_to_somebody()),
+    }));
     // What is wrong with a role itself was said.
     let sound = |role: &&RoleSpec| {
         let place = role.problem("");

@@ -54,7 +54,8 @@ pub(super) fn mindless(file: &TeamFile, general: Option<&Agent>, setup: &Setup) 
             "{way}, give it templates without the action `{ASK}`, or make it `kind: files`"
         ))
     };
-    let roles = inside(file).filter(|role| needs_model(role));
+    // Of one without a name something else is said.
+    let roles = inside(file).filter(|role| !role.id.is_empty() && needs_model(role));
     roles.map(problem).collect()
 }
 

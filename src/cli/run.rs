@@ -16,7 +16,7 @@ use super::foreground::{self, Foreground};
 use super::inside;
 use super::output::{Output, complain};
 use super::plans::settled;
-use super::setup::{Prepared, Setup};
+use super::setup::{Prepared, Setup, unusable};
 use super::signals::{Ended, unless};
 use super::site::{BY, Site};
 use super::team::OfWorkflow;
@@ -73,7 +73,10 @@ pub async fn run(
             (None, Some(workflow)) => format!("{}#{workflow}", team.path.display()),
             (None, None) => String::new(),
         };
-        team.refuse_nobodys(&tasks, &shown)?;
+        match team.team.nobodys(&tasks) {
+            none if none.is_empty() => {}
+            problems => return Err(unusable(&shown, &problems)),
+        }
     }
     if let (Planner::Rules { why }, true) = (&planner, tasks.is_empty()) {
         return Err(
@@ -573,7 +576,7 @@ impl Ready<'_> {
         let kept = site.goes_on(&plan).await;
         let roles = unless(&mut ended, &kept, roles).await?;
         announce(&lock, &site.volumes, &plan, &site.clock)?;
-        let surroundings = setup.surroundings(&settings.workspace);
+        let surroundings = setup.surroundings(&settings.workspace, settings.team.clone());
         let manned = crew.general().is_some() || setup.team.is_some();
         let foreground =
             Foreground::new(&site, &plan, how, asks, surroundings, manned, output).await?;

@@ -24,6 +24,7 @@ use crate::tools::new_plan_id;
 use crate::volumes::{DaemonLock, LockError, Volumes};
 use crate::wire::Problem;
 use crate::wire::plan_file::{self, PlanFile, Word};
+use crate::wire::team::Team;
 
 /// What every command that carries out plans needs.
 pub(super) struct Setup {
@@ -127,10 +128,8 @@ impl Setup {
         shown: &str,
         workspace: &Path,
     ) -> Result<(Head, Vec<NewTask>), Failure> {
-        let mut problems = self.surroundings(workspace).misfits(&file);
-        if let Some(team) = &self.team {
-            problems.extend(team.team.strangers(&file));
-        }
+        let team = self.team.as_ref().map(|file| Arc::new(file.team.clone()));
+        let problems = self.surroundings(workspace, team).misfits(&file);
         if !problems.is_empty() {
             return Err(unusable(shown, &problems));
         }
@@ -144,9 +143,10 @@ impl Setup {
         Ok((head, file.tasks))
     }
 
-    /// Returns what plan files have to fit that are carried out in a workspace.
-    pub(super) fn surroundings(&self, workspace: &Path) -> Surroundings {
+    /// Returns what plan files have to fit that are carried out in a workspace, and by a team.
+    pub(super) fn surroundings(&self, workspace: &Path, team: Option<Arc<Team>>) -> Surroundings {
         Surroundings {
+            team,
             checks: self.config.checks.keys().cloned().collect(),
             workspace: workspace.to_owned(),
         }
@@ -299,6 +299,7 @@ impl Setup {
 
 /// What a plan file has to fit besides itself.
 pub(super) struct Surroundings {
+    team: Option<Arc<Team>>,
     checks: Vec<String>,
     workspace: PathBuf,
 }
@@ -313,6 +314,9 @@ impl Surroundings {
             file.problem(message)
                 .with_hint("name a file that is in the workspace itself")
         }));
+        if let Some(team) = &self.team {
+            problems.extend(team.misfits_of_plan(file));
+        }
         problems
     }
 }

@@ -84,10 +84,14 @@ impl TeamFile {
     /// All of these problems, in the order of the file.
     pub fn refuse(&self, mut problems: Vec<Problem>) -> Result<(), Failure> {
         problems.sort_by_key(|problem| (problem.line, problem.column));
-        match problems.is_empty() {
-            true => Ok(()),
-            false => Err(unusable(&self.path.display().to_string(), &problems)),
+        if problems.is_empty() {
+            return Ok(());
         }
+        let failure = unusable(&self.path.display().to_string(), &problems);
+        Err(match self.team.roles.is_empty() {
+            true => failure.hint(HOW_ONE_LOOKS),
+            false => failure,
+        })
     }
 
     /// Returns the prompts of the roles behind files: those inside the process read theirs themselves.
@@ -97,26 +101,6 @@ impl TeamFile {
         behind_files
             .filter_map(|role| Some((role.id.clone(), self.prompts.get(&role.id)?.clone())))
             .collect()
-    }
-
-    /// Refuses tasks that nobody would take: every role takes only its own, and there is no agent for all.
-    ///
-    /// # Errors
-    /// All of these tasks; `shown` names the file that they come from.
-    pub fn refuse_nobodys(&self, tasks: &[NewTask], shown: &str) -> Result<(), Failure> {
-        let open = tasks
-            .iter()
-            .filter(|task| task.assignee.is_none() && !task.done);
-        let problems: Vec<Problem> = open
-            .map(|task| {
-                let name = one_line(&task.name, 60);
-                Problem::new(format!("the task `{name}` has no assignee: {NOBODY}"))
-            })
-            .collect();
-        match problems.is_empty() {
-            true => Ok(()),
-            false => Err(unusable(shown, &problems).hint(self.way_to_somebody())),
-        }
     }
 
     /// Says of each role that works in another process where its commands are, and how a worker for it is started.
@@ -134,19 +118,6 @@ impl TeamFile {
                 team.again()
             ));
         }
-    }
-
-    fn way_to_somebody(&self) -> String {
-        let roles: Vec<&str> = self
-            .team
-            .roles
-            .iter()
-            .map(|role| role.id.as_str())
-            .collect();
-        format!(
-            "name a role as its `assignee` ({}), or an agent for all: --agent",
-            roles.join(", ")
-        )
     }
 
     /// Makes the plan of a workflow.
@@ -272,7 +243,7 @@ impl Setup {
             };
             complain(&format!(
                 "! task {first}{more} without an assignee: {NOBODY}; {}\n",
-                file.way_to_somebody()
+                file.team.way_to_somebody()
             ));
         }
         Ok(())

@@ -33,6 +33,8 @@ pub struct Team {
     pub name: String,
     /// The name of its file, for plans to tell what they were made from; whoever reads the file sets it.
     pub file: String,
+    /// Whether tasks without an assignee are for nobody, as there is no agent for all; whoever mans the team sets it.
+    pub roles_only: bool,
     /// In the order of the file, each with an id of its own.
     pub roles: Vec<RoleSpec>,
     /// In the order of the file, each with an id of its own.
@@ -222,6 +224,7 @@ fn read(node: &Node, problems: &mut Problems) -> Team {
     let team = Team {
         name: name.to_owned(),
         file: String::new(),
+        roles_only: false,
         roles,
         workflows,
     };
@@ -278,16 +281,16 @@ impl Team {
     /// Makes the plan of a workflow; it tells what it was made from.
     ///
     /// # Errors
-    /// As [`Workflow::instantiate`], and tasks for roles that the team does not have.
+    /// As [`Workflow::instantiate`], tasks for roles that the team does not have, and tasks for nobody.
     pub fn plan(
         &self,
         workflow: &Workflow,
         given: &Map<String, Value>,
     ) -> Result<PlanFile, Vec<Problem>> {
         let mut plan = workflow.instantiate(given)?;
-        match self.strangers(&plan) {
+        match self.misfits_of_plan(&plan) {
             none if none.is_empty() => {}
-            strangers => return Err(strangers),
+            problems => return Err(problems),
         }
         plan.source = Some(format!("{}#{}", self.file, workflow.id));
         Ok(plan)

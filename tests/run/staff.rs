@@ -245,12 +245,15 @@ fn a_task_that_no_role_would_take_is_refused_and_seen() {
         assert_eq!(ran.code, Some(2), "{words}: {ran:?}");
         told += &["$ ", words, "\n", &ran.stderr].concat();
     }
+    let doctor = scene.works(&["doctor", "--team", "team.yaml"]);
+    let found = "--  team       team.yaml:19:7: the task `chore` of the workflow `chore` has no assignee: only an agent for all takes it";
+    assert!(doctor.contains(found), "{doctor}");
     insta::assert_snapshot!(told, @r#"
     $ run --team team.yaml --plan plan.md
-    error: plan.md: the task `Two` has no assignee: every role of the team takes only its own tasks
+    error: plan.md: the task `Two` has no assignee, and every role of the team takes only its own tasks
     Hint: name a role as its `assignee` (coder, tester), or an agent for all: --agent
     $ run --team team.yaml --workflow chore
-    error: team.yaml#chore: the task `Chore` has no assignee: every role of the team takes only its own tasks
+    error: team.yaml#chore: the task `Chore` has no assignee, and every role of the team takes only its own tasks
     Hint: name a role as its `assignee` (coder, tester), or an agent for all: --agent
     "#);
     assert!(!scene.env.path("volumes").exists());

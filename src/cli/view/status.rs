@@ -410,7 +410,7 @@ fn under_way(plan: &Plan, task: &Task, now: Time) -> String {
     };
     let number = attempt.number;
     match (attempt.state, attempt.claimed) {
-        (AttemptState::Open, None) => format!("attempt {number} handed out"),
+        (AttemptState::Open, None) => format!("attempt {number} handed out, not taken yet"),
         (AttemptState::Open, Some(since)) => {
             let waits = attempt.waits_until.filter(|until| *until > now);
             let waits = waits.map(|until| {

@@ -1,6 +1,7 @@
 //! What does not fit together: names within the team file, and names of what is known outside of it only.
 
 use super::{RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec, Team, fill};
+use crate::plan::NewTask;
 use crate::wire::Problem;
 use crate::wire::plan_file::{PlanFile, nearest, suggestion};
 use crate::wire::problem::Problems;
@@ -188,13 +189,22 @@ impl Team {
         self.roles.iter().filter(nobody).map(problem).collect()
     }
 
-    /// Returns what is wrong with the assignees of a plan: roles that the team does not have.
-    pub fn strangers(&self, file: &PlanFile) -> Vec<Problem> {
+    /// Returns what is wrong with the assignees of a plan: roles that the team does not have, and, where every role takes only its
+    /// own tasks, tasks without one.
+    pub fn misfits_of_plan(&self, file: &PlanFile) -> Vec<Problem> {
+        let mut problems = self.strangers(file);
+        if self.roles_only {
+            problems.extend(self.nobodys(&file.tasks));
+        }
+        problems
+    }
+
+    fn strangers(&self, file: &PlanFile) -> Vec<Problem> {
         let assignees = file.tasks.iter().filter_map(|task| {
             let id = task.assignee.as_deref()?;
             self.role(id).is_none().then_some((task, id))
         });
-        let problem = |(task, id): (&crate::plan::NewTask, &str)| {
+        let problem = |(task, id): (&NewTask, &str)| {
             let message = format!(
                 "the task {} is for {}, a role that the team does not have",
                 quote(&task.name),
@@ -203,6 +213,57 @@ impl Team {
             Problem::new(message).with_hint(self.role_meant(id))
         };
         assignees.map(problem).collect()
+    }
+}
+
+impl Team {
+    /// Returns the tasks that nobody does where every role takes only its own, as problems: those without an assignee.
+    pub fn nobodys(&self, tasks: &[NewTask]) -> Vec<Problem> {
+        let open = tasks
+            .iter()
+            .filter(|task| task.assignee.is_none() && !task.done);
+        let mut problems: Vec<Problem> = open
+            .map(|task| {
+                let name = quote(&task.name);
+                Problem::new(format!(
+                    "the task {name} has no assignee, and every role of the team takes only its own tasks"
+                ))
+            })
+            .collect();
+        // All have the same way out.
+        if let Some(last) = problems.pop() {
+            problems.push(last.with_hint(self.way_to_somebody()));
+        }
+        problems
+    }
+
+    /// Says how a task without an assignee comes to somebody.
+    pub fn way_to_somebody(&self) -> String {
+        let ids: Vec<&str> = self.roles.iter().map(|role| role.id.as_str()).collect();
+        format!(
+            "name a role as its `assignee` ({}), or an agent for all: --agent",
+            one_line(&ids.join(", "), 200)
+        )
+    }
+
+    /// Returns the tasks of workflows that have no assignee, with their places.
+    pub fn unassigned(&self) -> Vec<Problem> {
+        let mut problems = Problems::default();
+        for workflow in &self.workflows {
+            for task in workflow.tasks() {
+                let named = task.get("assignee").and_then(|node| node.text());
+                if named.is_none_or(|id| id.trim().is_empty()) {
+                    let name = task.get("task_id").and_then(|node| node.text());
+                    let message = format!(
+                        "the task {} of the workflow `{}` has no assignee: only an agent for all takes it",
+                        quote(name.unwrap_or_default()),
+                        workflow.id
+                    );
+                    problems.add(task.node.problem(message));
+                }
+            }
+        }
+        problems.in_order()
     }
 }
 

@@ -175,7 +175,7 @@ fn the_example_is_right() {
         ("Feature: a flag", 4)
     );
     assert_eq!(plan.order, None::<Order>);
-    assert_eq!(told(team.strangers(&plan)), "");
+    assert_eq!(told(team.misfits_of_plan(&plan)), "");
 }
 
 #[test]

@@ -333,6 +333,18 @@ fn parameter(key: &Node, node: &Node, problems: &mut Problems) -> Option<Paramet
     if node.data == Data::Null {
         return Some(parameter);
     }
+    if let Some(word) = node.text() {
+        let kinds = ParameterKind::ALL.map(ParameterKind::as_str);
+        let kind = kinds.into_iter().find(|kind| *kind == word);
+        let problem = node.problem(format!(
+            "the parameter `{name}` is a text, not a map of fields"
+        ));
+        problems.add(problem.with_hint(format!(
+            "write `{name}: {{type: {}, description: \"…\"}}`",
+            kind.unwrap_or("string")
+        )));
+        return Some(parameter);
+    }
     let known = ["type", "description", "default", "choices"];
     let fields = Fields::of(node, "the parameter", &known, problems)?;
     if let Some(word) = fields.text("type", problems) {
