@@ -21,10 +21,17 @@ impl Owner {
     /// no effect on any plan, and is tried again after further changes.
     pub(super) fn tidy(&mut self) {
         let behind = self.tables().and_then(|tables| Ok(tables.unfolded()?));
-        for plan in behind.unwrap_or_default().iter().take(AT_ONCE) {
-            if let Err(error) = self.fold(plan) {
-                self.give_up();
-                tracing::debug!(%plan, %error, "rows stay in the log alone");
+        let mut folded = 0;
+        for plan in behind.unwrap_or_default() {
+            match self.fold(&plan) {
+                Ok(()) => folded += 1,
+                Err(error) => {
+                    self.give_up();
+                    tracing::debug!(%plan, %error, "rows stay in the log alone");
+                }
+            }
+            if folded == AT_ONCE {
+                break;
             }
         }
         if let Some(tables) = &mut self.tables {
