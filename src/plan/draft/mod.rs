@@ -12,13 +12,14 @@ mod past;
 mod restore;
 mod shape;
 mod verdict;
+mod wait;
 
 use std::collections::BTreeSet;
 
 use super::event::Event;
 use super::model::{
-    Attempt, Choice, CommandId, Head, MAX_METADATA, PlanStatus, Question, QuestionId, Task, TaskId,
-    TaskStatus, Time,
+    Attempt, AttemptState, Choice, CommandId, Head, MAX_METADATA, PlanStatus, Question, QuestionId,
+    Task, TaskId, TaskStatus, Time,
 };
 use super::produced::MAX_PRODUCED;
 use super::state::{Plan, Row, RowKey};
@@ -245,7 +246,10 @@ impl<'a> Draft<'a> {
         self.put(Row::Task(Box::new(task)));
     }
 
-    fn put_attempt(&mut self, attempt: Attempt) {
+    fn put_attempt(&mut self, mut attempt: Attempt) {
+        if attempt.state != AttemptState::Open {
+            attempt.waits.clear();
+        }
         self.put(Row::Attempt(Box::new(attempt)));
     }
 
