@@ -28,13 +28,6 @@ pub struct RoleLanes {
     pub asked: Vec<TaskId>,
 }
 
-impl RoleLanes {
-    /// Tells whether the role has nothing to do.
-    pub fn idle(&self) -> bool {
-        self.busy.is_empty() && self.asked.is_empty()
-    }
-}
-
 impl Plan {
     /// Returns which roles wait for others so that a task gets on, each with its task; those of a task in the order in which
     /// they asked.

@@ -27,7 +27,7 @@ pub fn line(plan: &Plan) -> Option<String> {
         return None;
     }
     let mut roles: Vec<_> = lanes.roles.iter().collect();
-    roles.sort_by_key(|(_, lanes)| lanes.idle());
+    roles.sort_by_key(|(_, lanes)| (lanes.busy.is_empty(), lanes.asked.is_empty()));
     let hidden = roles.len().saturating_sub(ROLES);
     let known = roles.into_iter().take(ROLES).map(|(name, lanes)| {
         let (name, busy, most) = (role(name), lanes.busy.len(), lanes.most);
@@ -137,13 +137,13 @@ mod tests {
             draft.finish();
             line(&plan).unwrap()
         };
-        insta::assert_snapshot!(asked(6, "coder", 1), @"coder 0 of 2, asked to help with task 6 · reviewer 2 of 1 (tasks 3, 6) · architect free");
-        insta::assert_snapshot!(asked(3, "architect", 2), @"architect asked to help with task 3 · coder 0 of 2, asked to help with task 6 · reviewer 2 of 1 (tasks 3, 6)");
+        insta::assert_snapshot!(asked(6, "coder", 1), @"reviewer 2 of 1 (tasks 3, 6) · coder 0 of 2, asked to help with task 6 · architect free");
+        insta::assert_snapshot!(asked(3, "architect", 2), @"reviewer 2 of 1 (tasks 3, 6) · architect asked to help with task 3 · coder 0 of 2, asked to help with task 6");
         // Once for each task, whoever asks.
-        insta::assert_snapshot!(asked(3, "coder", 3), @"architect asked to help with task 3 · coder 0 of 2, asked to help with tasks 3, 6 · reviewer 2 of 1 (tasks 3, 6)");
+        insta::assert_snapshot!(asked(3, "coder", 3), @"reviewer 2 of 1 (tasks 3, 6) · architect asked to help with task 3 · coder 0 of 2, asked to help with tasks 3, 6");
         assert_eq!(asked(3, "coder", 4), asked(3, "coder", 3));
         issue(&mut plan, [2]);
-        insta::assert_snapshot!(line(&plan).unwrap(), @"architect asked to help with task 3 · coder 1 of 2 (task 2), asked to help with tasks 3, 6 · reviewer 2 of 1 (tasks 3, 6)");
+        insta::assert_snapshot!(line(&plan).unwrap(), @"coder 1 of 2 (task 2), asked to help with tasks 3, 6 · reviewer 2 of 1 (tasks 3, 6) · architect asked to help with task 3");
     }
 
     #[test]

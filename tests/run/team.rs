@@ -1,5 +1,9 @@
 //! Teams: roles in the process that are answered for by a model, roles behind files, and what they ask of each other.
 
+mod cancel;
+mod tools;
+mod waits;
+
 use std::time::Duration;
 
 use super::*;
@@ -163,7 +167,7 @@ fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_ou
     let why = scene.works(&["why", "3"]);
     assert!(
         why.contains(&format!(
-            "reviewer waits for coder since {}: {}",
+            "reviewer waits for coder since {}: Mend the flag. ({})",
             waits["since"].as_str().unwrap(),
             third.id
         )),

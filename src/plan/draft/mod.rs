@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use super::event::Event;
 use super::model::{
     Attempt, AttemptState, Choice, CommandId, Head, MAX_METADATA, PlanStatus, Question, QuestionId,
-    Task, TaskId, TaskStatus, Time,
+    Task, TaskId, TaskStatus, Time, WaitEnd,
 };
 use super::produced::MAX_PRODUCED;
 use super::state::{Plan, Row, RowKey};
@@ -28,6 +28,7 @@ pub use attempt::{Issue, Taken};
 pub use past::{PlanPast, TaskPast};
 pub use shape::valid_key;
 pub use verdict::acceptable;
+use wait::ended;
 
 /// Why the core does not do what was asked. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -248,7 +249,9 @@ impl<'a> Draft<'a> {
 
     fn put_attempt(&mut self, mut attempt: Attempt) {
         if attempt.state != AttemptState::Open {
-            attempt.waits.clear();
+            for wait in std::mem::take(&mut attempt.waits) {
+                self.tell(ended(&attempt, wait, WaitEnd::TakenBack));
+            }
         }
         self.put(Row::Attempt(Box::new(attempt)));
     }

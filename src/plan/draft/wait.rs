@@ -3,7 +3,7 @@
 
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
-use crate::plan::model::{AttemptState, CommandId, Wait, WaitEnd};
+use crate::plan::model::{Attempt, AttemptState, CommandId, Wait, WaitEnd};
 
 impl Draft<'_> {
     /// Notes that a role waits for another one, so that an attempt gets on. The same again changes nothing. It ends with the
@@ -47,14 +47,19 @@ impl Draft<'_> {
             return;
         };
         let wait = attempt.waits.remove(at);
-        self.tell(Event::RequestEnded {
-            task: attempt.task,
-            command: attempt.id.clone(),
-            role: wait.role,
-            on: wait.on,
-            request: wait.request,
-            how,
-        });
+        self.tell(ended(&attempt, wait, how));
         self.put_attempt(attempt);
+    }
+}
+
+/// Returns what is told of a wait that ends.
+pub(super) fn ended(attempt: &Attempt, wait: Wait, how: WaitEnd) -> Event {
+    Event::RequestEnded {
+        task: attempt.task,
+        command: attempt.id.clone(),
+        role: wait.role,
+        on: wait.on,
+        request: wait.request,
+        how,
     }
 }
