@@ -153,6 +153,13 @@ fn whoever(task: &Task) -> String {
     }
 }
 
+/// Says that others have asked something of the role of a task, which it does in between.
+fn asked(plan: &Plan, task: &Task) -> Option<String> {
+    let lanes = Lanes::of(plan).roles.remove(task.assignee.as_deref()?)?;
+    let asked = Some(lanes.asked).filter(|asked| !asked.is_empty())?;
+    Some(format!(", who is asked to help with {}", tasks(&asked)))
+}
+
 fn waits_for(plan: &Plan, task: &Task) -> Vec<String> {
     let unmet = plan.unmet(task);
     if unmet.is_empty() {
@@ -191,7 +198,8 @@ fn under_way(plan: &Plan, task: &Task) -> String {
     };
     match (attempt.state, attempt.claimed) {
         (AttemptState::Open, None) => {
-            format!("its command waits for {} to take it", whoever(task))
+            let busy = asked(plan, task).unwrap_or_default();
+            format!("its command waits for {} to take it{busy}", whoever(task))
         }
         (AttemptState::Open, Some(since)) => {
             format!("{} works on it since {}", whoever(task), time_text(since))

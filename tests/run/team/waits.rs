@@ -130,6 +130,27 @@ fn every_view_shows_who_waits_for_whom_until_the_answer_is_there() {
 }
 
 #[test]
+fn a_task_of_a_role_that_is_asked_for_something_says_so() {
+    let scene = Scene::by_rules("run.max_parallel = 2\n");
+    scene.env.write("team.yaml", REVIEW);
+    scene
+        .env
+        .write("plan.md", &PLAN.replace("- after: 1\n", ""));
+    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "plan.md"]);
+    scene.exchange.await_command("a request", is_request);
+    scene
+        .exchange
+        .await_command("a task", |command| command.task() == 2);
+    let why = scene.works(&["why", "2"]);
+    let said = "its command waits for `coder` to take it, who is asked to help with task 1\n";
+    assert!(why.contains(said), "{why}");
+    let status = scene.works(&["status"]);
+    let at_work =
+        "At work: coder 1 of 1 (task 2), asked to help with task 1 · reviewer 1 of 1 (task 1)\n";
+    assert!(status.contains(at_work), "{status}");
+}
+
+#[test]
 fn a_daemon_that_is_killed_while_a_role_waits_leaves_what_every_view_shows_and_the_next_one_ends_it()
  {
     for answered_meanwhile in [false, true] {
