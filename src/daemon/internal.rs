@@ -10,7 +10,7 @@ use crate::plan::{
     Attempt, AttemptState, Collaboration, CommandId, DAEMON, Draft, Head, Plan, PlanId,
     REPAIR_GRACE, ROLE, Refusal, Report, ReportStatus, Shelf, Time,
 };
-use crate::role::Chain;
+use crate::role::{Chain, end_waits};
 use crate::store::{Store, StoreError};
 use crate::volumes::{Volumes, Withdrawal};
 
@@ -32,7 +32,7 @@ impl Daemon {
             let (store, settings, clock) =
                 (self.store.clone(), Arc::clone(&self.settings), self.clock);
             self.spawn(Key::Inside, async move {
-                tend(&store, &settings.volumes, clock.now()).await?;
+                tend(&store, &settings.volumes, &settings.plan, clock.now()).await?;
                 Ok(Input::AtWork(at_work(&store, &settings.plan).await?))
             });
         }
@@ -49,20 +49,21 @@ impl Daemon {
 }
 
 /// Ends the internal plans of a daemon's plans that nobody waits for, takes back what those that have ended still asked for, and
-/// puts them away. Each step is committed before the next, and may be done again after a crash. What cannot be done now holds
-/// nothing up: the next call finds it.
-pub async fn tidy(store: &Store, volumes: &Volumes, now: Time) {
-    if let Err(error) = tend(store, volumes, now).await {
+/// puts them away; then the waits in a plan end whose requests have. Each step is committed before the next, and may be done
+/// again after a crash. What cannot be done now holds nothing up: the next call finds it.
+pub async fn tidy(store: &Store, volumes: &Volumes, plan: &PlanId, now: Time) {
+    if let Err(error) = tend(store, volumes, plan, now).await {
         tracing::warn!(error = format!("{error:#}"), "internal plans stay behind");
     }
 }
 
-async fn tend(store: &Store, volumes: &Volumes, now: Time) -> anyhow::Result<()> {
+async fn tend(store: &Store, volumes: &Volumes, plan: &PlanId, now: Time) -> anyhow::Result<()> {
     // One that cannot be tended to now is met again by the next call.
     let mut failed = BTreeSet::new();
     // With whoever asks, those end who were asked.
     while tend_once(store, volumes, now, &mut failed).await? {}
-    Ok(())
+    // A role that goes on does it itself, and sooner.
+    Ok(end_waits(store, BY, plan).await?)
 }
 
 /// Returns whether another plan may have become one that nobody waits for.
@@ -284,7 +285,8 @@ mod tests {
             made(&store, "lost", ROLE, Some("nowhere")).await,
             made(&store, "tool", ROLE, Some("other")).await,
         ];
-        tidy(&store, &volumes, Time::default()).await;
+        let top = PlanId::new("top");
+        tidy(&store, &volumes, &top, Time::default()).await;
         let state = async |id: &PlanId| {
             let read = store.read(id, |plan, _| (plan.status().clone(), plan.head().shelf));
             read.await.unwrap()

@@ -282,6 +282,7 @@ pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
         issued: Time(0),
         claimed: None,
         waits_until: None,
+        waits: Vec::new(),
         waiting_since: Time(0),
         recall: false,
         rejections: 0,

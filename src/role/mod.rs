@@ -32,6 +32,6 @@ pub use plan::{InternalPlan, Pending, PlanningStrategy, Step, StepSpec};
 pub use state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus, StepTemplate};
 pub use strategy::{ASK, check_step};
 pub use tools::plan_tools;
-pub use waits::{Chain, Wait, waits};
+pub use waits::{Chain, end_waits};
 
 pub use crate::wire::team::{OnTimeout, StepDoes};

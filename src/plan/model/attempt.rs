@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CommandId, MERGE_CHECK, Merge, SessionId, TaskId, Time};
+use super::{CommandId, MERGE_CHECK, Merge, SessionId, TaskId, Time, Wait};
 
 /// What a command asks of the agent's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +34,9 @@ pub struct Attempt {
     /// Its agent's model fails, and is asked again then.
     #[serde(default)]
     pub waits_until: Option<Time>,
+    /// Which roles wait for others so that it gets on, in the order in which they asked; only while it is open.
+    #[serde(default)]
+    pub waits: Vec<Wait>,
     /// From when on its not being claimed is counted; a human who waits on moves it.
     pub waiting_since: Time,
     /// Its command is to be taken back, or the agent told to stop.
