@@ -246,7 +246,7 @@ fn a_task_that_no_role_would_take_is_refused_and_seen() {
         told += &["$ ", words, "\n", &ran.stderr].concat();
     }
     let doctor = scene.works(&["doctor", "--team", "team.yaml"]);
-    let found = "--  team       team.yaml:19:7: the task `chore` of the workflow `chore` has no assignee: only an agent for all takes it";
+    let found = "--  team       team.yaml:21:8: the task `chore` of the workflow `chore` has no assignee: only an agent for all takes it";
     assert!(doctor.contains(found), "{doctor}");
     insta::assert_snapshot!(told, @r#"
     $ run --team team.yaml --plan plan.md
@@ -330,4 +330,27 @@ fn who_has_to_be_started_elsewhere_is_said_with_the_line_to_type() {
         assert!(said.contains("with its --team and --agent"), "{said}");
     }
     scene.await_end();
+}
+
+#[test]
+fn a_model_does_not_choose_a_workflow_with_a_task_for_nobody() {
+    let chosen = |workflow: &str, parameters: Value| {
+        Answer::Json(json!({
+            "name": "", "description": "", "workflow": workflow, "parameters": parameters, "tasks": [],
+        }))
+    };
+    let server = LlmServer::start(move |asked| match asked.kind.as_str() {
+        "plan" if asked.prompt().contains("`Chore` has no assignee") => {
+            chosen("feature", json!([{"name": "feature", "value": "a flag"}]))
+        }
+        "plan" => chosen("chore", json!([])),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Messages, "run.team = 'team.yaml'\n");
+    scene.env.write("team.yaml", TEAM);
+    let _agent = scene.agent(|_| Act::success("It is there."));
+    let ran = scene.run(&["run", "Do the chores", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(scene.status()["plan"]["name"], "Feature a flag");
+    assert_eq!(server.count("plan"), 2);
 }

@@ -294,7 +294,7 @@ workflows:
     line 9, column 60: the default is `medium`, not one of `small`, `large`
     line 9, column 68: unknown field `defualt` / did you mean `default`?
     line 10, column 5: `2nd` cannot be the name of a parameter / a name begins with a letter or `_`, and has only letters, digits and `_` in it
-    line 11, column 10: the parameter is a text, not a map of fields
+    line 11, column 10: the parameter `odd` is a text, not a map of fields / write `odd: {type: string, description: "…"}`
     line 12, column 36: the default is `yes`, not true or false
     line 13, column 9: there is no parameter `featur` / did you mean `feature`?
     line 13, column 9: there is no parameter `steps.1.result` / define it under `parameters` of the workflow, or write `\{{` for the braces themselves
