@@ -284,7 +284,7 @@ workflows:
 - {id: v}
 - {}
 "#;
-    insta::assert_snapshot!(problems(text), @r"
+    insta::assert_snapshot!(problems(text), @r#"
     line 5, column 3: the workflow has no `id`
     line 5, column 3: the workflow has no `name`
     line 5, column 3: the workflow has no `steps`
@@ -317,7 +317,7 @@ workflows:
     line 23, column 7: the id `w` is used twice, first on line 5
     line 26, column 8: the workflow has no `name`
     line 26, column 8: the workflow has no `steps`
-    ");
+    "#);
 }
 
 #[test]
