@@ -96,6 +96,8 @@ struct View {
     /// Attempts whose agents are to be told to stop. One that has reported may end by itself.
     recalls: BTreeSet<CommandId>,
     questions: Vec<QuestionId>,
+    /// Roles that have something in hand.
+    at_work: BTreeSet<String>,
     /// A limit of the budget keeps it from going on.
     stopped: bool,
     line: Option<Line>,
@@ -122,6 +124,7 @@ impl View {
                 .open_questions()
                 .map(|question| question.id.clone())
                 .collect(),
+            at_work: internal::at_work(plan),
             stopped: plan.stopped_at().is_some(),
             line: plan.head().line.clone(),
         }
@@ -425,6 +428,7 @@ impl Daemon {
         self.awaited.clone_from(&view.awaited);
         self.asked.clone_from(&view.questions);
         self.works = view.works();
+        self.see_at_work(&view.at_work);
         Ok(view)
     }
 
