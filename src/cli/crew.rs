@@ -67,12 +67,16 @@ impl Crew {
         });
         let mut agents = BTreeMap::new();
         if let Some(file) = &setup.team {
-            let at_work = general.as_ref().ok().and_then(Option::as_ref);
-            let mut found = examine(file, at_work, args, setup, &Servers::default()).await;
+            let mut found = examine(file, &general, args, setup, &Servers::default()).await;
             if args.agent.is_none() {
                 found.problems.extend(file.team.without_worker());
             }
-            file.refuse(found.problems)?;
+            if let Err(refused) = file.refuse(found.problems) {
+                return Err(match general {
+                    Ok(_) => refused,
+                    Err(missing) => missing.and(refused),
+                });
+            }
             agents = found.agents;
             doubts.extend(found.doubts);
         }
@@ -133,6 +137,11 @@ impl Crew {
         self.general.as_ref()
     }
 
+    /// Tells whether there are roles, and nobody for tasks that are assigned to none.
+    pub fn roles_only(&self) -> bool {
+        self.general.is_none() && !self.rules.is_empty()
+    }
+
     /// Tells a daemon of the rules of the roles, and makes the folders of those that have one of their own.
     ///
     /// # Errors
@@ -141,10 +150,9 @@ impl Crew {
         daemon.volumes = daemon.volumes.with_own(&self.own)?;
         daemon.policy.roles.clone_from(&self.rules);
         daemon.policy.max_parallel = self.most;
-        let roles_only = self.general.is_none() && !self.rules.is_empty();
-        daemon.policy.roles_only = roles_only;
+        daemon.policy.roles_only = self.roles_only();
         if let Some(team) = &mut daemon.team {
-            Arc::make_mut(team).roles_only = roles_only;
+            Arc::make_mut(team).roles_only = self.roles_only();
         }
         Ok(())
     }
@@ -233,15 +241,18 @@ pub(super) struct Examined {
 }
 
 /// Finds the agents of the roles, and everything for which a team cannot work here: what is wrong in its file, agents that are
-/// not there, roles inside the process that could do nothing. `general` is the agent for all; tools of servers are looked at as
-/// far as these run.
+/// not there, roles inside the process that could do nothing. `general` is the agent for all, or why it cannot work, of which
+/// nothing is said again; tools of servers are looked at as far as these run.
 pub(super) async fn examine(
     file: &TeamFile,
-    general: Option<&Agent>,
+    general: &Result<Option<Agent>, Failure>,
     args: &AgentArgs,
     setup: &Setup,
     servers: &Servers,
 ) -> Examined {
+    // The model is missing only because the agent is that would be asked.
+    let missing = general.is_err() && args.agent.is_some_and(|agent| setup.would_plan(agent));
+    let general = general.as_ref().ok().and_then(Option::as_ref);
     let mut examined = Examined {
         problems: file.problems.clone(),
         ..Examined::default()
@@ -268,7 +279,9 @@ pub(super) async fn examine(
         }
     }
     let problems = &mut examined.problems;
-    problems.extend(inside::mindless(file, general, setup));
+    if !missing {
+        problems.extend(inside::mindless(file, general, setup));
+    }
     problems.extend(inside::unusable_steps(file, servers).await);
     examined
 }

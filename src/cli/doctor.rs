@@ -322,7 +322,7 @@ async fn team(named: Option<&Path>, setup: &Setup) -> Vec<Finding> {
     };
     let shown = file.path.display().to_string();
     let (servers, mut problems) = try_servers(&file, &setup.config).await;
-    let examined = examine(&file, None, &AgentArgs::default(), setup, &servers).await;
+    let examined = examine(&file, &Ok(None), &AgentArgs::default(), setup, &servers).await;
     problems.extend(examined.problems);
     problems.sort_by_key(|problem| (problem.line, problem.column));
     let count = |count: usize, what: &str| match count {

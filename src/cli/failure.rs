@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use anyhow::anyhow;
+
 use crate::config::ConfigError;
 use crate::wire::Problem;
 
@@ -104,6 +106,20 @@ impl Failure {
             self.said = Said::Error(error.context(what.to_owned()));
         }
         self
+    }
+
+    /// Says after it what else is wrong.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let (Said::Error(error), Said::Error(more)) = (&self.said, &other.said) else {
+            return self;
+        };
+        let hint = self.hint.iter().map(|hint| format!("\nHint: {hint}"));
+        let (hint, error, more) = (hint.collect::<String>(), whole(error), whole(more));
+        Self {
+            said: Said::Error(anyhow!("{error}{hint}\nerror: {more}")),
+            ..other
+        }
     }
 
     /// Returns it as a problem of the file that led to it; `place` makes one of a text.

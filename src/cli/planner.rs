@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use super::args::AgentKind;
 use super::failure::Failure;
 use super::output::complain;
 use super::probe::usable;
@@ -13,7 +14,7 @@ use super::setup::Setup;
 use crate::agents::{Agent, Coding, Login};
 use crate::config::{
     Api, AskedAgent, Candidate, Candidates, Config, ConfigError, Endpoint, Environment, Found,
-    Planner,
+    Planner, Provider,
 };
 use crate::daemon::Models;
 use crate::exec::OF_THE_AGENT;
@@ -27,6 +28,12 @@ impl Setup {
     /// What is chosen cannot be asked.
     pub(super) fn planner(&self, at_work: Option<&Agent>) -> Result<Planner, ConfigError> {
         planner(&self.config, &self.environment, at_work)
+    }
+
+    /// Tells whether an agent that does the work would plan and judge as well, if it were there and nobody else is chosen.
+    pub(super) fn would_plan(&self, agent: AgentKind) -> bool {
+        let answers = Coding::named(agent.name()).is_some_and(Coding::answers);
+        answers && self.config.llm.provider == Provider::Auto
     }
 
     /// Says who plans and judges where that is a coding agent, and makes sure that it can be started: its answers cost

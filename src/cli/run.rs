@@ -67,7 +67,7 @@ pub async fn run(
         (None, None, Some(goal)) => (Head::new(new_plan_id(), goal, Time::default()), Vec::new()),
         (None, None, None) => return Err(nothing_to_do(&args, setup)),
     };
-    if let (Some(team), None) = (&setup.team, crew.general()) {
+    if let Some(team) = setup.team.as_ref().filter(|_| crew.roles_only()) {
         let shown = match (&args.plan, &args.workflow) {
             (Some(plan), _) => plan.display().to_string(),
             (None, Some(workflow)) => format!("{}#{workflow}", team.path.display()),
@@ -357,7 +357,7 @@ pub async fn daemon(
         unless(&mut ended, "the plan goes on with the next daemon", begin).await?;
     let crew = Crew::choose(&args.agent, &setup).await?;
     setup
-        .check_team(&plan, &site.store, crew.general().is_some())
+        .check_team(&plan, &site.store, crew.roles_only())
         .await?;
     let prepared = setup.prepare(setup.planner(crew.general())?)?;
     setup.log(&site.volumes)?;
@@ -545,7 +545,7 @@ impl Ready<'_> {
         } = self;
         setup.check_project_of(&plan, &site.store).await?;
         setup
-            .check_team(&plan, &site.store, crew.general().is_some())
+            .check_team(&plan, &site.store, crew.roles_only())
             .await?;
         let (workspace, over) = site
             .store

@@ -20,7 +20,7 @@ use crate::store::Store;
 use crate::tools::Dialect;
 use crate::wire::Problem;
 use crate::wire::team::{
-    self, Known, ParameterKind, RoleFolder, RoleKind, RoleWorker, Team, Workflow,
+    self, Known, ONLY_ITS_OWN, ParameterKind, RoleFolder, RoleKind, RoleWorker, Team, Workflow,
 };
 use crate::wire::text::{one_line, quoted};
 
@@ -38,9 +38,6 @@ pub(super) struct TeamFile {
     /// Everything that is wrong in the file; the team is what is right of it.
     pub problems: Vec<Problem>,
 }
-
-/// Why a task without an assignee is not done where there is no agent for all.
-const NOBODY: &str = "every role of the team takes only its own tasks";
 
 /// What helps somebody who has no team file.
 pub(super) const HOW_ONE_LOOKS: &str = "examples/team.yaml shows how one looks";
@@ -209,7 +206,7 @@ impl Setup {
         &self,
         plan: &PlanId,
         store: &Store,
-        by_agent: bool,
+        roles_only: bool,
     ) -> Result<(), Failure> {
         let Some(file) = &self.team else {
             return self.check_teamless(plan, store).await;
@@ -236,13 +233,13 @@ impl Setup {
             })
             .await?;
         file.refuse(strangers)?;
-        if !by_agent && let Some(first) = nobodys.first() {
+        if roles_only && let Some(first) = nobodys.first() {
             let more = match nobodys.len() - 1 {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
             complain(&format!(
-                "! task {first}{more} without an assignee: {NOBODY}; {}\n",
+                "! task {first}{more} without an assignee: {ONLY_ITS_OWN}; {}\n",
                 file.team.way_to_somebody()
             ));
         }

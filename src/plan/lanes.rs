@@ -36,10 +36,21 @@ impl Plan {
         open.flat_map(|attempt| attempt.waits.iter().map(|wait| (attempt.task, wait)))
     }
 
-    /// Tells whether nobody is there for a task: it is assigned to no role, and every role takes only its own.
+    /// Returns which roles wait for others so that this task gets on, in the order in which they asked.
+    pub fn waits_of(&self, task: &Task) -> &[Wait] {
+        let attempt = self.current_attempt(task);
+        attempt.map_or(&[], |attempt| &attempt.waits)
+    }
+
+    /// Tells whether nobody is there for a task: it is assigned to no role, and every role takes only its own. Whoever has taken
+    /// it all the same is there for it, until the attempt is over.
     pub fn is_nobodys(&self, task: &Task) -> bool {
         let over = self.status().settled() || task.status.settled();
-        task.assignee.is_none() && self.head().policy.roles_only && !over
+        let taken = self.current_attempt(task).is_some_and(|now| {
+            let reported = now.state == AttemptState::Reported;
+            reported || (now.state == AttemptState::Open && now.claimed.is_some())
+        });
+        task.assignee.is_none() && self.head().policy.roles_only && !over && !taken
     }
 }
 

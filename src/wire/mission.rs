@@ -133,8 +133,7 @@ fn task(plan: &Plan, task: &Task) -> String {
         task.number,
         standing(plan, task)
     );
-    let attempt = plan.current_attempt(task);
-    for wait in attempt.into_iter().flat_map(|attempt| &attempt.waits) {
+    for wait in plan.waits_of(task) {
         let waits = inline(&lanes::waits(wait), MAX_NAME);
         let (since, what) = (time_text(wait.since), inline(&wait.what, MAX_TEXT));
         add(&mut text, format_args!("  {waits} since {since}: {what}\n"));

@@ -27,6 +27,9 @@ pub const MAX_BYTES: usize = 256 * 1024;
 /// Roles, workflows, and whatever else is listed, of each at most.
 const MAX_ENTRIES: usize = 100;
 
+/// Why a task without an assignee is not done where there is no agent for all.
+pub const ONLY_ITS_OWN: &str = "every role of the team takes only its own tasks";
+
 /// What a team file says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Team {

@@ -114,6 +114,44 @@ fn run_tells_all_that_is_wrong_with_a_team_at_once_and_doctor_the_same() {
 }
 
 #[test]
+fn an_agent_that_is_missing_is_not_told_as_a_missing_model() {
+    let scene = Scene::new("");
+    let team = "\
+name: Two
+roles:
+- {id: architect, kind: agent}
+- {id: coder, kind: files, worker: codex}
+";
+    scene.env.write("team.yaml", team);
+    scene
+        .env
+        .write("alone.yaml", &team.replace(", worker: codex", ""));
+    let run = |team: &str, agent: &str| {
+        let ran = scene.run(&["run", "goal", "--team", team, "--agent", agent]);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        ran.stderr
+    };
+    // It would have been the model as well.
+    insta::assert_snapshot!(run("alone.yaml", "claude"), @r"
+    error: the coding agent `claude` is not installed
+    Hint: `npm install -g @anthropic-ai/claude-code`, or choose another one: `plan-agent doctor` shows which there are
+    ");
+    insta::assert_snapshot!(run("team.yaml", "claude"), @r"
+    error: the coding agent `claude` is not installed
+    Hint: `npm install -g @anthropic-ai/claude-code`, or choose another one: `plan-agent doctor` shows which there are
+    error: team.yaml:4:8: the role `coder`: the coding agent `codex` is not installed
+    Hint: `npm install -g @openai/codex`, or choose another one: `plan-agent doctor` shows which there are
+    ");
+    // This one would not.
+    insta::assert_snapshot!(run("alone.yaml", "aider"), @r"
+    error: the coding agent `aider` is not installed
+    Hint: `python3 -m pip install aider-chat`, or choose another one: `plan-agent doctor` shows which there are
+    error: alone.yaml:3:8: the role `architect` works in this process and needs a language model
+    Hint: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or log in with a coding agent, give it templates without the action `ask`, or make it `kind: files`
+    ");
+}
+
+#[test]
 fn tools_of_a_server_are_looked_at_by_run_and_doctor() {
     let ours = env!("CARGO_BIN_EXE_plan-agent");
     let config = format!("mcp.docs.command = ['{ours}', 'mcp', '--dialect', 'tasks']\n");
@@ -282,12 +320,12 @@ fn a_task_that_no_role_would_take_is_refused_and_seen() {
     let status = scene.works(&["status"]);
     assert!(status.contains("Two · for nobody"), "{status}");
     assert!(
-        status.contains("every role takes only its own tasks"),
+        status.contains("every role of the team takes only its own tasks"),
         "{status}"
     );
     let why = scene.works(&["why", "2"]);
     assert!(
-        why.contains("it has no assignee: every role takes only its own"),
+        why.contains("it has no assignee: every role of the team takes only its own"),
         "{why}"
     );
     scene.works(&["stop"]);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::usage::{self, PlanUsage, TaskUsage};
-use super::{TAKEN_BY_NOBODY, indented, name, numbers, state};
+use super::{WAY_TO_SOMEBODY, indented, name, numbers, state};
 use crate::cli::args::Program;
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
@@ -14,6 +14,7 @@ use crate::plan::{
 };
 use crate::wire::lanes;
 use crate::wire::question::meaning;
+use crate::wire::team::ONLY_ITS_OWN;
 use crate::wire::text::time_text;
 
 /// The longest result that stands beside a task.
@@ -177,8 +178,7 @@ pub fn text(
     lines.extend(more(window.before, "earlier"));
     for task in &window.tasks {
         lines.push(task_text(plan, task, now, paint));
-        let attempt = plan.current_attempt(task);
-        let waits = attempt.into_iter().flat_map(|attempt| &attempt.waits);
+        let waits = plan.waits_of(task).iter();
         lines.extend(waits.map(|wait| wait_text(wait, now, paint)));
     }
     lines.extend(more(window.after, "more"));
@@ -198,7 +198,7 @@ pub fn text(
     }
     if plan.unsettled().any(|task| plan.is_nobodys(task)) {
         lines.push(format!(
-            "\nA task without an assignee is for nobody: {TAKEN_BY_NOBODY}."
+            "\nA task without an assignee is for nobody: {ONLY_ITS_OWN}; {WAY_TO_SOMEBODY}."
         ));
     }
     if daemon.is_none() && head.status == PlanStatus::Running {

@@ -1,12 +1,13 @@
 //! Why a task is as it is, and what it waits for.
 
-use super::{TAKEN_BY_NOBODY, indented, name, numbers, state, usage};
+use super::{WAY_TO_SOMEBODY, indented, name, numbers, state, usage};
 use crate::cli::args::Program;
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
     Attempt, AttemptState, Lanes, Plan, PlanStatus, Review, Task, TaskId, TaskStatus, Time,
 };
 use crate::wire;
+use crate::wire::team::ONLY_ITS_OWN;
 use crate::wire::text::{one_line, time_text};
 
 /// The longest reason that is shown on one line.
@@ -37,11 +38,11 @@ pub fn why(plan: &Plan, id: TaskId, now: Time, paint: Paint, program: &Program) 
             .map(|reason| format!("  {reason}")),
     );
     if plan.is_nobodys(task) {
-        lines.push(format!("  it has no assignee: {TAKEN_BY_NOBODY}"));
+        lines.push(format!(
+            "  it has no assignee: {ONLY_ITS_OWN}; {WAY_TO_SOMEBODY}"
+        ));
     }
-    let attempt = plan.current_attempt(task);
-    let waits = attempt.into_iter().flat_map(|attempt| &attempt.waits);
-    lines.extend(waits.map(|wait| {
+    lines.extend(plan.waits_of(task).iter().map(|wait| {
         let (waits, since) = (wire::lanes::waits(wait), time_text(wait.since));
         let (what, request) = (line(&wait.what), name(wait.request.as_str()));
         format!("  {waits} since {since}: {what} ({request})")

@@ -1,6 +1,6 @@
 //! What does not fit together: names within the team file, and names of what is known outside of it only.
 
-use super::{RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec, Team, fill};
+use super::{ONLY_ITS_OWN, RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec, Team, fill};
 use crate::plan::NewTask;
 use crate::wire::Problem;
 use crate::wire::plan_file::{PlanFile, nearest, suggestion};
@@ -226,7 +226,7 @@ impl Team {
             .map(|task| {
                 let name = quote(&task.name);
                 Problem::new(format!(
-                    "the task {name} has no assignee, and every role of the team takes only its own tasks"
+                    "the task {name} has no assignee, and {ONLY_ITS_OWN}"
                 ))
             })
             .collect();
