@@ -22,7 +22,7 @@ const FAULT: usize = 600;
 const SHORT_COMMIT: usize = 10;
 
 /// Returns what a change did with its number and its moment, for the log: a line an event. What the daemon did not do by itself
-/// says who did it and why.
+/// says who did it and why, on the first line that is not about who waits for whom, which says it itself.
 pub fn lines(change: &Change, zone: &TimeZone, paint: Paint) -> Vec<String> {
     let when = format!("{:>5}  {}", change.seq, moment(change.at, zone));
     let when = paint.text(Style::Dim, &when);
@@ -36,11 +36,13 @@ pub fn lines(change: &Change, zone: &TimeZone, paint: Paint) -> Vec<String> {
         .collect();
     let says_itself =
         |event: &Event| matches!(event, Event::Requested { .. } | Event::RequestEnded { .. });
-    if change.by != DAEMON && !change.delta.events.iter().any(says_itself) {
+    let events = &change.delta.events;
+    let said_of = events.iter().position(|event| !says_itself(event));
+    if change.by != DAEMON && (said_of.is_some() || events.is_empty()) {
         let said = format!("({}: {})", short(&change.by), short(&change.why));
         let said = paint.text(Style::Dim, &said);
-        match lines.first_mut() {
-            Some(first) => *first = format!("{first}  {said}"),
+        match said_of.and_then(|at| lines.get_mut(at)) {
+            Some(line) => *line = format!("{line}  {said}"),
             None => lines.push(line(&said)),
         }
     }
@@ -325,7 +327,7 @@ fn short(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Choice, CommandId, QuestionId};
+    use crate::plan::{Choice, CommandId, Delta, QuestionId};
 
     #[test]
     fn a_change_is_one_printable_line() {
@@ -424,5 +426,44 @@ mod tests {
         task 2: waits for the agent's usage limit until 2027-01-15T08:00:00Z
         completed
         ");
+    }
+
+    #[test]
+    fn who_did_it_and_why_stands_on_the_first_line_that_is_not_about_a_wait() {
+        let ended = Event::RequestEnded {
+            task: TaskId(2),
+            command: CommandId::new("task-2a"),
+            role: "reviewer".into(),
+            on: "coder".into(),
+            request: CommandId::new("task-2b"),
+            how: WaitEnd::TakenBack,
+        };
+        let settled = Event::Settled {
+            status: "abandoned".into(),
+            outcome: String::new(),
+        };
+        let told = |events: &[&Event]| {
+            let change = Change {
+                seq: 7,
+                at: Time::default(),
+                by: "command line".into(),
+                why: "aborted".into(),
+                delta: Delta {
+                    rows: Vec::new(),
+                    events: events.iter().copied().cloned().collect(),
+                },
+            };
+            let lines = lines(&change, &TimeZone::UTC, Paint::none());
+            let text = |line: &String| line.rsplit("00  ").next().unwrap().to_owned();
+            lines.iter().map(text).collect::<Vec<_>>()
+        };
+        let wait = "task 2: reviewer does not wait for coder any more";
+        let by = "(command line: aborted)";
+        assert_eq!(
+            told(&[&ended, &settled, &settled]),
+            [wait, &format!("abandoned  {by}"), "abandoned"]
+        );
+        assert_eq!(told(&[&ended]), [wait]);
+        assert_eq!(told(&[]), [by]);
     }
 }

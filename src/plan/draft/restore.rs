@@ -55,7 +55,10 @@ impl Draft<'_> {
         if self.undo.len() == told.0 && same(&head, self.plan.head()) {
             return Err(Refusal::AsItWas(seq));
         }
-        self.events.truncate(told.1);
+        // That nobody waits any more is told of everybody who did: that they began to was.
+        let told: Vec<Event> = self.events.drain(told.1..).collect();
+        let ends = |event: &Event| matches!(event, Event::RequestEnded { .. });
+        self.events.extend(told.into_iter().filter(ends));
         self.tell(Event::Restored { seq });
         self.change_head(|now| *now = head);
         Ok(())

@@ -95,3 +95,37 @@ fn an_attempt_of_before_there_were_waits_is_read() {
     let read: Attempt = serde_json::from_value(stored).unwrap();
     assert_eq!(&read, plan.attempt(&command(1)).unwrap());
 }
+
+#[test]
+fn a_restored_plan_tells_that_nobody_waits_any_more() {
+    let mut plan = running(&[("a", &[])]);
+    let earlier = Plan::from_rows(plan.rows()).unwrap();
+    change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+    change(&mut plan, |draft| draft.begin_wait(&command(1), wait(1))).unwrap();
+    let mut draft = Draft::new(&mut plan, Time(6));
+    draft.restore(&earlier, 1).unwrap();
+    let events = draft.finish().events;
+    let kinds: Vec<_> = events
+        .iter()
+        .map(|event| match event {
+            Event::RequestEnded { how, .. } => Some(*how),
+            Event::Restored { .. } => None,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(kinds, [Some(WaitEnd::TakenBack), None]);
+}
+
+#[test]
+fn a_task_that_somebody_has_taken_is_not_for_nobody() {
+    let mut plan = running(&[("a", &[])]);
+    let mut head = plan.head().clone();
+    head.policy.roles_only = true;
+    drop(plan.put(Row::Head(Box::new(head))));
+    let nobodys = |plan: &Plan| plan.is_nobodys(plan.task(TaskId(1)).unwrap());
+    assert!(nobodys(&plan));
+    change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+    assert!(nobodys(&plan), "its command lies there");
+    change(&mut plan, |draft| draft.claim(&command(1), None).map(drop)).unwrap();
+    assert!(!nobodys(&plan));
+}
