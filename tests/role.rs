@@ -17,7 +17,9 @@ use std::time::Duration;
 
 use plan_agent::clock::Clock;
 use plan_agent::llm::{BoxFuture, Llm, LlmError, Model, Prompts, Reply, Request, RetryPolicy};
-use plan_agent::plan::{CommandId, Event, Plan, PlanId, ROLE};
+use plan_agent::plan::{
+    CommandId, Event, Head, Issue, Kind, NewTask, Plan, PlanId, Policy, ROLE, Time, WaitEnd,
+};
 use plan_agent::role::{
     Abilities, Ability, AgentBaseRole as _, CollaborationStatus, Colleague, Framework,
     FrameworkError, MessageKind, Mind, Refused, RequestId, Role, RoleId, RoleSettings, StepDoes,
@@ -234,6 +236,53 @@ impl Scene {
             steps,
         });
         self
+    }
+
+    /// Makes the plan that the task of every test is in, with that task handed out.
+    async fn with_top(self) -> Self {
+        self.handed_out("topplan", "daemon", "task-1").await;
+        self
+    }
+
+    /// Makes a plan with one task that is handed out by a command.
+    async fn handed_out(&self, plan: &str, owner: &str, command: &str) {
+        let mut head = Head::new(PlanId::new(plan), "", Time::default());
+        owner.clone_into(&mut head.owner);
+        let issue = Issue {
+            id: CommandId::new(command),
+            kind: Kind::New,
+            session: None,
+            text: String::new(),
+        };
+        let made = self.store.create(head, "test", "made", |draft| {
+            let task = NewTask {
+                name: "One".to_owned(),
+                ..NewTask::default()
+            };
+            let made = draft.add_tasks(vec![task], None)?;
+            draft.start(Policy::default(), "")?;
+            draft.issue(made[0], issue)
+        });
+        made.await.unwrap();
+    }
+
+    /// Returns how the requests ended that the plan of the task tells of.
+    async fn ends(&self) -> Vec<WaitEnd> {
+        let changes = self.store.since(&PlanId::new("topplan"), 0, 1000).await;
+        let changes = changes.unwrap().into_iter();
+        let events = changes.flat_map(|change| change.delta.events);
+        let end = |event| match event {
+            Event::RequestEnded { how, .. } => Some(how),
+            _ => None,
+        };
+        events.filter_map(end).collect()
+    }
+
+    /// Returns how many wait for others so that the task gets on.
+    async fn waits(&self) -> usize {
+        let waits = |plan: &Plan, _| plan.waits().count();
+        let top = PlanId::new("topplan");
+        self.store.read(&top, waits).await.unwrap()
     }
 
     fn role(&self) -> Role {

@@ -11,7 +11,9 @@ use super::ability::Abilities;
 use super::actions::Ask;
 use super::base::{AgentBaseRole, ChosenStrategy};
 use super::framework::Framework;
-use super::message::{CollaborationStatus, MessageKind, RoleId, StructuredMessage, TaskUpdate};
+use super::message::{
+    CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage, TaskUpdate,
+};
 use super::mind::{Asking, Mind};
 use super::plan::{InternalPlan, Keeper, PlanningStrategy, StepSpec};
 use super::state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};
@@ -385,6 +387,15 @@ impl Role {
         let (store, by) = (self.keeper.store(), self.keeper.by());
         if let (Some(top), Some(command)) = (&self.state.top, &self.state.command) {
             waits::begin_wait(store, by, top, command, request).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes that the role does not wait for a request, as it could not be sent.
+    pub(super) async fn not_sent(&self, request: &RequestId) -> Result<(), RoleError> {
+        if let Some(top) = &self.state.top {
+            let (store, by) = (self.keeper.store(), self.keeper.by());
+            waits::not_sent(store, by, top, request.command()).await?;
         }
         Ok(())
     }

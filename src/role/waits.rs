@@ -88,14 +88,11 @@ pub(super) async fn begin_wait(
         };
         draft.begin_wait(&command, wait)
     });
-    match noted.await {
-        Err(StoreError::Refused(_) | StoreError::UnknownPlan(_)) => Ok(()),
-        noted => noted,
-    }
+    shown(top, noted.await).map(drop)
 }
 
 /// Ends the waits of a plan whose requests are not open any more, each with what came of it, whoever's they are. A plan that
-/// is not here has none.
+/// is not here has none. What is damaged in the store says nothing of the other waits: those for it go on.
 ///
 /// # Errors
 /// A failure of the store.
@@ -104,13 +101,10 @@ pub async fn end_waits(store: &Store, by: &str, top: &PlanId) -> Result<(), Stor
         let requests = plan.waits().map(|(_, wait)| wait.request.clone());
         requests.collect::<Vec<_>>()
     });
-    let requests = match requests.await {
-        Err(StoreError::UnknownPlan(_)) => return Ok(()),
-        requests => requests?,
-    };
+    let requests = shown(top, requests.await)?.unwrap_or_default();
     let mut ended = Vec::new();
     for request in requests {
-        if let Some(end) = end_of(store, &request).await? {
+        if let Some(end) = shown(top, end_of(store, &request).await)?.flatten() {
             ended.push((request, end));
         }
     }
@@ -124,7 +118,42 @@ pub async fn end_waits(store: &Store, by: &str, top: &PlanId) -> Result<(), Stor
         }
         Ok(())
     };
-    store.change(top, by, why, change).await
+    shown(top, store.change(top, by, why, change).await).map(drop)
+}
+
+/// Ends the wait for a request that was noted and could not be sent.
+///
+/// # Errors
+/// A failure of the store.
+pub(super) async fn not_sent(
+    store: &Store,
+    by: &str,
+    top: &PlanId,
+    request: &CommandId,
+) -> Result<(), StoreError> {
+    let (request, why) = (request.clone(), "the request could not be sent");
+    let change = move |draft: &mut Draft<'_>| {
+        draft.end_wait(&request, WaitEnd::TakenBack);
+        Ok(())
+    };
+    shown(top, store.change(top, by, why, change).await).map(drop)
+}
+
+/// Returns what came of a step that only keeps up what is shown of a plan: no work stops because a plan is not here, does not
+/// take it or is damaged.
+///
+/// # Errors
+/// A failure of the store itself.
+fn shown<T>(top: &PlanId, result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match result {
+        Ok(result) => Ok(Some(result)),
+        Err(StoreError::Refused(_) | StoreError::UnknownPlan(_)) => Ok(None),
+        Err(error @ StoreError::Damaged { .. }) => {
+            tracing::warn!(plan = %top, %error, "a wait is not kept up to date");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns how the wait for a request ended; `None` if it goes on.

@@ -17,7 +17,7 @@ use super::fill::Known;
 use super::framework::Refused;
 use super::message::{CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage};
 use super::mind::Situation;
-use super::plan::{InternalPlan, Pending, Step, not_completed};
+use super::plan::{InternalPlan, Pending, Step};
 use super::state::{RoleError, RoleStatus};
 
 /// Bytes that are kept of what a step said.
@@ -223,7 +223,7 @@ impl Role {
             self.state.no_longer_waits();
             self.state.status = RoleStatus::ExecutingStep;
             self.end_waits(self.state.top.as_ref()).await?;
-            self.answered(step, status, &text).await?;
+            self.answered(step, &pending.id, status, &text).await?;
             return Ok(Advance::Again);
         }
         if self.state.sent.as_ref() != Some(&pending.id) {
@@ -235,22 +235,20 @@ impl Role {
             let sent = match message {
                 Ok(message) => {
                     self.begin_wait(&message).await?;
-                    self.framework.send(&message, &pending.text).await
+                    match self.framework.send(&message, &pending.text).await {
+                        // It is kept, and sent by whoever goes on.
+                        Err(Refused::Failed(error)) => return Err(error.into()),
+                        sent => sent
+                            .map_err(|refused| format!("the request could not be sent: {refused}")),
+                    }
                 }
-                Err(reason) => {
-                    self.fail_step(step, &reason).await?;
-                    return Ok(Advance::Again);
-                }
+                Err(reason) => Err(reason),
             };
-            match sent {
-                Ok(()) => {}
-                // It is kept, and sent by whoever goes on.
-                Err(Refused::Failed(error)) => return Err(error.into()),
-                Err(refused) => {
-                    let reason = format!("the request could not be sent: {refused}");
-                    self.fail_step(step, &reason).await?;
-                    return Ok(Advance::Again);
-                }
+            if let Err(reason) = sent {
+                // First: of a step that has failed it would be told that nobody answered in time.
+                self.not_sent(&pending.id).await?;
+                self.fail_step(step, &reason).await?;
+                return Ok(Advance::Again);
             }
             self.state.sent = Some(pending.id.clone());
         }
@@ -264,6 +262,7 @@ impl Role {
     async fn answered(
         &mut self,
         step: &Step,
+        request: &RequestId,
         status: CollaborationStatus,
         text: &str,
     ) -> Result<(), RoleError> {
@@ -272,7 +271,10 @@ impl Role {
                 StepDoes::RequestCollaboration { target, .. } => target.as_str(),
                 _ => "the other role",
             };
-            let reason = not_completed(target, status.as_str(), text);
+            // The cause alone: it would not be read behind every step on the way there.
+            let cause = self.keeper.passed_on(target, request).await?;
+            let why = cause.as_deref().unwrap_or(text);
+            let reason = format!("{target} answered `{}`: {why}", status.as_str());
             return self.fail_step(step, &reason).await;
         }
         let number = step.number;

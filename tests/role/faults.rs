@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
+use plan_agent::plan::Wait;
 use plan_agent::role::{RoleError, Situation};
 use plan_agent::store::StoreError;
 use rusqlite::Connection;
@@ -141,4 +142,62 @@ async fn a_fault_of_the_store_fails_no_step() {
     role.process_message(task("Review it")).await.unwrap();
     assert_eq!(scene.result(), (COMPLETED, "a word".to_owned()));
     assert_eq!(scene.model.as_ref().unwrap().asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_damaged_plan_that_another_role_waits_with_stops_no_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let (scene, place) = in_a_file(&folder).await;
+    let mut scene = scene
+        .with_steps(vec![asks("coder", "mend it")])
+        .with_top()
+        .await;
+    scene.handed_out("damaged", ROLE, "request-9").await;
+    // So large that its rows are written at once.
+    let large = NewTask {
+        name: "Two".to_owned(),
+        description: "x".repeat(100_000),
+        ..NewTask::default()
+    };
+    let damaged = PlanId::new("damaged");
+    let change = scene.store.change(&damaged, "test", "more", |draft| {
+        draft.add_tasks(vec![large], None).map(drop)
+    });
+    change.await.unwrap();
+    let wait = Wait {
+        role: "architect".to_owned(),
+        on: "coder".to_owned(),
+        request: CommandId::new("request-9"),
+        what: String::new(),
+        since: Time::default(),
+    };
+    let (top, command) = (PlanId::new("topplan"), CommandId::new("task-1"));
+    let waits = scene.store.change(&top, "test", "it waits", move |draft| {
+        draft.begin_wait(&command, wait)
+    });
+    waits.await.unwrap();
+    // Another process reads what this one has in memory.
+    let damage = "UPDATE plan_rows SET body = 'x' WHERE plan = 'damaged' AND kind = 'task'";
+    let connection = Connection::open(&place).unwrap();
+    connection.execute_batch(damage).unwrap();
+    let clock = Clock::start();
+    scene.store = Store::open(&place, move || clock.now()).await.unwrap();
+    let read = scene.store.read(&damaged, |_, _| ()).await;
+    assert!(matches!(read, Err(StoreError::Damaged { .. })), "{read:?}");
+
+    let mut role = scene.given("Review it").await;
+    let request = role.state().pending_collaboration_request_id.clone();
+    assert_eq!(scene.waits().await, 2);
+    let answered = answer(&request.unwrap(), COMPLETED, "mended");
+    role.process_message(answered).await.unwrap();
+    assert_eq!(scene.result(), (COMPLETED, "mended".to_owned()));
+    assert_eq!(
+        (scene.waits().await, scene.ends().await),
+        (1, vec![WaitEnd::Completed])
+    );
+    let mut other = task_named("task-2", "Review it");
+    other.plan_id = Some(PlanId::new("topplan"));
+    role.process_message(other).await.unwrap();
+    role.process_message(cancel("task-2")).await.unwrap();
+    assert_eq!(role.state().status.as_str(), "idle");
 }

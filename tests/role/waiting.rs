@@ -216,7 +216,7 @@ async fn a_request_that_is_refused_fails_the_step_at_once() {
     ];
     for refused in refusals {
         for sending in [false, true] {
-            let scene = scene().await;
+            let scene = scene().await.with_top().await;
             let place = if sending {
                 &scene.office.refuses_to_send
             } else {
@@ -224,6 +224,9 @@ async fn a_request_that_is_refused_fails_the_step_at_once() {
             };
             *place.lock().unwrap() = Some(refused.clone());
             let role = scene.given("Review it").await;
+            // Nobody was given the time to answer.
+            let ends = vec![WaitEnd::TakenBack; usize::from(sending)];
+            assert_eq!((scene.waits().await, scene.ends().await), (0, ends));
             let (status, result) = scene.result();
             assert_eq!(status, ERROR);
             assert!(

@@ -213,9 +213,17 @@ fn each_wait_within_another_one_ends_by_its_own_word() {
     let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
     let request = scene.exchange.take("a request", is_request);
     assert_eq!(now(&scene), chain());
-    let rejected = "---\nstatus: FAILED\ncollaboration: rejected\n---\n\n## Core results\n\nNo.\n";
-    scene.exchange.submit(&request.id, rejected);
+    // What a person or an agent writes is passed on as it is, whatever it looks like.
+    let said = "Step 1, Look, failed: tester answered nothing.";
+    let rejected =
+        format!("---\nstatus: FAILED\ncollaboration: rejected\n---\n\n## Core results\n\n{said}\n");
+    scene.exchange.submit(&request.id, &rejected);
     scene.exchange.await_questions(1);
+    let cause = format!("failed: b answered `error`: coder answered `rejected`: {said}");
+    wait_until("the cause is told", DEADLINE, || {
+        let told = scene.exchange.texts("reports/processed", ".md");
+        told.concat().contains(&cause)
+    });
     assert_eq!(now(&scene), []);
     assert_eq!(ends(&scene), ["b coder rejected", "a b error"]);
 }
