@@ -11,8 +11,8 @@ use super::crew::{Crew, Crews};
 use super::draft::acceptable;
 use super::lanes::Lanes;
 use super::model::{
-    About, Attempt, AttemptState, CommandId, Judging, Limit, Line, Lived, PlanStatus, ReportStatus,
-    Review, SessionId, SessionScope, Subject, Task, TaskId, Time,
+    About, Attempt, AttemptState, CommandId, Judging, Limit, Line, Lived, PlanStatus, Question,
+    ReportStatus, Review, SessionId, SessionScope, Subject, Task, TaskId, Time,
 };
 use super::rules::certain;
 use super::state::Plan;
@@ -275,11 +275,16 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         }
         return;
     };
+    let of_request = |q: &Question| q.task == Some(attempt.task) && q.request.is_some();
+    if plan.open_questions().any(of_request) {
+        // Nothing can happen before a person has answered.
+        return;
+    }
     let sign = world.signs.get(&attempt.id).copied().unwrap_or(claimed);
     let heard = sign.max(claimed).max(world.started);
     let silent = world.after(heard, policy.task_timeout);
     let deadline = plan.deadline_of(attempt.task);
-    let too_long = world.after(claimed, deadline);
+    let too_long = world.after(claimed, deadline.saturating_add(attempt.with_person));
     let (at, reason) = if silent <= too_long {
         (
             silent,

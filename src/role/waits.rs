@@ -1,6 +1,8 @@
 //! Who waits for whom: read from the internal plans, so that it is the same for the roles themselves and for whoever looks on.
 
-use crate::plan::{CommandId, PlanId, ROLE, TaskId, Time};
+use std::time::Duration;
+
+use crate::plan::{CommandId, Plan, PlanId, ROLE, TaskId, Time};
 use crate::store::{Store, StoreError};
 use crate::wire::team::StepDoes;
 
@@ -111,4 +113,50 @@ pub async fn waits(store: &Store, top: &PlanId) -> Result<Vec<Wait>, StoreError>
     }
     waits.sort_by(|a, b| (a.since, &a.request).cmp(&(b.since, &b.request)));
     Ok(waits)
+}
+
+/// Returns how long a person has been asked for what came of a request to a role, here or wherever that role asked further.
+///
+/// # Errors
+/// A failure of the store.
+pub async fn with_person(
+    store: &Store,
+    on: &RoleId,
+    request: &RequestId,
+    now: Time,
+) -> Result<Duration, StoreError> {
+    let (mut keys, mut whole) = (vec![InternalPlan::key(on, request)], Duration::ZERO);
+    for _ in 0..MOST {
+        let Some(key) = keys.pop() else {
+            break;
+        };
+        // A role behind files has no plan.
+        let Some(plan) = store.find(&key).await? else {
+            continue;
+        };
+        let read = store.read(&plan, move |plan, _| (asked(plan, now), requests(plan)));
+        let (span, further) = read.await?;
+        whole += span;
+        keys.extend(further);
+    }
+    Ok(whole)
+}
+
+fn asked(plan: &Plan, now: Time) -> Duration {
+    let answered = plan
+        .questions()
+        .filter(|question| question.closed.is_none());
+    let span = |question: &crate::plan::Question| {
+        let end = question.answer.as_ref().map_or(now, |answer| answer.at);
+        end.since(question.asked)
+    };
+    answered.map(span).sum()
+}
+
+fn requests(plan: &Plan) -> Vec<String> {
+    let key = |attempt: &crate::plan::Attempt| {
+        let on = plan.task(attempt.task)?.assignee.as_ref()?.parse().ok()?;
+        Some(InternalPlan::key(&on, &attempt.id.clone().into()))
+    };
+    plan.attempts().filter_map(key).collect()
 }

@@ -346,7 +346,7 @@ impl Role {
         let step = plan.current().map(|index| plan.steps[index].clone());
         let waits = |step: &Step| {
             let pending = step.request.as_ref();
-            pending.is_some_and(|pending| pending.answer.is_none())
+            pending.is_some_and(|pending| pending.answer.is_none() && !pending.with_person)
         };
         // The answer goes first; an end by somebody else is taken up as well.
         let Some(step) = step.filter(waits) else {
