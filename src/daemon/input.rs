@@ -340,10 +340,19 @@ impl Daemon {
                 (id.clone(), sign)
             })
             .collect();
-        for (id, _) in &news {
-            self.world.signs.insert(id.clone(), now);
+        for (id, sign) in &news {
+            match &sign.life.model_fails {
+                Some(said) => drop(self.world.faults.insert(id.clone(), said.clone())),
+                None => {
+                    self.world.signs.insert(id.clone(), now);
+                    self.world.faults.remove(id);
+                }
+            }
         }
         self.world.signs.retain(|id, _| look.signs.contains_key(id));
+        self.world
+            .faults
+            .retain(|id, _| look.signs.contains_key(id));
         if look.reports.is_empty() && look.replies.is_empty() && news.is_empty() {
             return Ok(());
         }

@@ -39,6 +39,8 @@ pub struct World {
     pub scan_began: Option<Time>,
     /// The last sign of life of open attempts.
     pub signs: BTreeMap<CommandId, Time>,
+    /// What agents say of a model that they only ask again since.
+    pub faults: BTreeMap<CommandId, String>,
     /// When the daemon could do nothing, and perhaps its agents neither: up to when, and how long.
     pub still: Vec<(Time, Duration)>,
     /// For how long this daemon has had something under way: neither waiting for a human only, nor standing still.
@@ -286,10 +288,7 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
     let deadline = plan.deadline_of(attempt.task);
     let too_long = world.after(claimed, deadline.saturating_add(attempt.with_person));
     let (at, reason) = if silent <= too_long {
-        (
-            silent,
-            format!("no sign of life for {}", minutes(policy.task_timeout)),
-        )
+        (silent, no_sign(world, attempt, policy.task_timeout))
     } else {
         (
             too_long,
@@ -301,6 +300,18 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
     } else if scanned_since(world, at, due) {
         due.step(Step::TimeOut(attempt.id.clone(), reason));
     }
+}
+
+fn no_sign(world: &World, attempt: &Attempt, span: Duration) -> String {
+    let fault = world
+        .faults
+        .get(&attempt.id)
+        .map(|said| format!(": its agent only asked a model again that fails: {said}"));
+    format!(
+        "no sign of life for {}{}",
+        minutes(span),
+        fault.unwrap_or_default()
+    )
 }
 
 /// Returns a moment that was recorded; one that lies ahead because the clock of an earlier process was wrong counts as the
