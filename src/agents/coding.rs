@@ -291,10 +291,9 @@ impl Coding {
             .filter(|exit| exit.timed_out || exit.cancelled || exit.signal.is_some());
         // What was ended from outside did not come to its end, whatever it had said before.
         if let Some(exit) = stopped {
-            let mut how = ended(exit);
-            if let Some(said) = self.fails_at_last(printed) {
-                how += &format!(", and its model only failed in the end: {said}");
-            }
+            let fault = self.fails_at_last(printed);
+            let fault = fault.map(|said| format!(", and its model only failed in the end: {said}"));
+            let how = ended(exit) + &fault.unwrap_or_default();
             match &mut heard.outcome {
                 // What it was not allowed stays so in the next run.
                 Outcome::Refused { unfinished, .. } => *unfinished = Some(how),
