@@ -43,19 +43,34 @@ impl Draft<'_> {
             return Err(Refusal::NotAwaited(request.clone()));
         }
         let choices = vec![Choice::Reply, Choice::Skip, Choice::Abort];
+        let question = self.question(id, About::Agent, Some(task), reason, choices);
         self.put_question(Question {
-            id,
-            about: About::Agent,
-            task: Some(task),
             request: Some(request.clone()),
+            ..question
+        });
+        Ok(())
+    }
+
+    fn question(
+        &self,
+        id: QuestionId,
+        about: About,
+        task: Option<TaskId>,
+        reason: &str,
+        choices: Vec<Choice>,
+    ) -> Question {
+        Question {
+            id,
+            about,
+            task,
+            request: None,
             ask: None,
             reason: reason.to_owned(),
             choices,
             asked: self.now,
             answer: None,
             closed: None,
-        });
-        Ok(())
+        }
     }
 
     fn put_question(&mut self, question: Question) {
@@ -98,18 +113,8 @@ impl Draft<'_> {
             return Ok(());
         }
         let choices = self.choices(about, task, subject.map(|(_, subject)| subject).as_ref());
-        self.put_question(Question {
-            id,
-            about,
-            task,
-            request: None,
-            ask,
-            reason: reason.to_owned(),
-            choices,
-            asked: self.now,
-            answer: None,
-            closed: None,
-        });
+        let question = self.question(id, about, task, reason, choices);
+        self.put_question(Question { ask, ..question });
         Ok(())
     }
 

@@ -60,7 +60,11 @@ fn a_person_is_asked_what_a_role_behind_files_has_to_know_for_a_request() {
 #[test]
 fn a_question_about_a_request_outlives_the_daemon_and_is_answered_meanwhile() {
     let scene = Scene::by_rules("");
-    scene.env.write("team.yaml", &asks_coder(""));
+    // The first role waits for the second, and that for the coder.
+    let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
+    scene
+        .env
+        .write("team.yaml", &(row(&["a", "b"], "coder") + coder));
     scene.env.write("pass.md", &one_for("a"));
     let coder = scene.agent(|command| match is_request(command) {
         false => Act::Leave,
@@ -92,7 +96,7 @@ fn a_question_about_a_request_outlives_the_daemon_and_is_answered_meanwhile() {
         "Pass it on.\n\nWhat came of it so far:",
         "    ## Constraints\n",
         "    The right one.",
-        "The role `a` waits for your answer",
+        "The role `b` waits for your answer",
     ] {
         assert!(
             asked[1].body().contains(words),
