@@ -55,7 +55,8 @@ pub(super) async fn ready(
     setup: &Setup,
     site: &Site,
 ) -> Result<Option<Inside>, Failure> {
-    tidy_internal(&site.store, &settings.volumes, site.clock.now()).await;
+    let (volumes, plan) = (&settings.volumes, &settings.plan);
+    tidy_internal(&site.store, volumes, plan, site.clock.now()).await;
     let Some(team) = setup.team.as_ref() else {
         return Ok(None);
     };

@@ -13,7 +13,6 @@ use super::setup::Setup;
 use super::site::Site;
 use super::view::{self, LastDaemon};
 use crate::plan::{Plan, PlanId, ROLE, Shelf};
-use crate::role::{Wait, waits};
 use crate::store::{Listed, StoreError};
 use crate::wire::text::{one_line, printable, time_text};
 use crate::wire::{graph, plan_file};
@@ -69,10 +68,9 @@ pub async fn status(args: &Status, site: &Site, output: &mut Output) -> Result<E
     loop {
         let daemon = site.daemon();
         let seq = site.store.read(&plan, |_, seq| seq).await?;
-        let waits = waits(&site.store, &plan).await?;
-        let now = Some((seq, daemon, waits.clone()));
+        let now = Some((seq, daemon));
         if shown != now {
-            status_once(args, &plan, waits, site, daemon, output).await?;
+            status_once(args, &plan, site, daemon, output).await?;
             shown = now;
         }
         if !args.watch || settled(site, &plan).await? {
@@ -85,7 +83,6 @@ pub async fn status(args: &Status, site: &Site, output: &mut Output) -> Result<E
 async fn status_once(
     args: &Status,
     plan: &PlanId,
-    waits: Vec<Wait>,
     site: &Site,
     daemon: Option<u32>,
     output: &mut Output,
@@ -101,7 +98,7 @@ async fn status_once(
         let status = site
             .store
             .read(plan, move |plan, seq| {
-                view::status_json(plan, &waits, seq, daemon, limit, now)
+                view::status_json(plan, seq, daemon, limit, now)
             })
             .await?;
         return if args.watch {
@@ -114,7 +111,7 @@ async fn status_once(
     let page = site
         .store
         .read(plan, move |plan, _| {
-            view::status_text(plan, &waits, daemon, limit, now, paint, &program)
+            view::status_text(plan, daemon, limit, now, paint, &program)
         })
         .await?;
     if args.watch && output.is_terminal() {
@@ -181,11 +178,10 @@ pub async fn why(args: &Why, site: &Site, output: &mut Output) -> Result<Exit, F
     let id = site.plan(args.plan.as_deref()).await?;
     let (task, now, paint) = (args.task, site.clock.now(), output.paint());
     let program = site.program.clone();
-    let waits = waits(&site.store, &id).await?;
     let said = site
         .store
         .read(&id, move |plan, _| {
-            view::why(plan, &waits, task, now, paint, &program)
+            view::why(plan, task, now, paint, &program)
         })
         .await?;
     let said = said.ok_or_else(|| {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::plan::{
     Attempt, AttemptState, CommandId, DAEMON, Draft, Head, Plan, PlanId, ROLE, Shelf, Time,
 };
-use crate::role::Chain;
+use crate::role::{Chain, end_waits};
 use crate::store::{Store, StoreError};
 use crate::volumes::{Volumes, Withdrawal};
 
@@ -32,7 +32,8 @@ impl Daemon {
                 (self.store.clone(), Arc::clone(&self.settings), self.clock);
             let desk = self.desk.clone();
             self.spawn(Key::Inside, async move {
-                tend(&store, &settings.volumes, Some(&desk), clock.now()).await?;
+                let (volumes, plan) = (&settings.volumes, &settings.plan);
+                tend(&store, volumes, plan, Some(&desk), clock.now()).await?;
                 Ok(Input::AtWork(at_work(&store, &settings.plan).await?))
             });
         }
@@ -49,10 +50,10 @@ impl Daemon {
 }
 
 /// Ends the internal plans of a daemon's plans that nobody waits for, takes back what those that have ended still asked for, and
-/// puts them away. Each step is committed before the next, and may be done again after a crash. What cannot be done now holds
-/// nothing up: the next call finds it.
-pub async fn tidy(store: &Store, volumes: &Volumes, now: Time) {
-    if let Err(error) = tend(store, volumes, None, now).await {
+/// puts them away; then the waits in a plan end whose requests have. Each step is committed before the next, and may be done
+/// again after a crash. What cannot be done now holds nothing up: the next call finds it.
+pub async fn tidy(store: &Store, volumes: &Volumes, plan: &PlanId, now: Time) {
+    if let Err(error) = tend(store, volumes, plan, None, now).await {
         tracing::warn!(error = format!("{error:#}"), "internal plans stay behind");
     }
 }
@@ -61,6 +62,7 @@ pub async fn tidy(store: &Store, volumes: &Volumes, now: Time) {
 async fn tend(
     store: &Store,
     volumes: &Volumes,
+    plan: &PlanId,
     desk: Option<&Desk>,
     now: Time,
 ) -> anyhow::Result<()> {
@@ -68,7 +70,8 @@ async fn tend(
     let mut failed = BTreeSet::new();
     // With whoever asks, those end who were asked.
     while tend_once(store, volumes, desk, now, &mut failed).await? {}
-    Ok(())
+    // A role that goes on does it itself, and sooner.
+    Ok(end_waits(store, BY, plan).await?)
 }
 
 /// Returns whether another plan may have become one that nobody waits for.
@@ -232,7 +235,8 @@ mod tests {
             made(&store, "lost", ROLE, Some("nowhere")).await,
             made(&store, "tool", ROLE, Some("other")).await,
         ];
-        tidy(&store, &volumes, Time::default()).await;
+        let top = PlanId::new("top");
+        tidy(&store, &volumes, &top, Time::default()).await;
         let state = async |id: &PlanId| {
             let read = store.read(id, |plan, _| (plan.status().clone(), plan.head().shelf));
             read.await.unwrap()

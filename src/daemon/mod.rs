@@ -149,7 +149,8 @@ pub async fn run(
     if matches!(end, End::Settled(_)) {
         steps::tell_unread(&daemon.settings);
         daemon.lookout.clear();
-        internal::tidy(&daemon.store, &daemon.settings.volumes, clock.now()).await;
+        let Settings { volumes, plan, .. } = &*daemon.settings;
+        internal::tidy(&daemon.store, volumes, plan, clock.now()).await;
         if let Err(error) = isolation::tidy(&daemon.settings, &daemon.store).await {
             tracing::warn!(error = format!("{error:#}"), "worktrees stay behind");
         }

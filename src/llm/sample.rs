@@ -285,6 +285,7 @@ pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
         claimed: None,
         waits_until: None,
         with_person: Duration::ZERO,
+        waits: Vec::new(),
         waiting_since: Time(0),
         recall: false,
         rejections: 0,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::model::{
-    Choice, CommandId, Decision, Kind, QuestionId, ReportStatus, Shelf, Subject, TaskId,
+    Choice, CommandId, Decision, Kind, QuestionId, ReportStatus, Shelf, Subject, TaskId, WaitEnd,
 };
 
 /// One thing that happened to a plan.
@@ -26,9 +26,36 @@ pub enum Event {
         attempt: u32,
         command: CommandId,
         kind: Kind,
+        /// Whose task it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        role: Option<String>,
     },
     /// Somebody works on it.
-    Claimed { task: TaskId, command: CommandId },
+    Claimed {
+        task: TaskId,
+        command: CommandId,
+        /// Whose task it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        role: Option<String>,
+    },
+    /// A role that works on it has asked another one for something, and waits.
+    Requested {
+        task: TaskId,
+        command: CommandId,
+        role: String,
+        on: String,
+        request: CommandId,
+        what: String,
+    },
+    /// It does not wait for that any more.
+    RequestEnded {
+        task: TaskId,
+        command: CommandId,
+        role: String,
+        on: String,
+        request: CommandId,
+        how: WaitEnd,
+    },
     /// The model behind its agent fails, and is asked again at this moment (µs since the epoch).
     Waits {
         task: TaskId,
@@ -150,6 +177,8 @@ impl Event {
         match self {
             Self::Issued { task, .. }
             | Self::Claimed { task, .. }
+            | Self::Requested { task, .. }
+            | Self::RequestEnded { task, .. }
             | Self::Waits { task, .. }
             | Self::Reported { task, .. }
             | Self::Rejected { task, .. }

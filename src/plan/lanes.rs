@@ -1,8 +1,9 @@
-//! How many tasks may be under way at once: over the plan, and of each role that has lanes of its own.
+//! How many tasks may be under way at once: over the plan, and of each role that has lanes of its own; and who of those at
+//! work waits for whom.
 
 use std::collections::BTreeMap;
 
-use super::model::{AttemptState, SessionScope, TaskId};
+use super::model::{AttemptState, SessionScope, TaskId, Wait};
 use super::state::Plan;
 
 /// The lanes of a plan, and what is on them.
@@ -23,6 +24,17 @@ pub struct RoleLanes {
     pub most: usize,
     /// Its tasks that are under way, by their numbers.
     pub busy: Vec<TaskId>,
+    /// The tasks for which another role has asked it for something, by their numbers.
+    pub asked: Vec<TaskId>,
+}
+
+impl Plan {
+    /// Returns which roles wait for others so that a task gets on, each with its task; those of a task in the order in which
+    /// they asked.
+    pub fn waits(&self) -> impl Iterator<Item = (TaskId, &Wait)> {
+        let open = self.open_attempts();
+        open.flat_map(|attempt| attempt.waits.iter().map(|wait| (attempt.task, wait)))
+    }
 }
 
 impl Lanes {
@@ -33,7 +45,7 @@ impl Lanes {
         let role = |(role, rules): (&String, &super::model::RoleRules)| {
             let lanes = RoleLanes {
                 most: most(rules.concurrency).max(1),
-                busy: Vec::new(),
+                ..RoleLanes::default()
             };
             (role.clone(), lanes)
         };
@@ -51,6 +63,14 @@ impl Lanes {
                 let task = plan.task(attempt.task);
                 let role = task.and_then(|task| task.assignee.as_deref());
                 lanes.take(role, attempt.task);
+            }
+        }
+        for (task, wait) in plan.waits() {
+            // What is asked takes no place of a task: whoever is asked does it in between.
+            if let Some(role) = lanes.roles.get_mut(&wait.on)
+                && let Err(at) = role.asked.binary_search(&task)
+            {
+                role.asked.insert(at, task);
             }
         }
         lanes

@@ -6,6 +6,7 @@ mod lanes;
 mod line;
 mod random;
 mod time;
+mod waits;
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ use super::mind::{Asking, Mind};
 use super::plan::{InternalPlan, Keeper, PlanningStrategy, StepSpec};
 use super::state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus};
 use super::strategy::ASK;
-use super::waits::Chain;
+use super::waits::{self, Chain};
 
 /// Tasks that wait while the role does another one; what comes then is rejected.
 pub const MAX_WAITING: usize = 16;
@@ -209,6 +209,8 @@ impl Role {
             self.count_others(&plan).await?;
         }
         self.withdraw(&plan).await?;
+        let chain = Chain::of(self.keeper.store(), Some(&plan.id)).await?;
+        self.end_waits(chain.top.as_ref()).await?;
         // Only now: in the history nobody looks for what is to be taken back.
         self.keeper.change(&plan.id, why, put_away).await?;
         if current {
@@ -240,7 +242,7 @@ impl Role {
         self.state.current_task = Some(task.clone());
         let plan = self.keeper.open(&self.settings.id, &task).await?;
         let chain = Chain::of(self.keeper.store(), Some(&plan.id)).await?;
-        self.state.top = chain.top;
+        (self.state.top, self.state.command) = (chain.top, chain.command);
         let unplanned = plan.steps.is_empty() && plan.ended().is_none();
         self.state.internal_plan = Some(plan);
         Ok(unplanned)
@@ -375,6 +377,23 @@ impl Role {
     ) -> Result<(), RoleError> {
         let plan = self.keeper.change(&self.plan_id()?, why, change).await?;
         self.state.internal_plan = Some(plan);
+        Ok(())
+    }
+
+    /// Notes that the role is about to wait for another one.
+    pub(super) async fn begin_wait(&self, request: &StructuredMessage) -> Result<(), RoleError> {
+        let (store, by) = (self.keeper.store(), self.keeper.by());
+        if let (Some(top), Some(command)) = (&self.state.top, &self.state.command) {
+            waits::begin_wait(store, by, top, command, request).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes what the role does not wait for any more.
+    pub(super) async fn end_waits(&self, top: Option<&PlanId>) -> Result<(), RoleError> {
+        if let Some(top) = top {
+            waits::end_waits(self.keeper.store(), self.keeper.by(), top).await?;
+        }
         Ok(())
     }
 

@@ -32,6 +32,6 @@ pub use plan::{InternalPlan, Pending, PlanningStrategy, Step, StepSpec, asks_per
 pub use state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus, StepTemplate};
 pub use strategy::ASK;
 pub use tools::plan_tools;
-pub use waits::{Chain, Wait, waits, with_person};
+pub use waits::{Chain, end_waits, with_person};
 
 pub use crate::wire::team::{OnTimeout, StepDoes};

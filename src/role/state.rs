@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::plan::{PlanId, Time};
+use crate::plan::{CommandId, PlanId, Time};
 use crate::store::StoreError;
 use crate::wire::team::{self, OnTimeout};
 
@@ -130,6 +130,8 @@ pub struct AgentState {
     pub(super) sent: Option<RequestId>,
     /// The plan for which all of it is done, if it is in the store: its budget holds, and what the model takes is counted there.
     pub(super) top: Option<PlanId>,
+    /// The command by which it was handed out there.
+    pub(super) command: Option<CommandId>,
     pub(super) waiting: VecDeque<StructuredMessage>,
 }
 

@@ -1,16 +1,25 @@
-//! Who waits for whom: read from the internal plans, so that it is the same for the roles themselves and for whoever looks on.
+//! Who waits for whom. The internal plans know it; the plan of the task says it as well, so that whoever looks on finds it in
+//! one place. The role that waits notes it there before it sends its request, and ends it when the request is not open any
+//! more. A crash in between leaves a wait too many or too few, which the role corrects when it goes on where it was; where it
+//! never does, whoever looks after internal plans.
 
 use std::time::Duration;
 
-use crate::plan::{CommandId, Plan, PlanId, ROLE, TaskId, Time};
+use crate::plan::{
+    Attempt, AttemptState, CommandId, Draft, Plan, PlanId, PlanStatus, ROLE, Report, Time, Wait,
+    WaitEnd,
+};
 use crate::store::{Store, StoreError};
-use crate::wire::team::StepDoes;
+use crate::wire::text::one_line;
 
-use super::message::{RequestId, RoleId};
-use super::plan::InternalPlan;
+use super::message::{RequestId, RoleId, StructuredMessage};
+use super::plan::{InternalPlan, asks_person};
 
 /// More internal plans within each other than there can be.
 const MOST: usize = 100;
+
+/// Characters of what a role is asked for.
+const WHAT: usize = 120;
 
 /// Who waits for what comes of an internal plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,60 +68,104 @@ impl Chain {
     }
 }
 
-/// A role that waits for another one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
-    /// The task of the plan for which it is.
-    pub task: TaskId,
-    pub role: RoleId,
-    /// The role that is asked.
-    pub on: String,
-    pub request: RequestId,
-    pub since: Time,
-}
-
-/// Returns which roles wait for others so that tasks of a plan get on, in the order in which they asked.
+/// Notes in the plan of a task that a role waits for what it is about to ask of another one, so that the task gets on which
+/// was handed out by a command. Nothing is noted where that plan is not here, or does not wait for the task any more.
 ///
 /// # Errors
 /// A failure of the store.
-pub async fn waits(store: &Store, top: &PlanId) -> Result<Vec<Wait>, StoreError> {
-    let mut waits = Vec::new();
-    for listed in store.in_use(ROLE).await? {
-        let plan = listed.head.id;
-        let asked = store.read(&plan, |plan, _| {
-            let plan = InternalPlan::of(plan);
-            let step = plan.steps.get(plan.current()?)?;
-            let pending = step.request.as_ref()?;
-            match &step.does {
-                StepDoes::RequestCollaboration { target, .. } if pending.answer.is_none() => {
-                    Some((target.clone(), pending.id.clone(), pending.since))
-                }
-                _ => None,
-            }
-        });
-        let Some((on, request, since)) = asked.await? else {
-            continue;
-        };
-        let chain = Chain::of(store, Some(&plan)).await?;
-        let (Some(role), Some(command)) = (chain.roles.into_iter().next(), chain.command) else {
-            continue;
-        };
-        if chain.top.as_ref() != Some(top) {
-            continue;
-        }
-        let task = store.read(top, move |plan, _| {
-            plan.attempt(&command).map(|attempt| attempt.task)
-        });
-        waits.extend(task.await?.map(|task| Wait {
-            task,
+pub(super) async fn begin_wait(
+    store: &Store,
+    by: &str,
+    top: &PlanId,
+    command: &CommandId,
+    request: &StructuredMessage,
+) -> Result<(), StoreError> {
+    let asked = request.description.as_deref().unwrap_or_default();
+    let (role, on) = (request.from.clone(), request.to.to_string());
+    let (id, what) = (request.assignment(), one_line(asked, WHAT));
+    let command = command.clone();
+    let noted = store.change(top, by, "a role asks another one", move |draft| {
+        let wait = Wait {
             role,
             on,
-            request,
-            since,
-        }));
+            request: id.command().clone(),
+            what,
+            since: draft.now(),
+        };
+        draft.begin_wait(&command, wait)
+    });
+    match noted.await {
+        Err(StoreError::Refused(_) | StoreError::UnknownPlan(_)) => Ok(()),
+        noted => noted,
     }
-    waits.sort_by(|a, b| (a.since, &a.request).cmp(&(b.since, &b.request)));
-    Ok(waits)
+}
+
+/// Ends the waits of a plan whose requests are not open any more, each with what came of it, whoever's they are. A plan that
+/// is not here has none.
+///
+/// # Errors
+/// A failure of the store.
+pub async fn end_waits(store: &Store, by: &str, top: &PlanId) -> Result<(), StoreError> {
+    let requests = store.read(top, |plan, _| {
+        let requests = plan.waits().map(|(_, wait)| wait.request.clone());
+        requests.collect::<Vec<_>>()
+    });
+    let requests = match requests.await {
+        Err(StoreError::UnknownPlan(_)) => return Ok(()),
+        requests => requests?,
+    };
+    let mut ended = Vec::new();
+    for request in requests {
+        if let Some(end) = end_of(store, &request).await? {
+            ended.push((request, end));
+        }
+    }
+    if ended.is_empty() {
+        return Ok(());
+    }
+    let why = "a role does not wait for another one any more";
+    let change = move |draft: &mut Draft<'_>| {
+        for (request, end) in &ended {
+            draft.end_wait(request, *end);
+        }
+        Ok(())
+    };
+    store.change(top, by, why, change).await
+}
+
+/// Returns how the wait for a request ended; `None` if it goes on.
+async fn end_of(store: &Store, request: &CommandId) -> Result<Option<WaitEnd>, StoreError> {
+    let Some(plan) = store.plan_of(request).await? else {
+        return Ok(Some(WaitEnd::TakenBack));
+    };
+    let request = request.clone();
+    let end = move |plan: &Plan, _| {
+        let Some(attempt) = plan.attempt(&request) else {
+            return Some(WaitEnd::TakenBack);
+        };
+        match (attempt.state, &attempt.report) {
+            (AttemptState::Open, _) if !plan.status().settled() => None,
+            // A person is asked what has to be known for it.
+            _ if asks_person(plan, attempt) => None,
+            _ if is_asked_again(plan, attempt) => Some(WaitEnd::AskedAgain),
+            (AttemptState::Reported | AttemptState::Judged, Some(report)) => {
+                Some(report.answer().into())
+            }
+            _ if *plan.status() == PlanStatus::Abandoned => Some(WaitEnd::TakenBack),
+            _ => Some(WaitEnd::TimedOut),
+        }
+    };
+    store.read(&plan, end).await
+}
+
+/// Tells whether a request goes on as another command: with a person's answer, or for a report that can be read.
+fn is_asked_again(plan: &Plan, attempt: &Attempt) -> bool {
+    let task = plan.task(attempt.task);
+    let current = task.and_then(|task| plan.current_attempt(task));
+    let asked = |report: &Report| report.question.is_some();
+    let ended =
+        attempt.state == AttemptState::Garbled || attempt.report.as_ref().is_some_and(asked);
+    ended && current.is_some_and(|current| current.id != attempt.id)
 }
 
 /// Returns how long a person has been asked for what came of a request to a role, here or wherever that role asked further.
@@ -154,7 +207,7 @@ fn asked(plan: &Plan, now: Time) -> Duration {
 }
 
 fn requests(plan: &Plan) -> Vec<String> {
-    let key = |attempt: &crate::plan::Attempt| {
+    let key = |attempt: &Attempt| {
         let on = plan.task(attempt.task)?.assignee.as_ref()?.parse().ok()?;
         Some(InternalPlan::key(&on, &attempt.id.clone().into()))
     };

@@ -222,6 +222,7 @@ impl Role {
         if let Some((status, text)) = pending.answer.clone() {
             self.state.no_longer_waits();
             self.state.status = RoleStatus::ExecutingStep;
+            self.end_waits(self.state.top.as_ref()).await?;
             self.answered(step, status, &text).await?;
             return Ok(Advance::Again);
         }
@@ -232,7 +233,12 @@ impl Role {
                 |plan| self.request_message(plan, step, &pending.id),
             );
             let sent = match message {
-                Ok(message) => self.framework.send(&message, &pending.text).await,
+                Ok(message) => {
+                    // What it waited for before may go on as this.
+                    self.end_waits(self.state.top.as_ref()).await?;
+                    self.begin_wait(&message).await?;
+                    self.framework.send(&message, &pending.text).await
+                }
                 Err(reason) => {
                     self.fail_step(step, &reason).await?;
                     return Ok(Advance::Again);
@@ -370,6 +376,7 @@ impl Role {
         .await?;
         self.state.no_longer_waits();
         self.state.status = RoleStatus::ExecutingStep;
+        self.end_waits(self.state.top.as_ref()).await?;
         Ok(true)
     }
 

@@ -1,7 +1,7 @@
 //! The lanes of roles in words: how many of each have work, and which.
 
 use super::text::one_line;
-use crate::plan::{Lanes, Plan, TaskId};
+use crate::plan::{Lanes, Plan, TaskId, Wait};
 
 /// Roles that are named, those at work first.
 const ROLES: usize = 8;
@@ -15,6 +15,11 @@ pub fn role(name: &str) -> String {
     one_line(name, NAME)
 }
 
+/// Says who waits for whom.
+pub fn waits(wait: &Wait) -> String {
+    format!("{} waits for {}", role(&wait.role), role(&wait.on))
+}
+
 /// Says what is under way on the lanes of each role; `None` of a plan without roles, or one that has ended.
 pub fn line(plan: &Plan) -> Option<String> {
     let lanes = Lanes::of(plan);
@@ -22,13 +27,16 @@ pub fn line(plan: &Plan) -> Option<String> {
         return None;
     }
     let mut roles: Vec<_> = lanes.roles.iter().collect();
-    roles.sort_by_key(|(_, lanes)| lanes.busy.is_empty());
+    roles.sort_by_key(|(_, lanes)| (lanes.busy.is_empty(), lanes.asked.is_empty()));
     let hidden = roles.len().saturating_sub(ROLES);
     let known = roles.into_iter().take(ROLES).map(|(name, lanes)| {
-        let (busy, most) = (lanes.busy.len(), lanes.most);
-        match busy {
-            0 if most == 1 => format!("{} free", role(name)),
-            _ => format!("{} {busy} of {most}{}", role(name), on(&lanes.busy)),
+        let (name, busy, most) = (role(name), lanes.busy.len(), lanes.most);
+        let help = || format!("asked to help with {}", tasks(&lanes.asked));
+        match (busy, lanes.asked.is_empty()) {
+            (0, true) if most == 1 => format!("{name} free"),
+            (0, false) if most == 1 => format!("{name} {}", help()),
+            (_, true) => format!("{name} {busy} of {most}{}", on(&lanes.busy)),
+            (_, false) => format!("{name} {busy} of {most}{}, {}", on(&lanes.busy), help()),
         }
     });
     let others = (!lanes.others.is_empty()).then(|| format!("others{}", on(&lanes.others)));
@@ -37,13 +45,19 @@ pub fn line(plan: &Plan) -> Option<String> {
     Some(parts.join(" · "))
 }
 
-fn on(tasks: &[TaskId]) -> String {
-    let more = if tasks.len() > TASKS { ", …" } else { "" };
-    let shown: Vec<String> = tasks.iter().take(TASKS).map(ToString::to_string).collect();
-    match tasks {
+fn on(ids: &[TaskId]) -> String {
+    match ids {
         [] => String::new(),
-        [one] => format!(" (task {one})"),
-        _ => format!(" (tasks {}{more})", shown.join(", ")),
+        ids => format!(" ({})", tasks(ids)),
+    }
+}
+
+fn tasks(ids: &[TaskId]) -> String {
+    let more = if ids.len() > TASKS { ", …" } else { "" };
+    let shown: Vec<String> = ids.iter().take(TASKS).map(ToString::to_string).collect();
+    match ids {
+        [one] => format!("task {one}"),
+        _ => format!("tasks {}{more}", shown.join(", ")),
     }
 }
 
@@ -103,6 +117,33 @@ mod tests {
         insta::assert_snapshot!(line(&plan).unwrap(), @"architect free · coder 0 of 2");
         issue(&mut plan, [2, 3, 5]);
         insta::assert_snapshot!(line(&plan).unwrap(), @"coder 2 of 2 (tasks 2, 5) · architect free · others (task 3)");
+    }
+
+    #[test]
+    fn who_is_asked_for_something_is_not_free() {
+        let mut plan = plan(&[("architect", 1), ("coder", 2), ("reviewer", 1)]);
+        issue(&mut plan, [3, 6]);
+        let mut asked = |task: u32, on: &str, number: u32| {
+            let mut draft = Draft::new(&mut plan, Time(2));
+            let wait = Wait {
+                role: "reviewer".to_owned(),
+                on: on.to_owned(),
+                request: CommandId::new(format!("asked-{number}")),
+                what: String::new(),
+                since: Time(2),
+            };
+            let command = CommandId::new(format!("task-{task}"));
+            draft.begin_wait(&command, wait).unwrap();
+            draft.finish();
+            line(&plan).unwrap()
+        };
+        insta::assert_snapshot!(asked(6, "coder", 1), @"reviewer 2 of 1 (tasks 3, 6) · coder 0 of 2, asked to help with task 6 · architect free");
+        insta::assert_snapshot!(asked(3, "architect", 2), @"reviewer 2 of 1 (tasks 3, 6) · architect asked to help with task 3 · coder 0 of 2, asked to help with task 6");
+        // Once for each task, whoever asks.
+        insta::assert_snapshot!(asked(3, "coder", 3), @"reviewer 2 of 1 (tasks 3, 6) · architect asked to help with task 3 · coder 0 of 2, asked to help with tasks 3, 6");
+        assert_eq!(asked(3, "coder", 4), asked(3, "coder", 3));
+        issue(&mut plan, [2]);
+        insta::assert_snapshot!(line(&plan).unwrap(), @"coder 1 of 2 (task 2), asked to help with tasks 3, 6 · reviewer 2 of 1 (tasks 3, 6) · architect asked to help with task 3");
     }
 
     #[test]

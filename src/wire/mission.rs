@@ -133,6 +133,12 @@ fn task(plan: &Plan, task: &Task) -> String {
         task.number,
         standing(plan, task)
     );
+    let attempt = plan.current_attempt(task);
+    for wait in attempt.into_iter().flat_map(|attempt| &attempt.waits) {
+        let waits = inline(&lanes::waits(wait), MAX_NAME);
+        let (since, what) = (time_text(wait.since), inline(&wait.what, MAX_TEXT));
+        add(&mut text, format_args!("  {waits} since {since}: {what}\n"));
+    }
     if let Some(result) = &task.result {
         let word = match task.status {
             TaskStatus::Skipped | TaskStatus::Failed => "Reason",

@@ -1,6 +1,9 @@
 //! Teams: roles in the process that are answered for by a model, roles behind files, and what they ask of each other.
 
 mod answers;
+mod cancel;
+mod tools;
+mod waits;
 
 use std::time::Duration;
 
@@ -165,7 +168,7 @@ fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_ou
     let why = scene.works(&["why", "3"]);
     assert!(
         why.contains(&format!(
-            "reviewer waits for coder since {}: {}",
+            "reviewer waits for coder since {}: Mend the flag. ({})",
             waits["since"].as_str().unwrap(),
             third.id
         )),
@@ -451,6 +454,16 @@ fn a_daemon_that_is_killed_again_and_again_asks_and_does_nothing_twice() {
     assert_eq!(asked, 1, "the request lay there once");
     assert_eq!(scene.events_named("issued").len(), 1);
     assert_eq!(scene.events_named("reported").len(), 1);
+    // Who waited for whom is told once, and nobody does any more.
+    let told = |name: &str| {
+        let events = scene.events_named(name).into_iter();
+        let roles = events.map(|event| [event["role"].clone(), event["on"].clone()]);
+        roles.collect::<Vec<_>>()
+    };
+    assert_eq!(told("requested"), [["a", "b"], ["b", "coder"]]);
+    assert_eq!(told("request_ended"), [["b", "coder"], ["a", "b"]]);
+    let mut ended = scene.events_named("request_ended").into_iter();
+    assert!(ended.all(|event| event["how"] == "completed"));
     // A call in flight may be made again after each kill, an answer that was kept is not asked for again.
     assert!((2..=2 + kills).contains(&server.count("ask")), "{kills}");
     let reports = scene.exchange.texts("reports/processed", ".md");

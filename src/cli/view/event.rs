@@ -5,7 +5,8 @@ use jiff::tz::TimeZone;
 use super::{moment, name, numbers};
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
-    DAEMON, Decision, Event, Kind, PlanId, ReportStatus, Row, Shelf, Subject, TaskId, Time, counted,
+    DAEMON, Decision, Event, Kind, PlanId, ReportStatus, Shelf, Subject, TaskId, Time, WaitEnd,
+    counted,
 };
 use crate::store::Change;
 use crate::wire;
@@ -33,7 +34,9 @@ pub fn lines(change: &Change, zone: &TimeZone, paint: Paint) -> Vec<String> {
         .map(|event| happened_in(change, event))
         .map(|(text, style)| line(&paint.text(style, &text)))
         .collect();
-    if change.by != DAEMON {
+    let says_itself =
+        |event: &Event| matches!(event, Event::Requested { .. } | Event::RequestEnded { .. });
+    if change.by != DAEMON && !change.delta.events.iter().any(says_itself) {
         let said = format!("({}: {})", short(&change.by), short(&change.why));
         let said = paint.text(Style::Dim, &said);
         match lines.first_mut() {
@@ -67,8 +70,7 @@ pub fn json(change: &Change, plan: &PlanId, event: &Event) -> serde_json::Value 
     wire::event::json(event, change.seq, change.at, plan, &change.by, &change.why)
 }
 
-/// As [`happened`], with what the change has beside it: the role that a task is handed out to, and that what is not tried
-/// again before a person has answered is no retry.
+/// As [`happened`], with what the change has beside it: what is not tried again before a person has answered is no retry.
 pub fn happened_in(change: &Change, event: &Event) -> (String, Style) {
     if let Event::Judged {
         task,
@@ -83,18 +85,7 @@ pub fn happened_in(change: &Change, event: &Event) -> (String, Style) {
             return (text, Style::Bad);
         }
     }
-    let (text, style) = happened(event);
-    let Event::Issued { task, .. } = event else {
-        return (text, style);
-    };
-    let role = change.delta.rows.iter().find_map(|row| match row {
-        Row::Task(row) if row.number == *task => row.assignee.as_deref(),
-        _ => None,
-    });
-    match role {
-        Some(role) => (format!("{text} ({})", wire::lanes::role(role)), style),
-        None => (text, style),
-    }
+    happened(event)
 }
 
 /// Returns what happened in one line, and how to show it.
@@ -111,9 +102,47 @@ pub fn happened(event: &Event) -> (String, Style) {
             task,
             attempt,
             kind,
+            role,
             ..
-        } => (on(task, issued(*attempt, *kind)), Busy),
-        Event::Claimed { task, .. } => (on(task, "an agent works on it".to_owned()), Busy),
+        } => {
+            let role = role.as_deref().map(wire::lanes::role);
+            let role = role.map_or(String::new(), |role| format!(" ({role})"));
+            (on(task, issued(*attempt, *kind) + &role), Busy)
+        }
+        Event::Claimed { task, role, .. } => {
+            let role = role.as_deref().map(wire::lanes::role);
+            let who = role.unwrap_or_else(|| "an agent".to_owned());
+            (on(task, format!("{who} works on it")), Busy)
+        }
+        Event::Requested {
+            task,
+            role,
+            on: asked,
+            what,
+            ..
+        } => {
+            let (role, asked) = (wire::lanes::role(role), wire::lanes::role(asked));
+            let text = format!("{role} waits for {asked}: {}", short(what));
+            (on(task, text), Busy)
+        }
+        Event::RequestEnded {
+            task,
+            role,
+            on: asked,
+            how,
+            ..
+        } => {
+            let (role, asked) = (wire::lanes::role(role), wire::lanes::role(asked));
+            let (text, style) = match how {
+                WaitEnd::Completed => (format!("{asked} answered {role}: completed"), Plain),
+                WaitEnd::Error => (format!("{asked} answered {role}: error"), Bad),
+                WaitEnd::Rejected => (format!("{asked} answered {role}: rejected"), Bad),
+                WaitEnd::TimedOut => (format!("{asked} did not answer {role}: timed out"), Bad),
+                WaitEnd::AskedAgain => (format!("{role} asks {asked} again"), Plain),
+                WaitEnd::TakenBack => (format!("{role} does not wait for {asked} any more"), Dim),
+            };
+            (on(task, text), style)
+        }
         Event::Waits { task, until, .. } => {
             let until = time_text(Time(*until));
             let text = format!("the model behind its agent fails, and is asked again at {until}");
@@ -303,6 +332,15 @@ mod tests {
     fn a_change_is_one_printable_line() {
         let task = TaskId(2);
         let command = CommandId::new("task-2a");
+        let request = CommandId::new("task-2b");
+        let ended = |how| Event::RequestEnded {
+            task,
+            command: command.clone(),
+            role: "reviewer".into(),
+            on: "coder".into(),
+            request: request.clone(),
+            how,
+        };
         let events = [
             Event::Created {
                 goal: "count\n\u{1b}[2Jwords".into(),
@@ -317,10 +355,35 @@ mod tests {
                 attempt: 2,
                 command: command.clone(),
                 kind: Kind::Continue,
+                role: None,
             },
+            Event::Issued {
+                task,
+                attempt: 1,
+                command: command.clone(),
+                kind: Kind::New,
+                role: Some("reviewer".into()),
+            },
+            Event::Claimed {
+                task,
+                command: command.clone(),
+                role: Some("reviewer".into()),
+            },
+            Event::Requested {
+                task,
+                command: command.clone(),
+                role: "reviewer".into(),
+                on: "coder\u{1b}[2J".into(),
+                request: request.clone(),
+                what: "Mend\nit".into(),
+            },
+            ended(WaitEnd::Rejected),
+            ended(WaitEnd::TimedOut),
+            ended(WaitEnd::AskedAgain),
+            ended(WaitEnd::TakenBack),
             Event::Judged {
                 task,
-                command,
+                command: command.clone(),
                 decision: Decision::Retry,
                 reason: "two\nlines\u{202e}".into(),
             },
@@ -351,6 +414,13 @@ mod tests {
         planned 1 task
         asks the model to judge the result, call 2
         task 2: handed out, attempt 2
+        task 2: handed out (reviewer)
+        task 2: reviewer works on it
+        task 2: reviewer waits for coder: Mend it
+        task 2: coder answered reviewer: rejected
+        task 2: coder did not answer reviewer: timed out
+        task 2: reviewer asks coder again
+        task 2: reviewer does not wait for coder any more
         task 2: retry: two lines
         asks you about task 2: what now
         answered retry (terminal): use 8081

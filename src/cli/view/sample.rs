@@ -2,7 +2,7 @@
 
 use crate::plan::{
     About, By, CommandId, Decision, Draft, Head, Issue, Kind, NewTask, Plan, PlanId, Policy,
-    QuestionId, Report, ReportStatus, RoleRules, Row, TaskId, TaskRef, Time, Verdict,
+    QuestionId, Report, ReportStatus, RoleRules, Row, TaskId, TaskRef, Time, Verdict, Wait,
 };
 
 /// The moment at which the sample is looked at.
@@ -53,6 +53,22 @@ pub fn with_roles() -> Plan {
         task.assignee = Some(role.to_owned());
         drop(plan.put(Row::Task(Box::new(task))));
     }
+    plan
+}
+
+/// The same, where the coder waits for what it has asked of the tester, who has nothing else to do.
+pub fn with_a_wait() -> Plan {
+    let mut plan = with_roles();
+    let mut draft = Draft::new(&mut plan, Time(1_800_000_240_000_000));
+    let wait = Wait {
+        role: "coder".into(),
+        on: "tester".into(),
+        request: CommandId::new("task-4b"),
+        what: "Does it\u{1b}[2J count?".into(),
+        since: draft.now(),
+    };
+    draft.begin_wait(&CommandId::new("task-4a"), wait).unwrap();
+    draft.finish();
     plan
 }
 

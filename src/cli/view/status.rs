@@ -10,9 +10,8 @@ use crate::cli::args::Program;
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
     Attempt, AttemptState, Choice, Lanes, Line, Plan, PlanStatus, Question, Task, TaskId,
-    TaskStatus, Time, counted,
+    TaskStatus, Time, Wait, counted,
 };
-use crate::role::Wait;
 use crate::wire::lanes;
 use crate::wire::question::meaning;
 use crate::wire::text::time_text;
@@ -123,6 +122,7 @@ struct WaitLine {
     role: String,
     on: String,
     request: String,
+    what: String,
     since: String,
 }
 
@@ -140,6 +140,9 @@ struct RoleLine {
     role: String,
     most: usize,
     tasks: Vec<u32>,
+    /// Tasks for which another role has asked it for something.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    asked: Vec<u32>,
 }
 
 #[derive(Debug, Serialize)]
@@ -150,7 +153,6 @@ struct Daemon {
 /// Returns the state of a plan for programs: at most `limit` tasks, those around the first unsettled one.
 pub fn json(
     plan: &Plan,
-    waits: &[Wait],
     seq: i64,
     daemon: Result<u32, Option<LastDaemon>>,
     limit: usize,
@@ -175,7 +177,7 @@ pub fn json(
         progress: progress(plan),
         truncated: window.before + window.after > 0,
         tasks: window.tasks.into_iter().map(line).collect(),
-        waits: waits.iter().map(wait_line).collect(),
+        waits: plan.waits().map(wait_line).collect(),
         questions: plan.open_questions().map(question_line).collect(),
         lanes: lanes_line(plan),
         usage: usage::of_plan(plan),
@@ -187,7 +189,6 @@ pub fn json(
 /// Returns the state of a plan for a person: at most `limit` tasks, those around the first unsettled one.
 pub fn text(
     plan: &Plan,
-    waits: &[Wait],
     daemon: Option<u32>,
     limit: usize,
     now: Time,
@@ -214,8 +215,9 @@ pub fn text(
     lines.extend(more(window.before, "earlier"));
     for task in &window.tasks {
         lines.push(task_text(plan, task, now, paint));
-        let own = waits.iter().filter(|wait| wait.task == task.number);
-        lines.extend(own.map(|wait| wait_text(wait, now, paint)));
+        let attempt = plan.current_attempt(task);
+        let waits = attempt.into_iter().flat_map(|attempt| &attempt.waits);
+        lines.extend(waits.map(|wait| wait_text(wait, now, paint)));
     }
     lines.extend(more(window.after, "more"));
 
@@ -324,6 +326,7 @@ fn lanes_line(plan: &Plan) -> Option<LanesLine> {
                 role: role.clone(),
                 most: lanes.most,
                 tasks: ids(&lanes.busy),
+                asked: ids(&lanes.asked),
             })
             .collect(),
         others: ids(&lanes.others),
@@ -393,18 +396,18 @@ fn task_text(plan: &Plan, task: &Task, now: Time, paint: Paint) -> String {
 
 /// Returns that a role at work on a task waits for another one, on a line below the task.
 fn wait_text(wait: &Wait, now: Time, paint: Paint) -> String {
-    let (role, on) = (name(wait.role.as_str()), name(&wait.on));
-    let since = span(now.since(wait.since));
-    let text = format!("{role} waits for {on} · {since}");
+    let (waits, since) = (lanes::waits(wait), span(now.since(wait.since)));
+    let text = format!("{waits} · {since}");
     format!("{:19}{}", "", paint.text(Style::Dim, &text))
 }
 
-fn wait_line(wait: &Wait) -> WaitLine {
+fn wait_line((task, wait): (TaskId, &Wait)) -> WaitLine {
     WaitLine {
-        task: wait.task.0,
-        role: wait.role.to_string(),
+        task: task.0,
+        role: wait.role.clone(),
         on: wait.on.clone(),
         request: wait.request.to_string(),
+        what: wait.what.clone(),
         since: time_text(wait.since),
     }
 }

@@ -6,7 +6,6 @@ use crate::cli::output::{Paint, Style};
 use crate::plan::{
     Attempt, AttemptState, Lanes, Plan, PlanStatus, Review, Task, TaskId, TaskStatus, Time,
 };
-use crate::role::Wait;
 use crate::wire;
 use crate::wire::text::{one_line, time_text};
 
@@ -20,14 +19,7 @@ const SHORT_COMMIT: usize = 10;
 const CHANGED: usize = 10;
 
 /// Returns what led a task to where it is, and what it waits for; `None` if there is no such task.
-pub fn why(
-    plan: &Plan,
-    waits: &[Wait],
-    id: TaskId,
-    now: Time,
-    paint: Paint,
-    program: &Program,
-) -> Option<String> {
+pub fn why(plan: &Plan, id: TaskId, now: Time, paint: Paint, program: &Program) -> Option<String> {
     let task = plan.task(id)?;
     let (word, style) = state(plan, task);
     let mut lines = vec![format!(
@@ -41,11 +33,12 @@ pub fn why(
             .iter()
             .map(|reason| format!("  {reason}")),
     );
-    let own = waits.iter().filter(|wait| wait.task == id);
-    lines.extend(own.map(|wait| {
-        let (role, on) = (name(wait.role.as_str()), name(&wait.on));
-        let since = time_text(wait.since);
-        format!("  {role} waits for {on} since {since}: {}", wait.request)
+    let attempt = plan.current_attempt(task);
+    let waits = attempt.into_iter().flat_map(|attempt| &attempt.waits);
+    lines.extend(waits.map(|wait| {
+        let (waits, since) = (wire::lanes::waits(wait), time_text(wait.since));
+        let (what, request) = (line(&wait.what), name(wait.request.as_str()));
+        format!("  {waits} since {since}: {what} ({request})")
     }));
     if let Some(result) = &task.result {
         lines.push(indented(result, "  ").trim_end().to_owned());
@@ -160,6 +153,13 @@ fn whoever(task: &Task) -> String {
     }
 }
 
+/// Says that others have asked something of the role of a task, which it does in between.
+fn asked(plan: &Plan, task: &Task) -> Option<String> {
+    let lanes = Lanes::of(plan).roles.remove(task.assignee.as_deref()?)?;
+    let asked = Some(lanes.asked).filter(|asked| !asked.is_empty())?;
+    Some(format!(", who is asked to help with {}", tasks(&asked)))
+}
+
 fn waits_for(plan: &Plan, task: &Task) -> Vec<String> {
     let unmet = plan.unmet(task);
     if unmet.is_empty() {
@@ -198,7 +198,8 @@ fn under_way(plan: &Plan, task: &Task) -> String {
     };
     match (attempt.state, attempt.claimed) {
         (AttemptState::Open, None) => {
-            format!("its command waits for {} to take it", whoever(task))
+            let busy = asked(plan, task).unwrap_or_default();
+            format!("its command waits for {} to take it{busy}", whoever(task))
         }
         (AttemptState::Open, Some(since)) => {
             format!("{} works on it since {}", whoever(task), time_text(since))
@@ -283,7 +284,6 @@ mod tests {
     fn said(task: u32) -> String {
         why(
             &sample::plan(),
-            &[],
             TaskId(task),
             NOW,
             Paint::none(),
@@ -336,7 +336,6 @@ mod tests {
             let program = Program::with(None);
             why(
                 &sample::with_roles(),
-                &[],
                 TaskId(task),
                 NOW,
                 Paint::none(),
@@ -358,11 +357,29 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_whom_is_part_of_it() {
+        let said = why(
+            &sample::with_a_wait(),
+            TaskId(4),
+            NOW,
+            Paint::none(),
+            &Program::with(None),
+        );
+        insta::assert_snapshot!(said.unwrap(), @r"
+        4 · Test: in progress
+          `coder` works on it since 2027-01-15T08:00:00Z
+          coder waits for tester since 2027-01-15T08:04:00Z: Does it count? (task-4b)
+
+        Attempts
+          1  task-4a is under way
+        ");
+    }
+
+    #[test]
     fn there_is_no_reason_for_a_task_that_is_not() {
         assert_eq!(
             why(
                 &sample::plan(),
-                &[],
                 TaskId(9),
                 NOW,
                 Paint::none(),

@@ -119,6 +119,7 @@ impl Draft<'_> {
             claimed: None,
             waits_until: None,
             with_person: Duration::ZERO,
+            waits: Vec::new(),
             waiting_since: self.now,
             recall: false,
             rejections: repairs.unwrap_or(0),
@@ -142,6 +143,7 @@ impl Draft<'_> {
             attempt: attempt.number,
             command: issue.id,
             kind: issue.kind,
+            role: task.assignee.clone(),
         });
         self.put_attempt(attempt);
         self.put_task(task);
@@ -212,9 +214,12 @@ impl Draft<'_> {
         let task = attempt.task;
         if first {
             attempt.claimed = Some(self.now);
+            let row = self.plan.task(task);
+            let role = row.and_then(|task| task.assignee.clone());
             self.tell(Event::Claimed {
                 task,
                 command: id.clone(),
+                role,
             });
             self.close_questions("the command was taken", |q| {
                 q.task == Some(task) && q.about == About::Unclaimed

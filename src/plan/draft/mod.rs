@@ -12,13 +12,14 @@ mod past;
 mod restore;
 mod shape;
 mod verdict;
+mod wait;
 
 use std::collections::BTreeSet;
 
 use super::event::Event;
 use super::model::{
-    Attempt, Choice, CommandId, Head, MAX_METADATA, PlanStatus, Question, QuestionId, Task, TaskId,
-    TaskStatus, Time,
+    Attempt, AttemptState, Choice, CommandId, Head, MAX_METADATA, PlanStatus, Question, QuestionId,
+    Task, TaskId, TaskStatus, Time, WaitEnd,
 };
 use super::produced::MAX_PRODUCED;
 use super::state::{Plan, Row, RowKey};
@@ -27,6 +28,7 @@ pub use attempt::{Issue, Taken};
 pub use past::{PlanPast, TaskPast};
 pub use shape::valid_key;
 pub use verdict::acceptable;
+use wait::ended;
 
 /// Why the core does not do what was asked. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -245,7 +247,12 @@ impl<'a> Draft<'a> {
         self.put(Row::Task(Box::new(task)));
     }
 
-    fn put_attempt(&mut self, attempt: Attempt) {
+    fn put_attempt(&mut self, mut attempt: Attempt) {
+        if attempt.state != AttemptState::Open {
+            for wait in std::mem::take(&mut attempt.waits) {
+                self.tell(ended(&attempt, wait, WaitEnd::TakenBack));
+            }
+        }
         self.put(Row::Attempt(Box::new(attempt)));
     }
 

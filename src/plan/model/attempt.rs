@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CommandId, MERGE_CHECK, Merge, SessionId, TaskId, Time};
+use super::{CommandId, MERGE_CHECK, Merge, SessionId, TaskId, Time, Wait};
 
 /// What a command asks of the agent's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +39,9 @@ pub struct Attempt {
     /// How long a person was asked meanwhile what had to be known for it: nobody's time-out counts that.
     #[serde(default)]
     pub with_person: Duration,
+    /// Which roles wait for others so that it gets on, in the order in which they asked; only while it is open.
+    #[serde(default)]
+    pub waits: Vec<Wait>,
     /// From when on its not being claimed is counted; a human who waits on moves it.
     pub waiting_since: Time,
     /// Its command is to be taken back, or the agent told to stop.

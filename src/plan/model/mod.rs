@@ -8,6 +8,7 @@ mod ids;
 mod line;
 mod question;
 mod task;
+mod wait;
 
 pub use attempt::*;
 pub use budget::*;
@@ -16,3 +17,4 @@ pub use ids::*;
 pub use line::*;
 pub use question::*;
 pub use task::*;
+pub use wait::*;

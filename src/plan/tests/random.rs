@@ -14,6 +14,10 @@ enum Op {
     Issue(u32),
     Repair(u32),
     Claim(u32),
+    /// A role waits for another one.
+    Wait(u32),
+    /// A wait that is open ends.
+    EndWait(usize),
     Report(u32, ReportStatus),
     Reject(u32),
     Decide(u32, Decision),
@@ -56,6 +60,8 @@ fn op() -> impl Strategy<Value = Op> {
         8 => id().prop_map(Op::Issue),
         2 => id().prop_map(Op::Repair),
         4 => id().prop_map(Op::Claim),
+        3 => id().prop_map(Op::Wait),
+        2 => (0..3usize).prop_map(Op::EndWait),
         8 => (id(), status).prop_map(|(task, status)| Op::Report(task, status)),
         3 => id().prop_map(Op::Reject),
         8 => (id(), decision).prop_map(|(task, decision)| Op::Decide(task, decision)),
@@ -138,6 +144,15 @@ fn apply(draft: &mut Draft<'_>, op: &Op, n: u32) -> Result<(), Refusal> {
             },
         ),
         Op::Claim(task) => draft.claim(&current(draft, *task)?, None).map(drop),
+        Op::Wait(task) => draft.begin_wait(&current(draft, *task)?, waits::wait(n)),
+        Op::EndWait(index) => {
+            let open = draft.plan().waits().nth(*index);
+            let request = open.map(|(_, wait)| wait.request.clone());
+            request
+                .iter()
+                .for_each(|request| draft.end_wait(request, WaitEnd::Error));
+            Ok(())
+        }
         Op::Report(task, status) => draft
             .report(&current(draft, *task)?, report(*status, draft.now()))
             .map(drop),
@@ -391,6 +406,7 @@ fn check_invariants(plan: &Plan) -> Result<(), TestCaseError> {
 
     budget::check(plan)?;
     lanes::check(plan)?;
+    waits::check(plan)?;
     lanes::check_held(plan)?;
     let due = due(plan, &World::default());
     let alive = !due.steps.is_empty() || due.look_again.is_some() || due.rescan;

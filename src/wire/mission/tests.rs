@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::plan::{
-    About, AttemptState, By, Choice, CommandId, Evidence, Head, Kind, QuestionId, Replan, Row,
+    About, AttemptState, By, Choice, CommandId, Evidence, Head, Kind, QuestionId, Replan, Row, Wait,
 };
 use crate::wire::sample::{NOW, head, plan, task};
 
@@ -25,6 +25,7 @@ fn attempt(task: u32, number: u32, verdict: Option<Verdict>) -> Attempt {
         claimed: Some(NOW),
         waits_until: None,
         with_person: Duration::ZERO,
+        waits: Vec::new(),
         waiting_since: Time(0),
         recall: false,
         rejections: 0,
@@ -96,7 +97,15 @@ fn shows_the_state_the_reasons_and_the_questions() {
         at: NOW,
     };
     plan.put(Row::Attempt(Box::new(attempt(4, 1, Some(verdict)))));
-    plan.put(Row::Attempt(Box::new(attempt(4, 2, None))));
+    let mut current = attempt(4, 2, None);
+    current.waits.push(Wait {
+        role: "reviewer".to_owned(),
+        on: "coder".to_owned(),
+        request: CommandId::new("task-asked"),
+        what: "<b>Mend it</b>\n# now".to_owned(),
+        since: NOW,
+    });
+    plan.put(Row::Attempt(Box::new(current)));
     plan.put(Row::Question(question(
         "q-1",
         "Ship failed three times.\nWhat now?",
@@ -130,6 +139,7 @@ fn shows_the_state_the_reasons_and_the_questions() {
     - [x] 3 · Paint — skipped
       Reason: not wanted
     - [ ] 4 · Ship — in progress, attempt 2 is being worked on
+      reviewer waits for coder since 2026-11-21T10:00:00Z: \<b>Mend it\</b> # now
       Last result to be tried again: the build broke
     - [ ] 5 · Tell — waits for 4, 7
     - [ ] 6 · Sing — ready

@@ -27,7 +27,10 @@ fn a_person_is_asked_what_a_role_behind_files_has_to_know_for_a_request() {
         "{text}"
     );
     let status = scene.works(&["status"]);
-    assert!(status.contains("waits for your answer"), "{status}");
+    assert!(
+        status.contains("waits for your answer") && status.contains("a waits for coder"),
+        "{status}"
+    );
 
     // Another role that waits for longer has waited long enough: the first one still waits for the person.
     scene.exchange.await_questions(2);
@@ -55,6 +58,18 @@ fn a_person_is_asked_what_a_role_behind_files_has_to_know_for_a_request() {
     let done = scene.works(&["why", "1"]);
     assert!(done.contains("The left one is mended."), "{done}");
     assert_eq!(scene.events_named("issued").len(), 2, "an attempt each");
+    let log = scene.works(&["log"]);
+    let words = [
+        "a waits for coder: Pass it on.",
+        "a asks coder again",
+        "a waits for coder: Pass it on.",
+        "coder answered a: completed",
+    ];
+    let mut rest = log.as_str();
+    for words in words {
+        let found = rest.split_once(words);
+        rest = found.unwrap_or_else(|| panic!("{words}: {log}")).1;
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@ use super::*;
 
 #[test]
 fn a_person_sees_what_is_done_under_way_and_asked() {
-    insta::assert_snapshot!(text(&sample::plan(), &[], Some(7), 50, NOW, Paint::none(), &Program::with(None)), @r#"
+    insta::assert_snapshot!(text(&sample::plan(), Some(7), 50, NOW, Paint::none(), &Program::with(None)), @r#"
     kqzjwmha  Word counter  running
     Goal: Count the words of a file
     1 of 5 tasks done · 2 in progress · 1 ready · 1 blocked
@@ -28,7 +28,6 @@ fn a_person_sees_what_is_done_under_way_and_asked() {
 fn a_person_sees_who_is_at_work() {
     let page = text(
         &sample::with_roles(),
-        &[],
         Some(7),
         50,
         NOW,
@@ -55,13 +54,30 @@ fn a_person_sees_who_is_at_work() {
         skip     leave the task out; what waits for it goes on without it
         abort    end the plan for good; agents at work stop, their work stays
     "#);
-    let status = json(&sample::with_roles(), &[], 11, Ok(7), 1, NOW);
+    let status = json(&sample::with_roles(), 11, Ok(7), 1, NOW);
     insta::assert_snapshot!(serde_json::to_string(&status.lanes).unwrap(), @r#"{"most":3,"busy":1,"roles":[{"role":"coder","most":1,"tasks":[4]},{"role":"tester","most":2,"tasks":[]}],"others":[]}"#);
 }
 
 #[test]
+fn a_person_and_programs_see_who_waits_for_whom() {
+    let plan = sample::with_a_wait();
+    let page = text(&plan, Some(7), 50, NOW, Paint::none(), &Program::with(None));
+    let about = |line: &&str| line.contains("coder");
+    let lines: Vec<&str> = page.lines().filter(about).collect();
+    insta::assert_snapshot!(lines.join("\n"), @r"
+    At work: coder 1 of 1 (task 4) · tester 0 of 2, asked to help with task 4
+       4  in progress  Test · coder · attempt 1 for 5 min
+                       coder waits for tester · 60 s
+       5  ready        Publish · coder
+    ");
+    let status = json(&plan, 11, Ok(7), 1, NOW);
+    insta::assert_snapshot!(serde_json::to_string(&status.waits).unwrap(), @r#"[{"task":4,"role":"coder","on":"tester","request":"task-4b","what":"Does it\u001b[2J count?","since":"2027-01-15T08:04:00Z"}]"#);
+    insta::assert_snapshot!(serde_json::to_string(&status.lanes).unwrap(), @r#"{"most":3,"busy":1,"roles":[{"role":"coder","most":1,"tasks":[4]},{"role":"tester","most":2,"tasks":[],"asked":[4]}],"others":[]}"#);
+}
+
+#[test]
 fn a_small_page_shows_what_goes_on() {
-    insta::assert_snapshot!(text(&sample::plan(), &[], None, 2, NOW, Paint::none(), &Program::with(None)), @r#"
+    insta::assert_snapshot!(text(&sample::plan(), None, 2, NOW, Paint::none(), &Program::with(None)), @r#"
     kqzjwmha  Word counter  stopped
     Goal: Count the words of a file
     1 of 5 tasks done · 2 in progress · 1 ready · 1 blocked
@@ -85,7 +101,7 @@ fn a_small_page_shows_what_goes_on() {
 
 #[test]
 fn programs_get_the_agreed_shape() {
-    let status = json(&sample::plan(), &[], 11, Ok(7), 50, NOW);
+    let status = json(&sample::plan(), 11, Ok(7), 50, NOW);
     insta::assert_snapshot!(serde_json::to_string_pretty(&status).unwrap(), @r#"
     {
       "plan": {
@@ -239,7 +255,7 @@ fn programs_get_the_agreed_shape() {
       }
     }
     "#);
-    let status = serde_json::to_value(json(&sample::plan(), &[], 11, Err(None), 2, NOW)).unwrap();
+    let status = serde_json::to_value(json(&sample::plan(), 11, Err(None), 2, NOW)).unwrap();
     assert_eq!(status["truncated"], true);
     assert_eq!(status["tasks"].as_array().unwrap().len(), 2);
     assert!(status["daemon"].is_null());

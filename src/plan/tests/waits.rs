@@ -1,0 +1,97 @@
+//! Who waits for whom: it is said of attempts that somebody is at work on, and of each wait the end is told.
+
+use super::*;
+
+pub(super) fn wait(n: u32) -> Wait {
+    Wait {
+        role: "reviewer".to_owned(),
+        on: ["coder", "writer"][n as usize % 2].to_owned(),
+        request: CommandId::new(format!("request-{n}")),
+        what: "Mend it".to_owned(),
+        since: Time(i64::from(n)),
+    }
+}
+
+/// What must hold in every plan that can be reached.
+pub(super) fn check(plan: &Plan) -> Result<(), TestCaseError> {
+    for attempt in plan.attempts().filter(|attempt| !attempt.waits.is_empty()) {
+        prop_assert_eq!(attempt.state, AttemptState::Open);
+        let task = plan.task(attempt.task).unwrap();
+        let current = plan.current_attempt(task).map(|current| &current.id);
+        prop_assert_eq!(
+            current,
+            Some(&attempt.id),
+            "those of a task are in one place"
+        );
+    }
+    let asked = Lanes::of(plan).roles.into_values();
+    prop_assert!(asked.map(|lanes| lanes.asked.len()).sum::<usize>() <= plan.waits().count());
+    Ok(())
+}
+
+/// Carries a change out and returns how waits ended by it, and how many began.
+fn told(plan: &mut Plan, change: impl FnOnce(&mut Draft<'_>)) -> (Vec<(String, WaitEnd)>, usize) {
+    let mut draft = Draft::new(plan, Time(5));
+    change(&mut draft);
+    let events = draft.finish().events;
+    let begun = |event: &&Event| matches!(event, Event::Requested { .. });
+    let begun = events.iter().filter(begun).count();
+    let ended = events.into_iter().filter_map(|event| match event {
+        Event::RequestEnded { request, how, .. } => Some((request.to_string(), how)),
+        _ => None,
+    });
+    (ended.collect(), begun)
+}
+
+#[test]
+fn a_wait_is_told_once_and_ends_once() {
+    let mut plan = running(&[("a", &[])]);
+    change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+    let begin = |draft: &mut Draft<'_>| {
+        draft.begin_wait(&command(1), wait(1)).unwrap();
+        draft.begin_wait(&command(1), wait(1)).unwrap();
+    };
+    assert_eq!(told(&mut plan, begin), (vec![], 1));
+    let mut draft = Draft::new(&mut plan, Time(6));
+    draft.begin_wait(&command(1), wait(1)).unwrap();
+    draft.end_wait(&CommandId::new("request-9"), WaitEnd::Error);
+    assert!(!draft.has_changed(), "there is nothing to be written");
+    draft.finish();
+    let end = |draft: &mut Draft<'_>| {
+        draft.end_wait(&wait(1).request, WaitEnd::Rejected);
+        draft.end_wait(&wait(1).request, WaitEnd::Completed);
+    };
+    let rejected = vec![("request-1".to_owned(), WaitEnd::Rejected)];
+    assert_eq!(told(&mut plan, end), (rejected, 0));
+    assert_eq!(plan.waits().count(), 0);
+}
+
+#[test]
+fn what_is_waited_for_ends_with_the_attempt_that_it_is_for() {
+    type End = fn(&mut Draft<'_>);
+    let ends: [End; 4] = [
+        |draft| drop(draft.report(&command(1), report(ReportStatus::Success, Time(2)))),
+        |draft| draft.time_out(&command(1), "silent", question(1)).unwrap(),
+        |draft| draft.withdrawn(&command(1)).unwrap(),
+        |draft| draft.abandon("enough").unwrap(),
+    ];
+    for end in ends {
+        let mut plan = running(&[("a", &[])]);
+        change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+        change(&mut plan, |draft| draft.begin_wait(&command(1), wait(1))).unwrap();
+        let taken_back = vec![("request-1".to_owned(), WaitEnd::TakenBack)];
+        assert_eq!(told(&mut plan, end), (taken_back, 0));
+        let late = change(&mut plan, |draft| draft.begin_wait(&command(1), wait(2)));
+        assert_eq!(late, Err(Refusal::NotAwaited(command(1))));
+    }
+}
+
+#[test]
+fn an_attempt_of_before_there_were_waits_is_read() {
+    let mut plan = running(&[("a", &[])]);
+    change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+    let mut stored = serde_json::to_value(plan.attempt(&command(1)).unwrap()).unwrap();
+    stored.as_object_mut().unwrap().remove("waits").unwrap();
+    let read: Attempt = serde_json::from_value(stored).unwrap();
+    assert_eq!(&read, plan.attempt(&command(1)).unwrap());
+}

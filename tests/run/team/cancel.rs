@@ -1,0 +1,122 @@
+//! A role whose work is cancelled, and a kill before what it had asked for is taken back.
+
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+
+use super::*;
+
+/// Returns the commands that nobody has taken, taken, and that were withdrawn.
+fn places(scene: &Scene) -> [Vec<String>; 3] {
+    ["pending", "processed", "withdrawn"].map(|folder| {
+        let mut names = scene.exchange.names(&format!("commands/{folder}"));
+        names.retain(|name| name.ends_with(".md"));
+        names
+    })
+}
+
+/// Returns in which state the internal plans are, and whether somebody still has to look after them.
+fn internal(scene: &Scene) -> Vec<(String, String)> {
+    let all: Vec<Value> =
+        serde_json::from_str(&scene.works(&["plans", "--all", "--json"])).unwrap();
+    let word = |plan: &Value, name: &str| plan[name].as_str().unwrap().to_owned();
+    all.iter()
+        .filter(|plan| plan["owner"] == "role")
+        .map(|plan| (word(plan, "status"), word(plan, "shelf")))
+        .collect()
+}
+
+fn given_up(shelf: &str) -> Vec<(String, String)> {
+    vec![("abandoned".to_owned(), shelf.to_owned())]
+}
+
+#[test]
+fn a_kill_between_the_end_of_a_plan_and_of_what_its_roles_do_leaves_no_request_behind() {
+    let scene = Scene::by_rules("");
+    scene.env.write("team.yaml", &asks_coder(""));
+    scene.env.write("pass.md", &one_for("a"));
+    let daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let request = scene.exchange.await_command("a request", is_request);
+    let name = format!("{}.md", request.id);
+    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    // The role is not told any more.
+    daemon.freeze();
+    scene.works(&["abort", &plan]);
+    kill(&scene, daemon);
+    let [pending, _, withdrawn] = places(&scene);
+    assert_eq!(pending, [name.as_str()]);
+    assert!(withdrawn.is_empty(), "{withdrawn:?}");
+
+    scene.run(&["resume", &plan, "--team", "team.yaml"]);
+    let [pending, processed, withdrawn] = places(&scene);
+    assert!(pending.is_empty(), "{pending:?}");
+    assert!(!processed.contains(&name), "{processed:?}");
+    assert_eq!(withdrawn, [name]);
+    assert_eq!(internal(&scene), given_up("history"));
+    assert_eq!(active(&scene), Vec::<String>::new());
+    assert_eq!(scene.events_named("request_ended")[0]["how"], "taken_back");
+}
+
+/// Puts a folder of another file system in the place of that for commands which were withdrawn: nothing can be moved there.
+/// `None` if there is no other file system.
+fn no_way_there(scene: &Scene) -> Option<tempfile::TempDir> {
+    let folder = scene.exchange.path("commands/withdrawn");
+    let device = |path: &Path| fs::metadata(path).ok().map(|data| data.dev());
+    let other = tempfile::tempdir_in("/dev/shm").ok();
+    let other = other.filter(|other| device(other.path()) != device(&folder));
+    let Some(other) = other else {
+        skip("there is no other file system to write to");
+        return None;
+    };
+    fs::remove_dir_all(&folder).unwrap();
+    symlink(other.path(), &folder).unwrap();
+    Some(other)
+}
+
+#[test]
+fn a_kill_between_the_end_of_a_role_s_work_and_the_withdrawal_of_its_request_leaves_none_behind() {
+    let scene = Scene::by_rules("run.max_attempts = 1\n");
+    scene.env.write("team.yaml", &asks_coder("  timeout: 8s\n"));
+    scene.env.write("pass.md", &one_for("a"));
+    let daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let request = scene.exchange.await_command("a request", is_request);
+    let name = format!("{}.md", request.id);
+    let Some(_elsewhere) = no_way_there(&scene) else {
+        return;
+    };
+    scene.await_events("timed_out", 1);
+    wait_until("the role has given its plan up", DEADLINE, || {
+        internal(&scene) == given_up("current")
+    });
+    kill(&scene, daemon);
+    assert_eq!(places(&scene)[0], [name.as_str()], "it could not be moved");
+    fs::remove_file(scene.exchange.path("commands/withdrawn")).unwrap();
+
+    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    let _daemon = scene.leave(&["resume", &plan, "--team", "team.yaml"]);
+    scene.exchange.await_name("commands/withdrawn", &name);
+    wait_until("it is looked after no more", DEADLINE, || {
+        internal(&scene) == given_up("history")
+    });
+    // Whoever comes now finds another request.
+    let coder = scene.agent(|command| match is_request(command) {
+        true => Act::success("Done."),
+        false => Act::Leave,
+    });
+    let question = scene.exchange.await_questions(1).remove(0);
+    scene.exchange.fill_in(&question.0, "retry", "");
+    scene.await_status("completed");
+    let seen: Vec<String> = coder
+        .seen()
+        .into_iter()
+        .filter(is_request)
+        .map(|command| command.id)
+        .collect();
+    assert_eq!(seen.len(), 1, "{seen:?}");
+    assert_ne!(seen[0], request.id);
+    assert_eq!(places(&scene)[2], [name]);
+    let reports = scene.exchange.names("reports/processed");
+    assert!(
+        !reports.iter().any(|name| name.contains(&request.id)),
+        "{reports:?}"
+    );
+}

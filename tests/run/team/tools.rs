@@ -1,0 +1,172 @@
+//! What a role in the process uses inside a real daemon: the tools of the plan that it works for, those of a server, and the
+//! worktree of its task.
+
+use super::*;
+use crate::common::git::Project;
+
+/// A clerk in the process who does these steps, and a coder behind files.
+fn clerk(tools: &str, steps: &str) -> String {
+    format!(
+        "name: Two
+roles:
+- id: clerk
+  kind: agent
+  description: Keeps the books.
+  actions: [write_file, read_file]
+  tools: [{tools}]
+  concurrency: 2
+  templates:
+  - name: pass on
+    matches: [pass]
+    steps:
+{steps}
+- {{id: coder, kind: files, worker: external, description: Codes.}}
+"
+    )
+}
+
+const RUN: [&str; 6] = [
+    "run",
+    "--team",
+    "team.yaml",
+    "--plan",
+    "pass.md",
+    "--no-input",
+];
+
+#[test]
+fn a_role_adds_a_task_to_the_plan_that_it_works_for() {
+    let scene = Scene::by_rules("run.max_parallel = 2\n");
+    let steps = "    - {name: Note, tool: plan.TaskCreate, params: {subject: Mend the flag, description: It is broken., owner: coder}}
+    - {name: Look, tool: plan.TaskList, params: {}}";
+    let team = clerk("plan.TaskCreate, plan.TaskList", steps);
+    scene.env.write("team.yaml", &team);
+    scene.env.write("pass.md", &one_for("clerk"));
+    let coder = scene.agent(|command| match command.field("assignee") {
+        Some("coder") => Act::success("Mended."),
+        _ => Act::Leave,
+    });
+    let ran = scene.run(&RUN);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let status = scene.status();
+    let tasks = status["tasks"].as_array().unwrap();
+    let seen: Vec<_> = tasks
+        .iter()
+        .map(|task| ["name", "assignee", "status", "result"].map(|field| task[field].clone()))
+        .collect();
+    assert_eq!(seen.len(), 2, "{seen:?}");
+    assert_eq!(seen[1], ["Mend the flag", "coder", "completed", "Mended."]);
+    // What the clerk saw is what it says: its own task at work, and the new one.
+    let said = seen[0][3].as_str().unwrap();
+    assert!(
+        said.contains("in_progress") && said.contains("Mend the flag"),
+        "{said}"
+    );
+    assert_eq!(coder.attempts().last(), Some(&(2, 1)));
+    let log = scene.works(&["log"]);
+    assert!(log.contains("task 2: added: Mend the flag"), "{log}");
+    assert!(log.contains("role clerk"), "{log}");
+    // There is no other plan but that and what the clerk made of its task.
+    let plans = scene.works(&["plans", "--all"]);
+    assert_eq!(plans.lines().count(), 2, "{plans}");
+}
+
+#[test]
+fn a_role_uses_the_tools_of_a_server_and_has_its_refusals_as_reasons() {
+    let program = env!("CARGO_BIN_EXE_plan-agent");
+    let server = format!(
+        "mcp.docs.command = ['{program}', 'mcp', '--dialect', 'tasks']\nrun.max_attempts = 1\n"
+    );
+    let scene = Scene::by_rules(&server);
+    let steps = "    - {name: Note, tool: docs.TaskCreate, params: {subject: \"{{task.name}}\"}}
+    - {name: Keep, action: write_file, params: {path: noted.json, content: \"{{steps.1.result}}\"}}
+    - {name: Close, tool: docs.TaskUpdate, params: {taskId: \"9\", status: completed}}";
+    let team = clerk("docs.TaskCreate, docs.TaskUpdate", steps);
+    scene.env.write("team.yaml", &team);
+    scene.env.write("pass.md", &one_for("clerk"));
+    let ran = scene.run(&RUN);
+    // The server knows of no ninth task.
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    let noted = scene.env.read("volumes/workspace/noted.json");
+    assert!(noted.contains("Pass it on"), "{noted}");
+    let reports = scene.exchange.texts("reports/processed", ".md").concat();
+    assert!(reports.contains("status: FAILED"), "{reports}");
+    assert!(reports.contains("Step 3, Close, failed: "), "{reports}");
+    // It has a store of its own in the workspace, and ended with the daemon.
+    assert_eq!(scene.tasks(), ["in_progress"]);
+    let there = scene.env.path("volumes/workspace");
+    let ours = |cwd: &PathBuf| *cwd == there.canonicalize().unwrap();
+    let of_server = || {
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        all.filter_map(|entry| fs::read_link(entry.path().join("cwd")).ok())
+            .filter(ours)
+            .count()
+    };
+    wait_until("the server ends", DEADLINE, || of_server() == 0);
+}
+
+#[test]
+fn what_a_role_writes_is_in_the_worktree_of_its_task_and_is_merged_like_any_other_s() {
+    let config = "run.workspace = 'project'\nrun.isolation = 'worktree'\nrun.max_parallel = 3\n";
+    let scene = Scene::by_rules(config);
+    let Some(project) = Project::new(&scene.env) else {
+        return;
+    };
+    let steps = "    - {name: Read, action: read_file, params: {path: b.txt}}
+    - {name: Write, action: write_file, params: {path: \"{{task.name}}.txt\", content: \"{{task.name}}, after {{steps.1.result}}\"}}";
+    scene.env.write("team.yaml", &clerk("", steps));
+    let task = |(name, more): (&str, &str)| format!("## {name}\n\n{more}\nPass it on.\n\n");
+    let tasks = [
+        ("left", "- assignee: clerk\n"),
+        ("right", "- assignee: clerk\n"),
+        ("both", "- assignee: coder\n- after: 1, 2\n"),
+    ];
+    let tasks: String = tasks.map(task).concat();
+    let plan = format!("---\nname: Three\ngoal: Files\n---\n\n{tasks}");
+    scene.env.write("pass.md", &plan);
+    let before = project.of_the_person();
+    // The coder has in its worktree what both have written in theirs.
+    let coder = scene.agent(|command| {
+        let folder = PathBuf::from(command.field("workspace").unwrap());
+        match command.field("assignee") {
+            Some("coder") => {
+                let read = |name| fs::read_to_string(folder.join(name)).unwrap();
+                fs::write(
+                    folder.join("both.txt"),
+                    read("left.txt") + &read("right.txt"),
+                )
+                .unwrap();
+                Act::success("Both.")
+            }
+            _ => Act::Leave,
+        }
+    });
+    let ran = scene.run(&RUN);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(coder.attempts().last(), Some(&(3, 1)));
+    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    let result = |file: &str| project.git(&["show", &format!("plan-agent/{plan}:{file}")]);
+    // Read from what is committed, not from what the person has changed.
+    assert_eq!(result("left.txt").trim(), "left, after b");
+    assert_eq!(result("right.txt").trim(), "right, after b");
+    assert!(
+        result("both.txt").contains("right, after b"),
+        "{}",
+        result("both.txt")
+    );
+    let span = format!("main..plan-agent/{plan}");
+    let accepted = project.git(&["log", "--first-parent", "--format=%s", &span]);
+    assert_eq!(accepted.lines().count(), 3, "{accepted}");
+    assert_eq!(project.of_the_person(), before);
+    for number in ["1", "2"] {
+        let why = scene.works(&["why", number]);
+        assert!(why.contains("merged aside as "), "{why}");
+        let diff = scene.works(&["diff", number]);
+        let (own, other) = match number {
+            "1" => ("left.txt", "right.txt"),
+            _ => ("right.txt", "left.txt"),
+        };
+        assert!(diff.contains(own) && !diff.contains(other), "{diff}");
+    }
+    project.sound();
+}

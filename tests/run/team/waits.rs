@@ -1,0 +1,255 @@
+//! Who waits for whom, as every view of the plan says it: while it is so, after the answer, and around a crash.
+
+use super::*;
+
+/// A reviewer in the process who has a coder behind files mend something.
+const REVIEW: &str = "\
+name: Two
+roles:
+- id: reviewer
+  kind: agent
+  description: Reviews.
+  actions: [ask]
+  templates:
+  - name: review
+    matches: [review]
+    steps:
+    - {name: Have it mended, ask: coder, description: Mend the flag.}
+- {id: coder, kind: files, worker: external, description: Codes.}
+";
+
+/// A review, and something for the coder after it.
+const PLAN: &str = "---\nname: Two\ngoal: A flag\n---\n\n## Review it\n\n- assignee: reviewer\n\nReview it.\n\n\
+    ## Ship it\n\n- assignee: coder\n- after: 1\n\nShip it.\n";
+
+const WAITS: &str = "reviewer waits for coder";
+
+fn begun() -> (Scene, Left) {
+    let scene = Scene::by_rules("run.max_parallel = 2\n");
+    scene.env.write("team.yaml", REVIEW);
+    scene.env.write("plan.md", PLAN);
+    let daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "plan.md"]);
+    (scene, daemon)
+}
+
+fn mission(scene: &Scene) -> String {
+    fs::read_to_string(scene.env.path("volumes/workspace/MISSION.md")).unwrap_or_default()
+}
+
+/// Returns the lines of the log that tell of waits and of reports, as far as they are the same in every run.
+fn told(scene: &Scene) -> Vec<String> {
+    let log = scene.works(&["log"]);
+    let line = |line: &str| Some(line[line.find("task 1: ")?..].to_owned());
+    let words = ["waits for", "answer", "reported", "wait for"];
+    let of_waits = |line: &String| words.iter().any(|word| line.contains(word));
+    log.lines().filter_map(line).filter(of_waits).collect()
+}
+
+/// Checks that every view says that the reviewer waits for the coder, and since when and for what.
+fn shown(scene: &Scene, request: &Command) {
+    let text = scene.works(&["status"]);
+    assert!(text.contains(&format!("{WAITS} · ")), "{text}");
+    let at_work = "At work: reviewer 1 of 1 (task 1) · coder asked to help with task 1\n";
+    assert!(text.contains(at_work), "{text}");
+    let status = scene.status();
+    let mut waits = status["waits"].clone();
+    let since = waits[0]["since"].take();
+    let since = since.as_str().unwrap();
+    let wait = json!({
+        "task": 1, "role": "reviewer", "on": "coder", "what": "Mend the flag.", "request": request.id,
+        "since": null,
+    });
+    assert_eq!(waits, json!([wait]));
+    let lanes = &status["lanes"]["roles"];
+    let lane = json!({"role": "coder", "most": 1, "tasks": [], "asked": [1]});
+    assert_eq!(lanes[0], lane, "{lanes}");
+    let why = scene.works(&["why", "1"]);
+    let line = format!("  {WAITS} since {since}: Mend the flag. ({})\n", request.id);
+    assert!(why.contains(&line), "{why}");
+    let line = format!("\n  {WAITS} since {since}: Mend the flag.\n");
+    wait_until("MISSION.md says it", DEADLINE, || {
+        mission(scene).contains(&line)
+    });
+    assert!(mission(scene).contains(at_work), "{}", mission(scene));
+    assert_eq!(
+        told(scene),
+        [format!("task 1: {WAITS}: Mend the flag.")],
+        "{}",
+        scene.works(&["log"])
+    );
+}
+
+/// Checks that no view says any more that somebody waits.
+fn over(scene: &Scene) {
+    let (text, why) = (scene.works(&["status"]), scene.works(&["why", "1"]));
+    assert!(!text.contains("waits for"), "{text}");
+    assert!(text.contains("coder 1 of 1 (task 2)"), "{text}");
+    assert!(!why.contains("waits for"), "{why}");
+    let status = scene.status();
+    assert!(status["waits"].is_null(), "{status:#}");
+    assert!(!status["lanes"].to_string().contains("asked"), "{status:#}");
+    wait_until("MISSION.md does not say it any more", DEADLINE, || {
+        let mission = mission(scene);
+        !mission.contains(WAITS) && mission.contains("coder 1 of 1 (task 2)")
+    });
+    let told = told(scene);
+    let expected = [
+        format!("task 1: {WAITS}: Mend the flag."),
+        "task 1: coder answered reviewer: completed".to_owned(),
+        "task 1: reported SUCCESS".to_owned(),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn every_view_shows_who_waits_for_whom_until_the_answer_is_there() {
+    let (scene, _daemon) = begun();
+    let request = scene.exchange.take("a request", is_request);
+    shown(&scene, &request);
+    // Who takes a task is in the log too.
+    let log = || scene.works(&["log"]);
+    assert!(
+        log().contains("task 1: handed out (reviewer)\n"),
+        "{}",
+        log()
+    );
+    wait_until("the log says who works", DEADLINE, || {
+        log().contains("task 1: reviewer works on it\n")
+    });
+    let answer = report("SUCCESS", "Mended.");
+    scene.exchange.submit(&request.id, &answer);
+    let ship = task_of(&scene, 2, 1);
+    over(&scene);
+    scene.exchange.submit(&ship.id, &report("SUCCESS", "Out."));
+    scene.await_status("completed");
+    let handed: Vec<String> = log()
+        .lines()
+        .filter_map(|line| Some(line.split_once("handed out ")?.1.to_owned()))
+        .collect();
+    assert_eq!(handed, ["(reviewer)", "(coder)"]);
+}
+
+#[test]
+fn a_task_of_a_role_that_is_asked_for_something_says_so() {
+    let scene = Scene::by_rules("run.max_parallel = 2\n");
+    scene.env.write("team.yaml", REVIEW);
+    scene
+        .env
+        .write("plan.md", &PLAN.replace("- after: 1\n", ""));
+    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "plan.md"]);
+    scene.exchange.await_command("a request", is_request);
+    scene
+        .exchange
+        .await_command("a task", |command| command.task() == 2);
+    let why = scene.works(&["why", "2"]);
+    let said = "its command waits for `coder` to take it, who is asked to help with task 1\n";
+    assert!(why.contains(said), "{why}");
+    let status = scene.works(&["status"]);
+    let at_work =
+        "At work: coder 1 of 1 (task 2), asked to help with task 1 · reviewer 1 of 1 (task 1)\n";
+    assert!(status.contains(at_work), "{status}");
+}
+
+#[test]
+fn a_daemon_that_is_killed_while_a_role_waits_leaves_what_every_view_shows_and_the_next_one_ends_it()
+ {
+    for answered_meanwhile in [false, true] {
+        let (scene, daemon) = begun();
+        let request = scene.exchange.take("a request", is_request);
+        kill(&scene, daemon);
+        let answer = || {
+            let answer = report("SUCCESS", "Mended.");
+            scene.exchange.submit(&request.id, &answer);
+        };
+        if answered_meanwhile {
+            // Nobody has read it yet.
+            answer();
+            assert!(scene.works(&["status"]).contains(WAITS));
+        }
+        let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+        let _daemon = scene.leave(&["resume", &plan, "--team", "team.yaml"]);
+        if !answered_meanwhile {
+            shown(&scene, &request);
+            answer();
+        }
+        task_of(&scene, 2, 1);
+        over(&scene);
+    }
+}
+
+/// Returns how the requests ended that the log tells of: who asked whom, and the word for it.
+fn ends(scene: &Scene) -> Vec<String> {
+    let ended = scene.events_named("request_ended").into_iter();
+    let end = |event: Value| {
+        let field = |name: &str| event[name].as_str().unwrap().to_owned();
+        format!("{} {} {}", field("role"), field("on"), field("how"))
+    };
+    ended.map(end).collect()
+}
+
+/// Returns who waits for whom now.
+fn now(scene: &Scene) -> Vec<(String, String)> {
+    let status = scene.status();
+    let waits = status["waits"].as_array().cloned().unwrap_or_default();
+    let field = |wait: &Value, name: &str| wait[name].as_str().unwrap().to_owned();
+    waits
+        .iter()
+        .map(|wait| (field(wait, "role"), field(wait, "on")))
+        .collect()
+}
+
+fn chain() -> Vec<(String, String)> {
+    let wait = |role: &str, on: &str| (role.to_owned(), on.to_owned());
+    vec![wait("a", "b"), wait("b", "coder")]
+}
+
+#[test]
+fn each_wait_within_another_one_ends_by_its_own_word() {
+    let scene = Scene::by_rules("run.max_attempts = 1\n");
+    let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
+    let team = row(&["a", "b"], "coder") + coder;
+    scene.env.write("team.yaml", &team);
+    scene.env.write("pass.md", &one_for("a"));
+    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let request = scene.exchange.take("a request", is_request);
+    assert_eq!(now(&scene), chain());
+    let rejected = "---\nstatus: FAILED\ncollaboration: rejected\n---\n\n## Core results\n\nNo.\n";
+    scene.exchange.submit(&request.id, rejected);
+    scene.exchange.await_questions(1);
+    assert_eq!(now(&scene), []);
+    assert_eq!(ends(&scene), ["b coder rejected", "a b error"]);
+}
+
+#[test]
+fn a_wait_that_is_too_long_ends_with_those_that_were_for_it() {
+    let scene = Scene::by_rules("");
+    let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
+    let team = row(&["a", "b"], "coder").replacen(
+        "description: Asks.",
+        "description: Asks.\n  collaboration_timeout: 2s\n  on_timeout: retry",
+        1,
+    ) + coder;
+    scene.env.write("team.yaml", &team);
+    scene.env.write("pass.md", &one_for("a"));
+    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let first = scene.exchange.await_command("a request", is_request);
+    let withdrawn = format!("{}.md", first.id);
+    scene.exchange.await_name("commands/withdrawn", &withdrawn);
+    scene.await_events("request_ended", 2);
+    let mut first: Vec<String> = ends(&scene).into_iter().take(2).collect();
+    first.sort();
+    assert_eq!(first, ["a b timed_out", "b coder taken_back"]);
+    // It is asked again, and then nobody wants any of it any more: what is said ends with the attempt.
+    scene.await_events("requested", 3);
+    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    scene.works(&["abort", &plan]);
+    scene.await_end();
+    assert_eq!(now(&scene), []);
+    let (asked, ended) = (scene.events_named("requested"), ends(&scene));
+    assert_eq!(asked.len(), ended.len(), "{ended:?}");
+    assert!(
+        !mission(&scene).contains("waits for"),
+        "{}",
+        mission(&scene)
+    );
+}
