@@ -89,6 +89,7 @@ async fn carry_out(
     let file = line.config.as_deref();
     let config = || Config::load(file, &environment);
     let setup = || Setup::load(line.config.clone(), environment.clone());
+    let near = || Setup::near(line.config.clone(), environment.clone());
     let with = |team: &Team| {
         let file = team.file.clone();
         let setup = setup();
@@ -122,15 +123,15 @@ async fn carry_out(
         }
         Command::Abort(args) => run::abort(args, setup(), ended(), out).await,
         Command::Tools(args) => tool::list(&args, out),
-        Command::Tool(args) => tool::call(args, setup(), ended(), out).await,
-        Command::Mcp(args) => mcp::serve(args, setup(), ended()).await,
+        Command::Tool(args) => tool::call(args, near(), ended(), out).await,
+        Command::Mcp(args) => mcp::serve(args, near(), ended()).await,
         Command::Stop => control::stop(&setup().await?.quiet()?, out).await,
-        Command::Plans(args) => plans::plans(&args, &setup().await?.quiet()?, out).await,
-        Command::Status(args) => plans::status(&args, &setup().await?.site().await?, out).await,
-        Command::Show(args) => plans::show(&args, &setup().await?.site().await?, out).await,
-        Command::Why(args) => plans::why(&args, &setup().await?.site().await?, out).await,
-        Command::Diff(args) => diff::diff(&args, &setup().await?.site().await?, out).await,
-        Command::Log(args) => log::log(&args, &setup().await?.site().await?, out).await,
+        Command::Plans(args) => plans::plans(&args, &near().await?.quiet()?, out).await,
+        Command::Status(args) => plans::status(&args, &near().await?.site().await?, out).await,
+        Command::Show(args) => plans::show(&args, &near().await?.site().await?, out).await,
+        Command::Why(args) => plans::why(&args, &near().await?.site().await?, out).await,
+        Command::Diff(args) => diff::diff(&args, &near().await?.site().await?, out).await,
+        Command::Log(args) => log::log(&args, &near().await?.site().await?, out).await,
         Command::Answer(args) => control::answer(&args, &setup().await?.site().await?, out).await,
         Command::Restore(args) => control::restore(&args, &setup().await?.site().await?, out).await,
         Command::Pause(args) => control::pause(&args, &setup().await?.site().await?, out).await,

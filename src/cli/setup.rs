@@ -21,7 +21,7 @@ use crate::llm::Prompts;
 use crate::plan::{Head, NewTask, PlanId, Time};
 use crate::store::Store;
 use crate::tools::new_plan_id;
-use crate::volumes::{DaemonLock, LockError, Volumes};
+use crate::volumes::{DaemonLock, EXCHANGE, LockError, Volumes};
 use crate::wire::Problem;
 use crate::wire::plan_file::{self, PlanFile, Word};
 
@@ -50,6 +50,39 @@ impl Setup {
             })
         })
         .await
+    }
+
+    /// Reads the configuration of whoever looks at plans or changes them: if none is named, within an exchange folder (as an
+    /// agent is in its workspace) and below, that of the project around it; else of the folder for which a worker started
+    /// this process, unless there are plans here.
+    ///
+    /// # Errors
+    /// As [`Setup::load`].
+    pub async fn near(file: Option<PathBuf>, environment: Environment) -> Result<Self, Failure> {
+        let around = environment.clone();
+        let found = signals::beside(move || {
+            let Some(root) = std::env::current_dir()
+                .ok()
+                .and_then(|here| exchange_folder(&here, &around))
+            else {
+                return Ok(None);
+            };
+            let config = Config::around(&root, &around)?;
+            // What is to be typed next works from here too, where the file says it.
+            let program = Program::with(config.file());
+            Ok::<_, Failure>(Some((config, program)))
+        });
+        if file.is_none()
+            && let Some((config, program)) = found.await?
+        {
+            return Ok(Self {
+                config,
+                environment,
+                program,
+                team: None,
+            });
+        }
+        Self::load(file, environment).await
     }
 
     /// Reads the team: that of a file, else the one that is configured, if there is one.
@@ -394,4 +427,16 @@ pub(super) fn unusable(file: &str, problems: &[Problem]) -> Failure {
         problem.in_file(file) + &hint.collect::<String>()
     });
     Failure::usage(anyhow!(told.collect::<Vec<_>>().join("\nerror: ")))
+}
+
+/// Returns the exchange folder that is meant in a folder that is not the project's own.
+fn exchange_folder(here: &Path, environment: &Environment) -> Option<PathBuf> {
+    let plans = |root: &Path| Volumes::at(root).is_ok_and(|volumes| volumes.database().exists());
+    let within = here.ancestors().find(|root| plans(root));
+    if let Some(root) = within {
+        return Some(root.to_owned());
+    }
+    let own = here.join(crate::config::Volumes::default().root);
+    let told = environment.get(EXCHANGE).map(PathBuf::from);
+    told.filter(|root| root.is_absolute() && plans(root) && !plans(&own))
 }
