@@ -95,14 +95,20 @@ async fn carry_out(
         let setup = setup();
         Box::pin(async move { setup.await?.with_team(file).await })
     };
+    // Whoever carries a plan out needs more than the file.
+    let to_man = |team: &Team| {
+        let file = team.file.clone();
+        let setup = setup();
+        Box::pin(async move { setup.await?.with_team_to_man(file).await })
+    };
     let program = Program::with(file);
     let out = &mut output;
     match line.command {
         Command::Completions { shell } => completions::print(shell, out),
         Command::Init => init::init(file, &program, &environment, out),
-        Command::Doctor(args) => doctor::examine(&args, config(), &environment, out).await,
+        Command::Doctor(args) => doctor::doctor(&args, config(), &environment, &program, out).await,
         Command::Run(args) => {
-            let setup = with(&args.carry_out.team);
+            let setup = to_man(&args.carry_out.team);
             run::run(args, setup, ended(), output).await
         }
         Command::Plan(args) => {
@@ -110,11 +116,11 @@ async fn carry_out(
             run::plan(args, setup, ended(), output).await
         }
         Command::Resume(args) => {
-            let setup = with(&args.carry_out.team);
+            let setup = to_man(&args.carry_out.team);
             run::resume(args, &program, setup, ended(), output).await
         }
         Command::Daemon(args) => {
-            let setup = with(&args.team);
+            let setup = to_man(&args.team);
             run::daemon(args, setup, ended()).await
         }
         Command::Worker(args) => {

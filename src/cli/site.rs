@@ -32,6 +32,16 @@ pub struct Site {
 }
 
 impl Site {
+    /// Tells how a plan goes on.
+    pub async fn goes_on(&self, plan: &PlanId) -> String {
+        let of_team = self
+            .store
+            .read(plan, |plan, _| plan.head().of_team())
+            .await
+            .unwrap_or(false);
+        self.program.goes_on(plan.as_str(), of_team)
+    }
+
     /// Opens what is there; makes nothing.
     ///
     /// # Errors

@@ -505,6 +505,7 @@ impl Config {
             max_replans: run.max_replans,
             max_parallel: self.max_parallel(None),
             roles: BTreeMap::new(),
+            roles_only: false,
             task_timeout: run.task_timeout,
             task_deadline: run.task_deadline,
             confirm_abort: run.confirm_abort,

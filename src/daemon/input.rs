@@ -1,6 +1,6 @@
 //! What comes back from outside, and the one change that each of it becomes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tokio::sync::{oneshot, watch};
 use tokio::task::{Id, JoinError};
@@ -36,8 +36,8 @@ pub(super) enum Input {
     MissionWritten(i64),
     /// A hook was told this.
     Told(News),
-    /// Roles that have something in hand.
-    AtWork(BTreeSet<String>),
+    /// Internal plans were looked after.
+    Tended,
 }
 
 /// What a look at the folders found.
@@ -128,7 +128,6 @@ impl Daemon {
                 self.shown.insert(id);
             }
             Input::Told(news) => self.told.note(news),
-            Input::AtWork(roles) => self.see_at_work(roles),
             Input::QuestionFiled(id) => drop(self.shown.remove(&id)),
             Input::Filed(name) => drop(self.filings.remove(&name)),
             Input::MissionWritten(seq) => self.mission = (seq, self.clock.now().plus(MISSION_PACE)),
@@ -137,7 +136,8 @@ impl Daemon {
             | Input::Checked(..)
             | Input::Branch(_)
             | Input::Asked(..)
-            | Input::NotAsked => {}
+            | Input::NotAsked
+            | Input::Tended => {}
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the daemon does for internal plans, which are what roles in the process make of their tasks: where nobody waits any more
 //! for what comes of one, it ends, and what it had asked of others is taken back; what they still ask for is looked after
-//! (`requests`); and it is told which roles are at work that the plan itself does not show at work.
+//! (`requests`); and what the plan says of who waits for whom is brought up to date.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,18 +34,19 @@ impl Daemon {
             self.spawn(Key::Inside, async move {
                 let (volumes, plan) = (&settings.volumes, &settings.plan);
                 tend(&store, volumes, plan, Some(&desk), clock.now()).await?;
-                Ok(Input::AtWork(at_work(&store, &settings.plan).await?))
+                Ok(Input::Tended)
             });
         }
         self.wake_by(self.inside_at);
     }
 
     /// Notes that these roles have something in hand: others of their tasks wait for nobody's fault meanwhile.
-    pub(super) fn see_at_work(&mut self, roles: BTreeSet<String>) {
-        let now = self.clock.now();
-        self.world
-            .held
-            .extend(roles.into_iter().map(|role| (role, now)));
+    pub(super) fn see_at_work(&mut self, roles: &BTreeSet<String>) {
+        if self.settings.team.is_some() {
+            let now = self.world.now;
+            let held = roles.iter().map(|role| (role.clone(), now));
+            self.world.held.extend(held);
+        }
     }
 }
 
@@ -147,26 +148,14 @@ async fn wanted(store: &Store, head: &Head) -> Result<bool, StoreError> {
 }
 
 /// Returns the roles that have a task of a plan in hand, or were asked something by another role.
-async fn at_work(store: &Store, plan: &PlanId) -> Result<BTreeSet<String>, StoreError> {
-    let roles = |claimed: bool| {
-        move |plan: &Plan, _| {
-            let open = plan.open_attempts().filter(|attempt| {
-                attempt.state == AttemptState::Open && (!claimed || attempt.claimed.is_some())
-            });
-            let role = |attempt: &Attempt| plan.task(attempt.task)?.assignee.clone();
-            open.filter_map(role).collect::<BTreeSet<String>>()
-        }
-    };
-    let mut all = store.read(plan, roles(true)).await?;
-    for listed in store.in_use(ROLE).await? {
-        match store.read(&listed.head.id, roles(false)).await {
-            Ok(asked) => all.extend(asked),
-            Err(error @ (StoreError::Database(_) | StoreError::Closed)) => return Err(error),
-            // One that is damaged says nothing.
-            Err(_) => {}
-        }
-    }
-    Ok(all)
+pub(super) fn at_work(plan: &Plan) -> BTreeSet<String> {
+    let open = plan.open_attempts();
+    let begun = open
+        .filter(|attempt| attempt.state == AttemptState::Open && attempt.claimed.is_some())
+        .filter_map(|attempt| plan.task(attempt.task)?.assignee.clone());
+    begun
+        .chain(plan.waits().map(|(_, wait)| wait.on.clone()))
+        .collect()
 }
 
 async fn abandon(store: &Store, plan: &PlanId) -> Result<(), StoreError> {

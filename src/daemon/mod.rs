@@ -381,6 +381,7 @@ impl Daemon {
         self.awaited.clone_from(&view.awaited);
         self.asked.clone_from(&view.questions);
         self.works = view.works();
+        self.see_at_work(&view.at_work);
         Ok(view)
     }
 

@@ -16,6 +16,8 @@ pub(super) struct View {
     pub(super) questions: Vec<QuestionId>,
     /// Those of them that roles behind files have, of whom a role in the process asked something.
     pub(super) of_requests: BTreeSet<QuestionId>,
+    /// Roles that have something in hand.
+    pub(super) at_work: BTreeSet<String>,
     /// A limit of the budget keeps it from going on.
     pub(super) stopped: bool,
     pub(super) line: Option<Line>,
@@ -47,6 +49,7 @@ impl View {
                 .filter(|question| question.request.is_some())
                 .map(|question| question.id.clone())
                 .collect(),
+            at_work: super::internal::at_work(plan),
             stopped: plan.stopped_at().is_some(),
             line: plan.head().line.clone(),
         }

@@ -349,6 +349,11 @@ impl Worker {
             task: command.task.map_or(0, |task| task.0),
             command: Some(command.id.clone()),
         });
+        if house.recalled(command).await {
+            // The mark that says so may come later than the lane; a report would count as a late one.
+            self.give_up(work).await;
+            return None;
+        }
         Some(self.message(command).await)
     }
 
