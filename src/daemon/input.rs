@@ -12,7 +12,7 @@ use super::inspect::Inspected;
 use super::isolation::BranchNews;
 use super::steps::{Asked, Checked};
 use super::take::{filing, take, take_answer};
-use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON, STORE_PAUSE, internal};
+use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON, STORE_PAUSE, requests};
 use crate::clock::LATE;
 use crate::plan::{CommandId, Crew, Crews, Draft, PlanId, QuestionId, ROLE, Refusal, Time, World};
 use crate::store::StoreError;
@@ -340,10 +340,19 @@ impl Daemon {
                 (id.clone(), sign)
             })
             .collect();
-        for (id, _) in &news {
-            self.world.signs.insert(id.clone(), now);
+        for (id, sign) in &news {
+            match &sign.life.model_fails {
+                Some(said) => drop(self.world.faults.insert(id.clone(), said.clone())),
+                None => {
+                    self.world.signs.insert(id.clone(), now);
+                    self.world.faults.remove(id);
+                }
+            }
         }
         self.world.signs.retain(|id, _| look.signs.contains_key(id));
+        self.world
+            .faults
+            .retain(|id, _| look.signs.contains_key(id));
         if look.reports.is_empty() && look.replies.is_empty() && news.is_empty() {
             return Ok(());
         }
@@ -417,19 +426,16 @@ impl Daemon {
         let owner = self.store.plan_of(&command).await?;
         let filed = match (owner, arrival.content) {
             (Some(plan), Ok(report)) => {
-                let taken = self
-                    .store
-                    .change(&plan, BY, "a report came for it", move |draft| {
-                        draft.report(&command, report)
-                    })
-                    .await?;
+                let taken = requests::take_report(&self.store, &plan, command, report).await?;
+                // Whatever it asks is put to a person at once.
+                self.inside_at = self.clock.now();
                 filing(taken)
             }
             (Some(plan), Err(refused)) if self.is_internal(&plan).await? => {
                 let (explanation, hash) = (refused.explanation.clone(), arrival.hash.clone());
                 let why = "a report for it cannot be read";
                 let change = move |draft: &mut Draft<'_>| {
-                    internal::unreadable(draft, &command, &refused, &hash)
+                    requests::unreadable(draft, &command, &refused, &hash)
                 };
                 self.store.change(&plan, BY, why, change).await?;
                 Filed::Rejected(explanation)
