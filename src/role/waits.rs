@@ -98,7 +98,7 @@ pub(super) async fn begin_wait(
 }
 
 /// Ends the waits of a plan whose requests are not open any more, each with what came of it, whoever's they are. A plan that
-/// is not here has none. What is damaged in the store says nothing of the other waits: those for it go on.
+/// is not here has none. What is damaged in the store says nothing of the other waits.
 ///
 /// # Errors
 /// A failure of the store.

@@ -187,13 +187,17 @@ async fn a_damaged_plan_that_another_role_waits_with_stops_no_task() {
 
     let mut role = scene.given("Review it").await;
     let request = role.state().pending_collaboration_request_id.clone();
-    assert_eq!(scene.waits().await, 2);
+    // Nobody can wait by a plan that cannot be read.
+    assert_eq!(
+        (scene.waits().await, scene.ends().await),
+        (1, vec![WaitEnd::TakenBack])
+    );
     let answered = answer(&request.unwrap(), COMPLETED, "mended");
     role.process_message(answered).await.unwrap();
     assert_eq!(scene.result(), (COMPLETED, "mended".to_owned()));
     assert_eq!(
         (scene.waits().await, scene.ends().await),
-        (1, vec![WaitEnd::Completed])
+        (0, vec![WaitEnd::TakenBack, WaitEnd::Completed])
     );
     let mut other = task_named("task-2", "Review it");
     other.plan_id = Some(PlanId::new("topplan"));

@@ -92,8 +92,12 @@ fn a_role_uses_the_tools_of_a_server_and_has_its_refusals_as_reasons() {
     let reports = scene.exchange.texts("reports/processed", ".md").concat();
     assert!(reports.contains("status: FAILED"), "{reports}");
     assert!(reports.contains("Step 3, Close, failed: "), "{reports}");
-    // It has a store of its own in the workspace, and ended with the daemon.
+    // Started in the workspace, it uses the store of the daemon, where its tasks are a plan of their own.
     assert_eq!(scene.tasks(), ["in_progress"]);
+    let plans = scene.works(&["plans", "--all"]);
+    assert!(plans.contains("(tasks)"), "{plans}");
+    assert!(!scene.env.path("volumes/workspace/volumes").exists());
+    // It ended with the daemon.
     let there = scene.env.path("volumes/workspace");
     let ours = |cwd: &PathBuf| *cwd == there.canonicalize().unwrap();
     let of_server = || {
