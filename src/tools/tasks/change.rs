@@ -19,7 +19,10 @@ pub(super) fn add_all(
     }
     draft.reopen()?;
     let new = tasks.iter().enumerate().map(|(place, task)| {
-        let named = format!("{} ({})", place + 1, one_line(&task.subject, 60));
+        let mut named = format!("the new task `{}`", one_line(&task.subject, 60));
+        if tasks.len() > 1 {
+            named += &format!(" at place {}", place + 1);
+        }
         new_task(draft, &named, task, tasks.len())
     });
     let new = new.collect::<Result<Vec<_>, _>>()?;
@@ -187,7 +190,7 @@ fn amend(
     if changes.metadata.keys().any(|name| name != ACTIVE_FORM) {
         fields.push("metadata");
     }
-    let named = task.number.to_string();
+    let named = format!("task `{}`", task.number);
     let mut waits_for: Vec<TaskRef> = references(task);
     let before = waits_for.len();
     for new in known(draft, &named, update.add_blocked_by.as_deref())? {
