@@ -20,6 +20,7 @@ mod lanes;
 mod planning;
 mod reports;
 mod roles;
+mod staff;
 mod team;
 mod tools;
 mod workflow;

@@ -5,12 +5,19 @@ use anyhow::anyhow;
 
 use super::args::{Agent as AgentArgs, AgentKind};
 use super::failure::Failure;
-use super::output::complain;
 use super::planner::{on_path, passed};
 use super::probe::usable;
 use super::setup::Setup;
 use crate::agents::{Agent, Allow, Coder, Login, Unfit};
 use crate::config::Environment;
+
+/// An agent that can be started.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    pub agent: Agent,
+    /// What may keep it from doing anything.
+    pub doubt: Option<String>,
+}
 
 impl AgentArgs {
     /// Returns the agent that is meant, if one is. Its program is looked for here and now: a path starts from the current
@@ -18,7 +25,7 @@ impl AgentArgs {
     ///
     /// # Errors
     /// There is no such program, it is too old, or it cannot keep to what it is allowed.
-    pub(super) async fn choose(&self, setup: &Setup) -> Result<Option<Agent>, Failure> {
+    pub(super) async fn choose(&self, setup: &Setup) -> Result<Option<Chosen>, Failure> {
         let Some(kind) = self.agent else {
             return Ok(None);
         };
@@ -41,17 +48,18 @@ impl AgentArgs {
             agent
         };
         if !matches!(agent, Agent::Coding(_)) {
-            return Ok(Some(agent));
+            return Ok(Some(Chosen { agent, doubt: None }));
         }
         let allow = Allow::parse(&setup.config.worker.allow).map_err(|error| {
             let hint = error.hint();
             Failure::usage(error).hint(hint)
         })?;
         let agent = agent.allowing(allow).map_err(unfit)?;
-        if let Agent::Coding(coder) = &agent {
-            examine(coder, setup).await?;
-        }
-        Ok(Some(agent))
+        let doubt = match &agent {
+            Agent::Coding(coder) => examine(coder, setup).await?,
+            Agent::Command(_) | Agent::Shell(_) => None,
+        };
+        Ok(Some(Chosen { agent, doubt }))
     }
 }
 
@@ -60,8 +68,8 @@ fn unfit(unfit: Unfit) -> Failure {
     Failure::usage(unfit).hint(way_out)
 }
 
-/// Finds out whether an agent can work here, and warns if it may not reach a model.
-async fn examine(coder: &Coder, setup: &Setup) -> Result<(), Failure> {
+/// Finds out whether an agent can work here, and returns why it may not reach a model.
+async fn examine(coder: &Coder, setup: &Setup) -> Result<Option<String>, Failure> {
     usable(coder.kind, &setup.environment).await?;
     let variable = passed(coder.kind, &setup.config, &setup.environment);
     let root = rustix::process::geteuid().is_root();
@@ -69,13 +77,13 @@ async fn examine(coder: &Coder, setup: &Setup) -> Result<(), Failure> {
         .kind
         .fits(&coder.allow, root, &variable)
         .map_err(unfit)?;
-    if let Login::NotSeen(what) = coder.kind.login(&variable) {
-        complain(&format!(
-            "! {} may not be logged in: {what}\n",
-            coder.kind.name()
-        ));
-    }
-    Ok(())
+    Ok(match coder.kind.login(&variable) {
+        Login::NotSeen(what) => {
+            let name = coder.kind.name();
+            Some(format!("{name} may not be logged in: {what}"))
+        }
+        Login::Found(_) | Login::Unknown => None,
+    })
 }
 
 /// Returns where a program is: a name is looked for on the PATH and stays as it is.

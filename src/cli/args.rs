@@ -74,13 +74,14 @@ impl Program {
         Self(format!("plan-agent{}", config.unwrap_or_default()))
     }
 
-    /// Tells how a plan goes on, or the only one if it has no name here. Its agent is not remembered.
-    pub fn goes_on(&self, plan: &str) -> String {
+    /// Tells how a plan goes on, or the only one if it has no name here. Its agent and its team are not remembered.
+    pub fn goes_on(&self, plan: &str, of_team: bool) -> String {
         let resume = format!("{self} resume {plan}");
-        format!(
-            "`{}` goes on, with its --agent if it had one",
-            resume.trim_end()
-        )
+        let with = match of_team {
+            true => "--team and --agent if it had them",
+            false => "--agent if it had one",
+        };
+        format!("`{}` goes on, with its {with}", resume.trim_end())
     }
 }
 
@@ -193,8 +194,8 @@ pub struct Run {
 #[derive(Debug, Args)]
 pub struct MakePlan {
     /// What is to be reached, in your words
-    #[arg(value_parser = goal)]
-    pub goal: String,
+    #[arg(value_parser = goal, required_unless_present = "workflow")]
+    pub goal: Option<String>,
 
     /// What to call the plan
     #[arg(long)]
@@ -203,6 +204,20 @@ pub struct MakePlan {
     /// The folder that agents work in
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
+
+    /// Make the plan from this workflow of the team, without asking a model; the goal may then be left out
+    #[arg(long, help_heading = TEAM)]
+    pub workflow: Option<String>,
+
+    /// A parameter of the workflow; once for each
+    #[arg(
+        long = "param",
+        value_name = "NAME=VALUE",
+        requires = "workflow",
+        value_parser = param,
+        help_heading = TEAM
+    )]
+    pub params: Vec<(String, String)>,
 
     #[command(flatten)]
     pub team: Team,

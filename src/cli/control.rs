@@ -35,7 +35,7 @@ pub async fn answer(args: &Answer, site: &Site, output: &mut Output) -> Result<E
         None => format!("plan {plan}"),
     };
     output.line(&format!("{about}: {}", args.choice.as_str()))?;
-    tell_if_nobody_works(&plan, site, output)?;
+    tell_if_nobody_works(&plan, site, output).await?;
     Ok(Exit::Done)
 }
 
@@ -58,7 +58,7 @@ pub async fn pause(args: &OnPlan, site: &Site, output: &mut Output) -> Result<Ex
         "is paused; what is under way goes on"
     };
     output.line(&format!("plan {plan} {word}"))?;
-    output.line(&site.program.goes_on(plan.as_str()))?;
+    output.line(&site.goes_on(&plan).await)?;
     Ok(Exit::Done)
 }
 
@@ -83,7 +83,7 @@ pub async fn restore(args: &Restore, site: &Site, output: &mut Output) -> Result
     drop(lock);
     output.line(&format!("plan {plan} is as it was after change {at}"))?;
     if owner == DAEMON {
-        output.line(&site.program.goes_on(plan.as_str()))?;
+        output.line(&site.goes_on(&plan).await)?;
     }
     Ok(Exit::Done)
 }
@@ -150,17 +150,27 @@ pub async fn stop(setup: &Setup, output: &mut Output) -> Result<Exit, Failure> {
         tokio::time::sleep(TRY_AGAIN).await;
     }
     output.line(&format!("the daemon (pid {}) has ended", daemon.pid))?;
-    let plan = daemon.plan.as_ref().map_or("", |plan| plan.as_str());
-    output.line(&setup.program.goes_on(plan))?;
+    let goes_on = match (&daemon.plan, Site::find(setup).await) {
+        (Some(plan), Ok(Some(site))) => site.goes_on(&PlanId::new(plan.clone())).await,
+        (plan, _) => {
+            let plan = plan.as_ref().map_or("", |plan| plan.as_str());
+            setup.program.goes_on(plan, false)
+        }
+    };
+    output.line(&goes_on)?;
     Ok(Exit::Done)
 }
 
-fn tell_if_nobody_works(plan: &PlanId, site: &Site, output: &mut Output) -> Result<(), Failure> {
+async fn tell_if_nobody_works(
+    plan: &PlanId,
+    site: &Site,
+    output: &mut Output,
+) -> Result<(), Failure> {
     match site.daemon() {
         Some(_) => Ok(()),
-        None => output.line(&format!(
-            "No daemon works here: {}.",
-            site.program.goes_on(plan.as_str())
-        )),
+        None => {
+            let goes_on = site.goes_on(plan).await;
+            output.line(&format!("No daemon works here: {goes_on}."))
+        }
     }
 }

@@ -11,15 +11,19 @@ use anyhow::anyhow;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::agent::Chosen;
 use super::args::{Agent as AgentArgs, AgentKind, Worker};
 use super::failure::Failure;
+use super::inside::{self, Servers};
 use super::output::complain;
 use super::setup::Setup;
+use super::team::TeamFile;
 use crate::agents::{Agent, Retries};
 use crate::config::Config;
 use crate::daemon::{Hands, Settings};
 use crate::plan::RoleRules;
 use crate::volumes::{Volumes, VolumesError};
+use crate::wire::Problem;
 use crate::wire::team::{RoleFolder, RoleKind, RoleSpec, RoleWorker};
 use crate::wire::text::{one_line, quoted};
 use crate::worker::{self, Fitness, RoleFilter};
@@ -52,10 +56,30 @@ impl Crew {
     /// Chooses the agent that is named, and those of the roles of the team.
     ///
     /// # Errors
-    /// One of them is not there, or cannot work as it is set up.
+    /// Everything for which the team cannot work here, at once; else that the agent is not there, or cannot work as it is set up.
     pub async fn choose(args: &AgentArgs, setup: &Setup) -> Result<Self, Failure> {
         let run = &setup.config.run;
-        let general = args.choose(setup).await?;
+        let mut doubts = BTreeSet::new();
+        let general = args.choose(setup).await.map(|chosen| {
+            let chosen = chosen?;
+            doubts.extend(chosen.doubt);
+            Some(chosen.agent)
+        });
+        let mut agents = BTreeMap::new();
+        if let Some(file) = &setup.team {
+            let at_work = general.as_ref().ok().and_then(Option::as_ref);
+            let mut found = examine(file, at_work, args, setup, &Servers::default()).await;
+            if args.agent.is_none() {
+                found.problems.extend(file.team.without_worker());
+            }
+            file.refuse(found.problems)?;
+            agents = found.agents;
+            doubts.extend(found.doubts);
+        }
+        let general = general?;
+        for doubt in doubts {
+            complain(&format!("! {doubt}\n"));
+        }
         let roles = || setup.team.iter().flat_map(|file| &file.team.roles);
         let together = roles()
             .map(|role| role.concurrency)
@@ -80,7 +104,7 @@ impl Crew {
             if role.kind == RoleKind::Agent || role.worker.is_some() || own {
                 others.insert(role.id.clone());
             }
-            if let Some(agent) = worker_of(role, general.as_ref(), args, setup).await? {
+            if let Some(agent) = agents.remove(&role.id) {
                 crew.hands.push(Workers {
                     role: Some(role.id.clone()),
                     takes: RoleFilter::Only(role.id.clone()),
@@ -117,6 +141,11 @@ impl Crew {
         daemon.volumes = daemon.volumes.with_own(&self.own)?;
         daemon.policy.roles.clone_from(&self.rules);
         daemon.policy.max_parallel = self.most;
+        let roles_only = self.general.is_none() && !self.rules.is_empty();
+        daemon.policy.roles_only = roles_only;
+        if let Some(team) = &mut daemon.team {
+            Arc::make_mut(team).roles_only = roles_only;
+        }
         Ok(())
     }
 
@@ -192,17 +221,72 @@ impl Workers {
     }
 }
 
+/// What was found out about a team before anything is started.
+#[derive(Debug, Default)]
+pub(super) struct Examined {
+    /// The agents of the roles that have one, by the ids of the roles.
+    pub agents: BTreeMap<String, Agent>,
+    /// Everything for which the team cannot work here.
+    pub problems: Vec<Problem>,
+    /// What may keep agents from doing anything.
+    doubts: BTreeSet<String>,
+}
+
+/// Finds the agents of the roles, and everything for which a team cannot work here: what is wrong in its file, agents that are
+/// not there, roles inside the process that could do nothing. `general` is the agent for all; tools of servers are looked at as
+/// far as these run.
+pub(super) async fn examine(
+    file: &TeamFile,
+    general: Option<&Agent>,
+    args: &AgentArgs,
+    setup: &Setup,
+    servers: &Servers,
+) -> Examined {
+    let mut examined = Examined {
+        problems: file.problems.clone(),
+        ..Examined::default()
+    };
+    for role in &file.team.roles {
+        // What the file alone shows was said.
+        if let Some(RoleWorker::Agent { name, argv }) = &role.worker {
+            let kind = AgentKind::named(name);
+            let empty = argv.iter().all(|word| word.trim().is_empty());
+            if kind.is_none() || (kind == Some(AgentKind::Command) && empty) {
+                continue;
+            }
+        }
+        match worker_of(role, general, args, setup).await {
+            Ok(Some(chosen)) => {
+                examined.agents.insert(role.id.clone(), chosen.agent);
+                examined.doubts.extend(chosen.doubt);
+            }
+            Ok(None) => {}
+            Err(failure) => {
+                let problem = failure.problem(|said| role.problem(said));
+                examined.problems.push(problem);
+            }
+        }
+    }
+    let problems = &mut examined.problems;
+    problems.extend(inside::mindless(file, general, setup));
+    problems.extend(inside::unusable_steps(file, servers).await);
+    examined
+}
+
 /// Chooses the agent of a role; `None` if those of others, or somebody elsewhere, do its tasks.
 async fn worker_of(
     role: &RoleSpec,
     general: Option<&Agent>,
     args: &AgentArgs,
     setup: &Setup,
-) -> Result<Option<Agent>, Failure> {
+) -> Result<Option<Chosen>, Failure> {
     match (role.kind, &role.worker) {
         (RoleKind::Agent, _) | (RoleKind::Files, Some(RoleWorker::External)) => Ok(None),
         // Whoever works for all does not look into the folder of a role.
-        (RoleKind::Files, None) => Ok(general.filter(|_| role.folder == RoleFolder::Own).cloned()),
+        (RoleKind::Files, None) => {
+            let general = general.filter(|_| role.folder == RoleFolder::Own);
+            Ok(general.cloned().map(|agent| Chosen { agent, doubt: None }))
+        }
         (RoleKind::Files, Some(RoleWorker::Agent { name, argv })) => {
             named(role, name, argv, args, setup).await.map(Some)
         }
@@ -216,7 +300,7 @@ async fn named(
     argv: &[String],
     args: &AgentArgs,
     setup: &Setup,
-) -> Result<Agent, Failure> {
+) -> Result<Chosen, Failure> {
     let about = format!("the role `{}`", role.id);
     let unknown = || {
         Failure::usage(anyhow!("{about} has the unknown agent `{name}`"))
@@ -261,13 +345,20 @@ pub(super) async fn alone(args: &Worker, setup: &Setup) -> Result<worker::Option
         (None, Some(role)) => worker_of(role, None, &args.agent, setup).await?,
         (chosen, _) => chosen,
     };
-    let agent = chosen.ok_or_else(|| {
+    let Chosen { agent, doubt } = chosen.ok_or_else(|| {
         let (program, role) = (&setup.program, args.role.as_deref());
         let role = role.map_or(String::new(), |role| format!(" --role {}", quoted(role)));
+        let of_team = match (role.is_empty(), file) {
+            (false, None) => ", or --team FILE for the one that the team names",
+            _ => "",
+        };
         Failure::usage(anyhow!("which agent is to work?")).hint(format!(
-            "`{program} worker{role} --agent claude`, or another of its agents"
+            "`{program} worker{role} --agent claude`, or another of its agents{of_team}"
         ))
     })?;
+    if let Some(doubt) = doubt {
+        complain(&format!("! {doubt}\n"));
+    }
     let takes = args.role.clone().map_or(RoleFilter::All, RoleFilter::Only);
     let config = &setup.config;
     let options = options(agent, takes, config, &config.root(), Fitness::default());

@@ -4,17 +4,20 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::agent::find_program;
-use super::args::Doctor;
+use super::args::{Agent as AgentArgs, Doctor, Program};
+use super::crew::examine;
 use super::failure::{Exit, Failure};
+use super::inside::{Servers, start_servers};
 use super::output::{Output, Style};
 use super::planner::{login, on_path, planner};
 use super::probe::{Probe, probe};
-use super::team::{HOW_ONE_LOOKS, TeamFile, Unfit};
+use super::setup::Setup;
+use super::team::TeamFile;
 use crate::agents::{Allow, Coding, Login};
 use crate::config::{Api, Config, ConfigError, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::Prompts;
+use crate::wire::Problem;
 use crate::wire::team::{RoleKind, RoleSpec, RoleWorker};
 use crate::wire::text::printable;
 
@@ -38,16 +41,23 @@ enum State {
 }
 
 /// Prints what is there and what is not. Ends with 1 if something has to be mended.
-pub async fn examine(
+pub async fn doctor(
     args: &Doctor,
     config: Result<Config, ConfigError>,
     environment: &Environment,
+    program: &Program,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let findings = match config {
         Ok(config) => {
             let mut findings = findings(&config, environment).await;
-            findings.extend(team(args.team.file.as_deref(), &config, environment));
+            let setup = Setup {
+                config,
+                environment: environment.clone(),
+                program: program.clone(),
+                team: None,
+            };
+            findings.extend(team(args.team.file.as_deref(), &setup).await);
             findings
         }
         Err(error) => vec![Finding {
@@ -294,93 +304,109 @@ async fn git(config: &Config, environment: &Environment) -> Finding {
     }
 }
 
-/// Looks at the team, if there is one: its file with all that this names, and who works for its roles.
-fn team(named: Option<&Path>, config: &Config, environment: &Environment) -> Vec<Finding> {
-    let Some(path) = TeamFile::find(named, config) else {
-        return Vec::new();
-    };
-    let shown = path.display().to_string();
-    let bad = |text: String, hint: Option<String>| Finding {
-        about: "team",
+/// Looks at the team, if there is one: whatever a run would refuse, and who works for its roles.
+async fn team(named: Option<&Path>, setup: &Setup) -> Vec<Finding> {
+    let bad = |about: &'static str, text: String, hint: Option<String>| Finding {
+        about,
         state: State::Bad,
         text,
         hint,
     };
-    let file = match TeamFile::read(path, config) {
-        Ok(file) => file,
-        Err(Unfit::Unreadable(error)) => {
-            return vec![bad(format!("{error:#}"), Some(HOW_ONE_LOOKS.into()))];
-        }
-        Err(Unfit::Problems(problems)) => {
-            let problems = problems.into_iter();
-            return problems
-                .map(|problem| bad(problem.in_file(&shown), problem.hint))
-                .collect();
+    let file = match TeamFile::load(named, &setup.config) {
+        Ok(Some(file)) => file,
+        Ok(None) => return Vec::new(),
+        Err(failure) => {
+            let problem = failure.problem(Problem::new);
+            return vec![bad("team", problem.message, problem.hint)];
         }
     };
+    let shown = file.path.display().to_string();
+    let (servers, mut problems) = try_servers(&file, &setup.config).await;
+    let examined = examine(&file, None, &AgentArgs::default(), setup, &servers).await;
+    problems.extend(examined.problems);
+    problems.sort_by_key(|problem| (problem.line, problem.column));
     let count = |count: usize, what: &str| match count {
         1 => format!("1 {what}"),
         count => format!("{count} {what}s"),
     };
-    let (roles, workflows) = (&file.team.roles, &file.team.workflows);
+    let (roles, workflows) = (&file.team.roles, file.team.workflow_ids());
     let mut text = format!("{} in {shown}", count(roles.len(), "role"));
     if !workflows.is_empty() {
-        let ids: Vec<&str> = workflows
-            .iter()
-            .map(|workflow| workflow.id.as_str())
-            .collect();
-        text = format!(
-            "{text}, {}: {}",
-            count(ids.len(), "workflow"),
-            ids.join(", ")
-        );
+        let many = count(workflows.len(), "workflow");
+        text = format!("{text}, {many}: {}", workflows.join(", "));
     }
-    let mut findings = vec![good("team", text)];
-    findings.extend(roles.iter().map(|role| works(role, config, environment)));
+    let mut findings = Vec::new();
+    if file.problems.is_empty() {
+        findings.push(good("team", text));
+    }
+    let told = problems
+        .iter()
+        .map(|problem| bad("team", problem.in_file(&shown), problem.hint.clone()));
+    findings.extend(told);
+    let nobodys = file.team.unassigned().into_iter();
+    findings.extend(nobodys.map(|problem| Finding {
+        about: "team",
+        state: State::Missing,
+        text: problem.in_file(&shown),
+        hint: Some(file.team.way_to_somebody()),
+    }));
+    // What is wrong with a role itself was said.
+    let sound = |role: &&RoleSpec| {
+        let place = role.problem("");
+        let its = |problem: &Problem| (problem.line, problem.column) == (place.line, place.column);
+        file.problems.is_empty() && !problems.iter().any(its)
+    };
+    findings.extend(roles.iter().filter(sound).map(|role| works(role, setup)));
     findings
 }
 
-/// Tells who works for a role, and whether it can.
-fn works(role: &RoleSpec, config: &Config, environment: &Environment) -> Finding {
+/// Starts the servers whose tools the roles use, as a run does; they end with what is returned.
+async fn try_servers(file: &TeamFile, config: &Config) -> (Servers, Vec<Problem>) {
+    let workspace = config.workspace();
+    match tempfile::tempdir() {
+        // A run makes the workspace first.
+        Ok(instead) if !workspace.is_dir() => {
+            start_servers(file, instead.path(), None, config).await
+        }
+        _ => start_servers(file, &workspace, None, config).await,
+    }
+}
+
+/// Tells who works for a role.
+fn works(role: &RoleSpec, setup: &Setup) -> Finding {
     let id = &role.id;
-    let finding = |state: State, text: &str, hint: Option<&str>| Finding {
+    let finding = |state: State, text: &str, hint: Option<String>| Finding {
         about: "role",
         state,
         text: format!("{id}: {text}"),
-        hint: hint.map(str::to_owned),
+        hint,
     };
     match (role.kind, &role.worker) {
-        (RoleKind::Agent, _) => match planner(config, environment, None) {
+        (RoleKind::Agent, _) => match setup.planner(None) {
             Ok(Planner::Rules { .. }) | Err(_) => finding(
                 State::Missing,
                 "inside, but there is no model that it could ask",
-                Some(config.way_to_a_model()),
+                Some(setup.config.way_to_a_model().to_owned()),
             ),
             Ok(_) => finding(State::Good, "inside", None),
         },
         (RoleKind::Files, None) => finding(
             State::Missing,
             "no agent of its own",
-            Some("write `worker: claude`, or another agent, or name one for all: `run --agent`"),
+            Some(
+                "write `worker: claude`, or another agent, or name one for all: `run --agent`"
+                    .to_owned(),
+            ),
         ),
-        (RoleKind::Files, Some(RoleWorker::External)) => {
-            finding(State::Good, "whoever takes its commands", None)
-        }
-        (RoleKind::Files, Some(RoleWorker::Agent { name, argv })) => {
-            let program = match (name.as_str(), argv.first()) {
-                ("command", Some(program)) => program.as_str(),
-                ("shell", _) => "sh",
-                (name, _) => name,
-            };
-            match find_program(program, environment) {
-                Some(_) => finding(State::Good, name, None),
-                None => finding(
-                    State::Bad,
-                    &format!("there is no program `{program}`"),
-                    Some("install it, or name another `worker` for the role"),
-                ),
-            }
-        }
+        (RoleKind::Files, Some(RoleWorker::External)) => finding(
+            State::Good,
+            "whoever takes its commands",
+            Some(format!(
+                "`{} worker --role {id} --agent claude` does, or another agent",
+                setup.program
+            )),
+        ),
+        (RoleKind::Files, Some(RoleWorker::Agent { name, .. })) => finding(State::Good, name, None),
     }
 }
 

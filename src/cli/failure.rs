@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use crate::config::ConfigError;
+use crate::wire::Problem;
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +104,19 @@ impl Failure {
             self.said = Said::Error(error.context(what.to_owned()));
         }
         self
+    }
+
+    /// Returns it as a problem of the file that led to it; `place` makes one of a text.
+    pub fn problem(self, place: impl FnOnce(String) -> Problem) -> Problem {
+        let said = match &self.said {
+            Said::Error(error) => whole(error),
+            Said::Stopped(what) => what.clone(),
+            Said::Nothing => String::new(),
+        };
+        Problem {
+            hint: self.hint,
+            ..place(said)
+        }
     }
 
     /// Returns what to print on standard error, if anything.

@@ -1,6 +1,6 @@
 //! The roles of the team that work in this process, put together from the team file and the configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,35 +14,115 @@ use super::setup::Setup;
 use super::site::Site;
 use super::team::TeamFile;
 use super::tool;
+use crate::agents::Agent;
+use crate::config::{Config, Planner};
 use crate::daemon::{Settings, tidy_internal};
-use crate::exec::Check;
+use crate::exec::{Check, end_servers_left_behind};
 use crate::role::{
-    ASK, Abilities, Framework, McpServer, McpSettings, Mind, Role, RoleId, RoleSettings, Workplace,
-    built_in, plan_tools,
+    ASK, Abilities, Colleague, Framework, McpServer, McpSettings, Mind, Role, RoleId, RoleSettings,
+    Workplace, built_in, check_step, plan_tools,
 };
 use crate::store::Store;
 use crate::tools::Toolbox;
 use crate::volumes::{Folder, Volumes};
+use crate::wire::Problem;
 use crate::wire::team::{RoleKind, RoleSpec, StepDoes};
+use crate::wire::text::one_line;
 use crate::worker::inside::{Inside, Member, Options, Place, Resident};
 
-/// Refuses a team of which a role in this process can do nothing without a language model, where there is none.
-///
-/// # Errors
-/// Names the role.
-pub(super) fn refuse_mindless(team: &TeamFile, hint: &str) -> Result<(), Failure> {
-    let mut inside = inside(team);
-    let Some(role) = inside.find(|role| needs_model(role)) else {
-        return Ok(());
+/// The servers whose tools roles use, as far as they run.
+#[derive(Debug, Default)]
+pub(super) struct Servers {
+    tools: Abilities,
+    /// Those that have told which tools they have, by their names.
+    known: BTreeSet<String>,
+}
+
+/// Returns the roles of the team in this process that could do nothing, because there is no language model and they need one.
+/// `general` is the agent for all, which may be the model.
+pub(super) fn mindless(file: &TeamFile, general: Option<&Agent>, setup: &Setup) -> Vec<Problem> {
+    let Ok(Planner::Rules { .. }) = setup.planner(general) else {
+        return Vec::new();
     };
-    let path = team.path.display();
-    let error = anyhow!(
-        "{path}: the role `{}` works in this process and needs a language model",
-        role.id
-    );
-    Err(Failure::usage(error).hint(format!(
-        "{hint}, give it templates without the action `{ASK}`, or make it `kind: files`"
-    )))
+    let problem = |role: &RoleSpec| {
+        let message = format!(
+            "the role `{}` works in this process and needs a language model",
+            role.id
+        );
+        let way = setup.config.way_to_a_model();
+        role.problem(message).with_hint(format!(
+            "{way}, give it templates without the action `{ASK}`, or make it `kind: files`"
+        ))
+    };
+    // Of one without a name something else is said.
+    let roles = inside(file).filter(|role| !role.id.is_empty() && needs_model(role));
+    roles.map(problem).collect()
+}
+
+/// Returns what of the tools and templates of the roles in this process cannot be used: tools that a server does not have,
+/// parameters that do not fit. What the file alone shows was said before.
+pub(super) async fn unusable_steps(file: &TeamFile, servers: &Servers) -> Vec<Problem> {
+    // The tools are only looked at.
+    let Ok(toolbox) = Toolbox::in_memory().await else {
+        return Vec::new();
+    };
+    let tools = plan_tools(&toolbox).and(servers.tools.clone());
+    let roles = inside(file);
+    roles
+        .flat_map(|role| unusable_steps_of(role, file, &tools, servers))
+        .collect()
+}
+
+fn unusable_steps_of(
+    role: &RoleSpec,
+    file: &TeamFile,
+    tools: &Abilities,
+    servers: &Servers,
+) -> Vec<Problem> {
+    let Ok(id) = role.id.parse::<RoleId>() else {
+        return Vec::new();
+    };
+    let mut problems = Vec::new();
+    let of_servers = |tool: &&String| {
+        let server = tool.split_once('.').map(|(server, _)| server);
+        server.is_some_and(|name| servers.known.contains(name))
+    };
+    let named: Vec<String> = role.tools.iter().filter(of_servers).cloned().collect();
+    for unknown in tools.only(&named).err().unwrap_or_default() {
+        problems.push(role.problem(format!("the role `{id}`: the tool {unknown}")));
+    }
+    let actions = built_in(&Workplace::default(), BTreeMap::new());
+    let others = file.team.roles.iter();
+    let colleagues = others.filter_map(|other| {
+        Some(Colleague {
+            id: other.id.parse().ok()?,
+            description: String::new(),
+        })
+    });
+    let colleagues: Vec<Colleague> = colleagues.collect();
+    for template in &role.templates {
+        for (place, step) in (1..).zip(&template.steps) {
+            let there = match &step.does {
+                StepDoes::ExecuteAction { action, .. } => actions.get(action).is_some(),
+                StepDoes::UseTool { tool, .. } => tools.get(tool).is_some(),
+                StepDoes::RequestCollaboration { target, .. } => {
+                    *target != role.id && file.team.role(target).is_some()
+                }
+            };
+            if !there {
+                continue;
+            }
+            let checked = check_step(&id, &step.into(), place, &actions, tools, &colleagues);
+            if let Err(wrong) = checked {
+                let of = format!(
+                    "the role `{id}`, template `{}`",
+                    one_line(&template.name, 60)
+                );
+                problems.push(step.problem(format!("{of}, step {place}: {wrong}")));
+            }
+        }
+    }
+    problems
 }
 
 /// Puts the roles of the team together that work in this process, and starts the servers whose tools they use. Whatever an
@@ -65,7 +145,17 @@ pub(super) async fn ready(
         prompts: Arc::clone(&settings.prompts),
     });
     let config = &setup.config;
-    let servers = servers(team, settings, setup, site).await?;
+    let marks = settings.volumes.path(Folder::Active);
+    end_servers_left_behind(&marks).await;
+    // The daemon makes it too, but later.
+    let workspace = &settings.workspace;
+    std::fs::create_dir_all(workspace)
+        .with_context(|| format!("failed to make the workspace `{}`", workspace.display()))?;
+    let (servers, mut problems) = start_servers(team, workspace, Some(&marks), config).await;
+    problems.extend(unusable_steps(team, &servers).await);
+    team.refuse(problems)?;
+    warn_of_worktrees(&servers, settings, site).await?;
+    let servers = servers.tools;
     let toolbox = Toolbox::new(site.store.clone(), tool::settings(config), "role");
     let toolbox = toolbox.with_plan(settings.plan.clone());
     let (mut residents, mut faults) = (Vec::new(), Vec::new());
@@ -177,47 +267,61 @@ impl Blueprint {
     }
 }
 
-/// Starts the servers whose tools the roles use, and returns all of their tools.
-async fn servers(
+/// Starts the servers whose tools the roles use, and returns them with why the others cannot be used. With a folder for marks,
+/// whoever comes after a kill ends them.
+pub(super) async fn start_servers(
     team: &TeamFile,
-    settings: &Settings,
-    setup: &Setup,
-    site: &Site,
-) -> Result<Abilities, Failure> {
-    let line = site
-        .store
-        .read(&settings.plan, |plan, _| plan.head().line.is_some());
-    let worktrees = line.await? || settings.isolate;
-    let mut tools = Abilities::default();
-    for (name, server) in &setup.config.mcp {
+    workspace: &Path,
+    marks: Option<&Path>,
+    config: &Config,
+) -> (Servers, Vec<Problem>) {
+    let (mut servers, mut problems) = (Servers::default(), Vec::new());
+    for (name, server) in &config.mcp {
         let of_server = |tool: &String| tool.split_once('.').is_some_and(|(own, _)| own == name);
-        if !inside(team).any(|role| role.tools.iter().any(of_server)) {
+        let Some(role) = inside(team).find(|role| role.tools.iter().any(of_server)) else {
             continue;
-        }
-        // The daemon makes it too, but later.
-        let workspace = &settings.workspace;
-        std::fs::create_dir_all(workspace)
-            .with_context(|| format!("failed to make the workspace `{}`", workspace.display()))?;
+        };
         let started = McpServer::start(McpSettings {
             name: name.clone(),
             argv: server.command.clone(),
-            cwd: workspace.clone(),
+            cwd: workspace.to_owned(),
             env: server.env.clone(),
             timeout: server.timeout,
+            marks: marks.map(Path::to_owned),
         });
-        let started = started.await.map_err(|error| {
-            Failure::usage(error).hint(format!("mend `{name}` under [mcp] in config.toml"))
-        })?;
-        if worktrees {
-            // Which of its tools touch files is not known.
+        match started.await {
+            Ok(tools) => {
+                servers.known.insert(name.clone());
+                servers.tools = std::mem::take(&mut servers.tools).and(tools);
+            }
+            Err(error) => {
+                let hint = format!("mend `{name}` under [mcp] in config.toml");
+                let failure = Failure::usage(error).hint(hint);
+                problems.push(failure.problem(|said| role.problem(said)));
+            }
+        }
+    }
+    (servers, problems)
+}
+
+/// Says which servers do not work where the tasks do: which of their tools touch files is not known.
+async fn warn_of_worktrees(
+    servers: &Servers,
+    settings: &Settings,
+    site: &Site,
+) -> Result<(), Failure> {
+    let line = site
+        .store
+        .read(&settings.plan, |plan, _| plan.head().line.is_some());
+    if line.await? || settings.isolate {
+        for name in &servers.known {
             complain(&format!(
                 "! the MCP server `{name}` works in `{}`, and not in the worktree of the task that a role is at\n",
-                workspace.display()
+                settings.workspace.display()
             ));
         }
-        tools = tools.and(started);
     }
-    Ok(tools)
+    Ok(())
 }
 
 fn number(number: u32) -> usize {

@@ -89,19 +89,26 @@ async fn carry_out(
     let file = line.config.as_deref();
     let config = || Config::load(file, &environment);
     let setup = || Setup::load(line.config.clone(), environment.clone());
+    let near = || Setup::near(line.config.clone(), environment.clone());
     let with = |team: &Team| {
         let file = team.file.clone();
         let setup = setup();
         Box::pin(async move { setup.await?.with_team(file).await })
+    };
+    // Whoever carries a plan out needs more than the file.
+    let to_man = |team: &Team| {
+        let file = team.file.clone();
+        let setup = setup();
+        Box::pin(async move { setup.await?.with_team_to_man(file).await })
     };
     let program = Program::with(file);
     let out = &mut output;
     match line.command {
         Command::Completions { shell } => completions::print(shell, out),
         Command::Init => init::init(file, &program, &environment, out),
-        Command::Doctor(args) => doctor::examine(&args, config(), &environment, out).await,
+        Command::Doctor(args) => doctor::doctor(&args, config(), &environment, &program, out).await,
         Command::Run(args) => {
-            let setup = with(&args.carry_out.team);
+            let setup = to_man(&args.carry_out.team);
             run::run(args, setup, ended(), output).await
         }
         Command::Plan(args) => {
@@ -109,11 +116,11 @@ async fn carry_out(
             run::plan(args, setup, ended(), output).await
         }
         Command::Resume(args) => {
-            let setup = with(&args.carry_out.team);
+            let setup = to_man(&args.carry_out.team);
             run::resume(args, &program, setup, ended(), output).await
         }
         Command::Daemon(args) => {
-            let setup = with(&args.team);
+            let setup = to_man(&args.team);
             run::daemon(args, setup, ended()).await
         }
         Command::Worker(args) => {
@@ -122,15 +129,15 @@ async fn carry_out(
         }
         Command::Abort(args) => run::abort(args, setup(), ended(), out).await,
         Command::Tools(args) => tool::list(&args, out),
-        Command::Tool(args) => tool::call(args, setup(), ended(), out).await,
-        Command::Mcp(args) => mcp::serve(args, setup(), ended()).await,
+        Command::Tool(args) => tool::call(args, near(), ended(), out).await,
+        Command::Mcp(args) => mcp::serve(args, near(), ended()).await,
         Command::Stop => control::stop(&setup().await?.quiet()?, out).await,
-        Command::Plans(args) => plans::plans(&args, &setup().await?.quiet()?, out).await,
-        Command::Status(args) => plans::status(&args, &setup().await?.site().await?, out).await,
-        Command::Show(args) => plans::show(&args, &setup().await?.site().await?, out).await,
-        Command::Why(args) => plans::why(&args, &setup().await?.site().await?, out).await,
-        Command::Diff(args) => diff::diff(&args, &setup().await?.site().await?, out).await,
-        Command::Log(args) => log::log(&args, &setup().await?.site().await?, out).await,
+        Command::Plans(args) => plans::plans(&args, &near().await?.quiet()?, out).await,
+        Command::Status(args) => plans::status(&args, &near().await?.site().await?, out).await,
+        Command::Show(args) => plans::show(&args, &near().await?.site().await?, out).await,
+        Command::Why(args) => plans::why(&args, &near().await?.site().await?, out).await,
+        Command::Diff(args) => diff::diff(&args, &near().await?.site().await?, out).await,
+        Command::Log(args) => log::log(&args, &near().await?.site().await?, out).await,
         Command::Answer(args) => control::answer(&args, &setup().await?.site().await?, out).await,
         Command::Restore(args) => control::restore(&args, &setup().await?.site().await?, out).await,
         Command::Pause(args) => control::pause(&args, &setup().await?.site().await?, out).await,

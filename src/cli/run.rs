@@ -16,9 +16,10 @@ use super::foreground::{self, Foreground};
 use super::inside;
 use super::output::{Output, complain};
 use super::plans::settled;
-use super::setup::{Prepared, Setup};
+use super::setup::{Prepared, Setup, unusable};
 use super::signals::{Ended, unless};
 use super::site::{BY, Site};
+use super::team::OfWorkflow;
 use super::view::clock_time;
 use crate::clock::Clock;
 use crate::config::Planner;
@@ -41,15 +42,18 @@ pub async fn run(
     output: Output,
 ) -> Result<Exit, Failure> {
     let setup = &unless(&mut ended, NO_PLAN, setup).await?;
-    let program = &setup.program;
     let crew = Crew::choose(&args.carry_out.agent, setup);
     let crew = unless(&mut ended, NO_PLAN, crew).await?;
     let planner = setup.planner(crew.general())?;
     let workspace = setup.workspace(args.workspace.as_deref())?;
-    if let Some(team) = &setup.team {
-        team.staffed(crew.general().is_some())?;
-    }
-    let of_workflow = setup.plan_of_workflow(&args)?;
+    let of_workflow = setup.plan_of_workflow(&OfWorkflow {
+        command: "run",
+        workflow: args.workflow.as_deref(),
+        params: &args.params,
+        goal: args.goal.as_deref(),
+        workspace: args.workspace.as_deref(),
+        team: &args.carry_out.team,
+    })?;
     let (mut head, tasks) = match (of_workflow, &args.plan, &args.goal) {
         (Some(plan), ..) => plan,
         (None, Some(path), _) => {
@@ -61,14 +65,19 @@ pub async fn run(
             .await?
         }
         (None, None, Some(goal)) => (Head::new(new_plan_id(), goal, Time::default()), Vec::new()),
-        (None, None, None) => {
-            return Err(
-                Failure::usage(anyhow!("there is neither a goal nor a plan file")).hint(format!(
-                    "`{program} run \"what is to be reached\"`, or `{program} run --plan FILE`"
-                )),
-            );
-        }
+        (None, None, None) => return Err(nothing_to_do(&args, setup)),
     };
+    if let (Some(team), None) = (&setup.team, crew.general()) {
+        let shown = match (&args.plan, &args.workflow) {
+            (Some(plan), _) => plan.display().to_string(),
+            (None, Some(workflow)) => format!("{}#{workflow}", team.path.display()),
+            (None, None) => String::new(),
+        };
+        match team.team.nobodys(&tasks) {
+            none if none.is_empty() => {}
+            problems => return Err(unusable(&shown, &problems)),
+        }
+    }
     if let (Planner::Rules { why }, true) = (&planner, tasks.is_empty()) {
         return Err(
             Failure::usage(anyhow!("no language model can plan the goal: {why}")).hint(format!(
@@ -99,7 +108,32 @@ pub async fn run(
     ready.carry_out(plan, &args.carry_out, ended, output).await
 }
 
-/// Makes a plan for a goal and shows it.
+/// Tells what there is to be done, where nothing was named.
+fn nothing_to_do(args: &Run, setup: &Setup) -> Failure {
+    let program = &setup.program;
+    let workflows = setup.team.iter().flat_map(|file| file.team.workflow_ids());
+    let workflows: Vec<&str> = workflows.collect();
+    let again = args.carry_out.team.again();
+    let by_goal = format!("`{program} run{again} \"what is to be reached\"`");
+    match workflows.split_first() {
+        None => Failure::usage(anyhow!("there is neither a goal nor a plan file"))
+            .hint(format!("{by_goal}, or `{program} run{again} --plan FILE`")),
+        Some((first, rest)) => {
+            let others = match rest {
+                [] => String::new(),
+                rest => format!(" (or {})", rest.join(", ")),
+            };
+            Failure::usage(anyhow!(
+                "there is neither a goal nor a workflow nor a plan file"
+            ))
+            .hint(format!(
+                "`{program} run{again} --workflow {first}`{others}, {by_goal}, or `{program} run{again} --plan FILE`"
+            ))
+        }
+    }
+}
+
+/// Makes a plan for a goal, or of a workflow, and shows it.
 pub async fn plan(
     args: MakePlan,
     setup: impl Future<Output = Result<Setup, Failure>>,
@@ -108,13 +142,24 @@ pub async fn plan(
 ) -> Result<Exit, Failure> {
     let setup = unless(&mut ended, NO_PLAN, setup).await?;
     let planner = setup.planner(None)?;
-    if let Planner::Rules { why } = &planner {
+    let of_workflow = setup.plan_of_workflow(&OfWorkflow {
+        command: "plan",
+        workflow: args.workflow.as_deref(),
+        params: &args.params,
+        goal: args.goal.as_deref(),
+        workspace: args.workspace.as_deref(),
+        team: &args.team,
+    })?;
+    let goal = args.goal.unwrap_or_default();
+    let (mut head, tasks) = of_workflow
+        .unwrap_or_else(|| (Head::new(new_plan_id(), &goal, Time::default()), Vec::new()));
+    let asks = tasks.is_empty();
+    if let (Planner::Rules { why }, true) = (&planner, asks) {
         return Err(
             Failure::usage(anyhow!("no language model can plan the goal: {why}"))
                 .hint(setup.config.way_to_a_model()),
         );
     }
-    let mut head = Head::new(new_plan_id(), &args.goal, Time::default());
     if let Some(name) = args.name {
         head.name = name;
     }
@@ -122,18 +167,22 @@ pub async fn plan(
     // Nothing is started, but the call counts against the budget.
     head.policy = setup.config.policy(&planner);
     unless(&mut ended, NO_PLAN, setup.check_project(&head.workspace)).await?;
-    unless(&mut ended, NO_PLAN, setup.introduce(&planner)).await?;
+    if asks {
+        unless(&mut ended, NO_PLAN, setup.introduce(&planner)).await?;
+    }
     let prepared = setup.prepare(planner)?;
     let (lock, site) = unless(&mut ended, NO_PLAN, setup.take()).await?;
-    let plan = create(&site, head, Vec::new()).await?;
-    let settings = prepared.settings(&plan, &site, Patience::Leave).await?;
-    let program = &setup.program;
-    let kept = format!("the goal is kept: `{program} resume {plan}` asks again");
-    unless(&mut ended, &kept, async {
-        let made = daemon::make_plan(&settings, &site.store).await;
-        made.map_err(|error| Failure::failed(error).hint(&kept))
-    })
-    .await?;
+    let plan = create(&site, head, tasks).await?;
+    let (program, again) = (&setup.program, args.team.again());
+    if asks {
+        let settings = prepared.settings(&plan, &site, Patience::Leave).await?;
+        let kept = format!("the goal is kept: `{program} resume {plan}{again}` asks again");
+        unless(&mut ended, &kept, async {
+            let made = daemon::make_plan(&settings, &site.store).await;
+            made.map_err(|error| Failure::failed(error).hint(&kept))
+        })
+        .await?;
+    }
     drop(lock);
     if args.json {
         let value = site
@@ -148,7 +197,9 @@ pub async fn plan(
                 .read(&plan, |plan, _| plan_file::render(plan))
                 .await?,
         )?;
-        complain(&format!("\n`{program} resume {plan}` carries it out.\n"));
+        complain(&format!(
+            "\n`{program} resume {plan}{again}` carries it out.\n"
+        ));
     }
     Ok(Exit::Done)
 }
@@ -505,6 +556,9 @@ impl Ready<'_> {
         if !over {
             setup.usable(Path::new(&workspace))?;
         }
+        if let (false, Some(file)) = (over, &setup.team) {
+            file.tell_of_external(site.volumes.root(), &setup.program, &how.team);
+        }
         if how.detach {
             return detach::detach(&plan, &site.volumes, lock, how, setup, &mut ended, output)
                 .await;
@@ -519,10 +573,10 @@ impl Ready<'_> {
         let mut settings = prepared.settings(&plan, &site, patience).await?;
         crew.furnish(&mut settings)?;
         let roles = Box::pin(inside::ready(&settings, setup, &site));
-        let kept = setup.program.goes_on(plan.as_str());
+        let kept = site.goes_on(&plan).await;
         let roles = unless(&mut ended, &kept, roles).await?;
         announce(&lock, &site.volumes, &plan, &site.clock)?;
-        let surroundings = setup.surroundings(&settings.workspace);
+        let surroundings = setup.surroundings(&settings.workspace, settings.team.clone());
         let manned = crew.general().is_some() || setup.team.is_some();
         let foreground =
             Foreground::new(&site, &plan, how, asks, surroundings, manned, output).await?;

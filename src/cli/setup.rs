@@ -13,7 +13,7 @@ use super::output::complain;
 use super::planner::models;
 use super::site::Site;
 use super::team::TeamFile;
-use super::{detach, inside, logging, signals};
+use super::{detach, logging, signals};
 use crate::config::{Config, Environment, Isolation, Planner};
 use crate::daemon::{Hands, Hook, Hooks, Models, Patience, Settings};
 use crate::exec::{self, Check, project_head};
@@ -21,9 +21,10 @@ use crate::llm::Prompts;
 use crate::plan::{Head, NewTask, PlanId, Time};
 use crate::store::Store;
 use crate::tools::new_plan_id;
-use crate::volumes::{DaemonLock, LockError, Volumes};
+use crate::volumes::{DaemonLock, EXCHANGE, LockError, Volumes};
 use crate::wire::Problem;
 use crate::wire::plan_file::{self, PlanFile, Word};
+use crate::wire::team::Team;
 
 /// What every command that carries out plans needs.
 pub(super) struct Setup {
@@ -52,16 +53,62 @@ impl Setup {
         .await
     }
 
-    /// Reads the team: that of a file, else the one that is configured, if there is one.
+    /// Reads the configuration of whoever looks at plans or changes them: if none is named, within an exchange folder (as an
+    /// agent is in its workspace) and below, that of the project around it; else of the folder for which a worker started
+    /// this process, unless there are plans here.
     ///
     /// # Errors
-    /// All that is wrong with it.
-    pub async fn with_team(self, file: Option<PathBuf>) -> Result<Self, Failure> {
+    /// As [`Setup::load`].
+    pub async fn near(file: Option<PathBuf>, environment: Environment) -> Result<Self, Failure> {
+        let around = environment.clone();
+        let found = signals::beside(move || {
+            let Some(root) = std::env::current_dir()
+                .ok()
+                .and_then(|here| exchange_folder(&here, &around))
+            else {
+                return Ok(None);
+            };
+            let config = Config::around(&root, &around)?;
+            // What is to be typed next works from here too, where the file says it.
+            let program = Program::with(config.file());
+            Ok::<_, Failure>(Some((config, program)))
+        });
+        if file.is_none()
+            && let Some((config, program)) = found.await?
+        {
+            return Ok(Self {
+                config,
+                environment,
+                program,
+                team: None,
+            });
+        }
+        Self::load(file, environment).await
+    }
+
+    /// Reads the team: that of a file, else the one that is configured, if there is one. What is wrong in the file is told with
+    /// the rest that is wrong with it, by [`Crew::choose`](super::crew::Crew::choose).
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub async fn with_team_to_man(self, file: Option<PathBuf>) -> Result<Self, Failure> {
         signals::beside(move || {
             let team = TeamFile::load(file.as_deref(), &self.config)?;
             Ok(Self { team, ..self })
         })
         .await
+    }
+
+    /// Reads the team: that of a file, else the one that is configured, if there is one.
+    ///
+    /// # Errors
+    /// All that is wrong in its file.
+    pub async fn with_team(self, file: Option<PathBuf>) -> Result<Self, Failure> {
+        let setup = self.with_team_to_man(file).await?;
+        if let Some(file) = &setup.team {
+            file.refuse(file.problems.clone())?;
+        }
+        Ok(setup)
     }
 
     /// Starts the log of a command that keeps none of its own.
@@ -114,10 +161,8 @@ impl Setup {
         shown: &str,
         workspace: &Path,
     ) -> Result<(Head, Vec<NewTask>), Failure> {
-        let mut problems = self.surroundings(workspace).misfits(&file);
-        if let Some(team) = &self.team {
-            problems.extend(team.team.strangers(&file));
-        }
+        let team = self.team.as_ref().map(|file| Arc::new(file.team.clone()));
+        let problems = self.surroundings(workspace, team).misfits(&file);
         if !problems.is_empty() {
             return Err(unusable(shown, &problems));
         }
@@ -131,9 +176,10 @@ impl Setup {
         Ok((head, file.tasks))
     }
 
-    /// Returns what plan files have to fit that are carried out in a workspace.
-    pub(super) fn surroundings(&self, workspace: &Path) -> Surroundings {
+    /// Returns what plan files have to fit that are carried out in a workspace, and by a team.
+    pub(super) fn surroundings(&self, workspace: &Path, team: Option<Arc<Team>>) -> Surroundings {
         Surroundings {
+            team,
             checks: self.config.checks.keys().cloned().collect(),
             workspace: workspace.to_owned(),
         }
@@ -225,9 +271,6 @@ impl Setup {
             Failure::usage(error).hint(hint)
         })?;
         let models = models(&planner, &self.config)?;
-        if let (None, Some(team)) = (&models, &self.team) {
-            inside::refuse_mindless(team, self.config.way_to_a_model())?;
-        }
         Ok(Prepared {
             config: &self.config,
             team: self.team.as_ref(),
@@ -289,6 +332,7 @@ impl Setup {
 
 /// What a plan file has to fit besides itself.
 pub(super) struct Surroundings {
+    team: Option<Arc<Team>>,
     checks: Vec<String>,
     workspace: PathBuf,
 }
@@ -303,6 +347,9 @@ impl Surroundings {
             file.problem(message)
                 .with_hint("name a file that is in the workspace itself")
         }));
+        if let Some(team) = &self.team {
+            problems.extend(team.misfits_of_plan(file));
+        }
         problems
     }
 }
@@ -394,4 +441,16 @@ pub(super) fn unusable(file: &str, problems: &[Problem]) -> Failure {
         problem.in_file(file) + &hint.collect::<String>()
     });
     Failure::usage(anyhow!(told.collect::<Vec<_>>().join("\nerror: ")))
+}
+
+/// Returns the exchange folder that is meant in a folder that is not the project's own.
+fn exchange_folder(here: &Path, environment: &Environment) -> Option<PathBuf> {
+    let plans = |root: &Path| Volumes::at(root).is_ok_and(|volumes| volumes.database().exists());
+    let within = here.ancestors().find(|root| plans(root));
+    if let Some(root) = within {
+        return Some(root.to_owned());
+    }
+    let own = here.join(crate::config::Volumes::default().root);
+    let told = environment.get(EXCHANGE).map(PathBuf::from);
+    told.filter(|root| root.is_absolute() && plans(root) && !plans(&own))
 }

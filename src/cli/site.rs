@@ -32,6 +32,16 @@ pub struct Site {
 }
 
 impl Site {
+    /// Tells how a plan goes on.
+    pub async fn goes_on(&self, plan: &PlanId) -> String {
+        let of_team = self
+            .store
+            .read(plan, |plan, _| plan.head().of_team())
+            .await
+            .unwrap_or(false);
+        self.program.goes_on(plan.as_str(), of_team)
+    }
+
     /// Opens what is there; makes nothing.
     ///
     /// # Errors
@@ -78,8 +88,8 @@ impl Site {
         Self::at(volumes, &setup.program).await.map(Some)
     }
 
-    /// Returns the plan that is meant: by its key, its id or their beginning; else of those that a daemon carries out the
-    /// only unfinished one, else the newest.
+    /// Returns the plan that is meant: by its key, its id or their beginning; else of those that a daemon carries out, or of
+    /// those of the tools where there are no others, the newest unfinished one, else the newest.
     ///
     /// # Errors
     /// None or several fit; the candidates are named.
@@ -164,15 +174,14 @@ fn pick_plan(plans: &[Listed], named: Option<&str>, program: &Program) -> Result
             .filter(|plan| plan.head.shelf != Shelf::Deleted)
     };
     let Some(named) = named else {
-        let mut own = there().filter(|plan| plan.head.owner == DAEMON);
         // The store lists the newest first.
-        let newest = own.clone().next();
-        let meant = own.find(|plan| !plan.head.status.settled()).or(newest);
+        let own = there().filter(|plan| plan.head.owner == DAEMON);
+        let tools = there().filter(|plan| ![DAEMON, ROLE].contains(&plan.head.owner.as_str()));
+        let meant = unfinished(own.clone()).or_else(|| own.clone().next());
+        let meant = meant.or_else(|| unfinished(tools.clone()).or_else(|| tools.clone().next()));
         return meant.map(|plan| plan.head.id.clone()).ok_or_else(|| {
-            Failure::usage(anyhow!(
-                "no plan here is one that a daemon carries out: which one is meant?"
-            ))
-            .hint(format!("`{program} plans` lists them"))
+            Failure::usage(anyhow!("no plan here is left: which one is meant?"))
+                .hint(format!("`{program} plans --all` lists them"))
         });
     };
     if named.is_empty() {
@@ -199,6 +208,10 @@ fn pick_plan(plans: &[Listed], named: Option<&str>, program: &Program) -> Result
         [] => Err(unclear("no plan", named, &offered().collect::<Vec<_>>())),
         several => Err(unclear("more than one plan", named, several)),
     }
+}
+
+fn unfinished<'a>(mut plans: impl Iterator<Item = &'a Listed>) -> Option<&'a Listed> {
+    plans.find(|plan| !plan.head.status.settled())
 }
 
 fn unclear(found: &str, named: &str, candidates: &[&Listed]) -> Failure {
@@ -324,6 +337,8 @@ mod tests {
             plan.head.owner = "tasks".to_owned();
         }
         assert_eq!(picked(&plans, Some("release~2")), "release~2");
+        // Where no daemon has a plan, that of a tool is meant.
+        assert_eq!(picked(&plans[..2], None), "release~2");
         plans[1].head.shelf = Shelf::Deleted;
         assert_eq!(picked(&plans, None), "done");
         assert_eq!(picked(&plans, Some("release")), "release~2");
@@ -331,8 +346,8 @@ mod tests {
         plans[0].head.shelf = Shelf::Deleted;
         assert_eq!(picked(&plans, Some("release")), "release");
         insta::assert_snapshot!(picked(&plans[..2], None), @r"
-        error: no plan here is one that a daemon carries out: which one is meant?
-        Hint: `plan-agent plans` lists them
+        error: no plan here is left: which one is meant?
+        Hint: `plan-agent plans --all` lists them
         ");
         insta::assert_snapshot!(picked(&plans, Some("rel")), @r"
         error: no plan has an id that begins with `rel`

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use serde_json::{Map, Value};
 
-use super::args::Run;
+use super::args;
 use super::failure::Failure;
+use super::output::complain;
 use super::setup::{Setup, unusable};
 use crate::agents;
 use crate::config::Config;
@@ -18,7 +19,9 @@ use crate::role::ACTIONS;
 use crate::store::Store;
 use crate::tools::Dialect;
 use crate::wire::Problem;
-use crate::wire::team::{self, Known, ParameterKind, RoleKind, Team, Workflow};
+use crate::wire::team::{
+    self, Known, ParameterKind, RoleFolder, RoleKind, RoleWorker, Team, Workflow,
+};
 use crate::wire::text::{one_line, quoted};
 
 /// Bytes of a role's prompt.
@@ -32,15 +35,12 @@ pub(super) struct TeamFile {
     pub team: Team,
     /// The prompts of the roles that have one, by the ids of the roles.
     pub prompts: BTreeMap<String, String>,
+    /// Everything that is wrong in the file; the team is what is right of it.
+    pub problems: Vec<Problem>,
 }
 
-/// What is wrong with a team file.
-pub(super) enum Unfit {
-    /// It cannot be read.
-    Unreadable(anyhow::Error),
-    /// All that is wrong in it.
-    Problems(Vec<Problem>),
-}
+/// Why a task without an assignee is not done where there is no agent for all.
+const NOBODY: &str = "every role of the team takes only its own tasks";
 
 /// What helps somebody who has no team file.
 pub(super) const HOW_ONE_LOOKS: &str = "examples/team.yaml shows how one looks";
@@ -51,44 +51,46 @@ impl TeamFile {
         named.map(Path::to_owned).or_else(|| config.team())
     }
 
-    /// Reads the team file with all that it names; `None` if there is none.
+    /// Reads the team file with all that it names; `None` if there is none. What is wrong in it is among its problems.
     ///
     /// # Errors
-    /// It cannot be read, or whatever is wrong with it.
+    /// It cannot be read.
     pub fn load(named: Option<&Path>, config: &Config) -> Result<Option<Self>, Failure> {
         let Some(path) = Self::find(named, config) else {
             return Ok(None);
         };
-        let shown = path.display().to_string();
-        let file = Self::read(path, config).map_err(|unfit| match unfit {
-            Unfit::Unreadable(error) => Failure::usage(error).hint(HOW_ONE_LOOKS),
-            Unfit::Problems(problems) => unusable(&shown, &problems),
-        })?;
-        Ok(Some(file))
-    }
-
-    /// Reads a team file with all that it names.
-    ///
-    /// # Errors
-    /// It cannot be read, or whatever is wrong with it.
-    pub fn read(path: PathBuf, config: &Config) -> Result<Self, Unfit> {
         let text = read(&path, team::MAX_BYTES)
             .with_context(|| format!("failed to read the team file `{}`", path.display()))
-            .map_err(Unfit::Unreadable)?;
-        let mut team = team::parse(&text).map_err(Unfit::Problems)?;
+            .map_err(|error| Failure::usage(error).hint(HOW_ONE_LOOKS))?;
+        let (mut team, mut problems) = team::gather(&text);
         let name = path.file_name().unwrap_or_default();
         team.file = name.to_string_lossy().into_owned();
         let folder = path.parent().unwrap_or(Path::new(""));
-        let (prompts, mut problems) = prompts(&team, folder);
+        let (prompts, unread) = prompts(&team, folder);
+        problems.extend(unread);
         problems.extend(misfits(&team, config));
         problems.sort_by_key(|problem| (problem.line, problem.column));
-        if !problems.is_empty() {
-            return Err(Unfit::Problems(problems));
-        }
-        Ok(Self {
+        Ok(Some(Self {
             path,
             team,
             prompts,
+            problems,
+        }))
+    }
+
+    /// Refuses a team with which something is wrong.
+    ///
+    /// # Errors
+    /// All of these problems, in the order of the file.
+    pub fn refuse(&self, mut problems: Vec<Problem>) -> Result<(), Failure> {
+        problems.sort_by_key(|problem| (problem.line, problem.column));
+        if problems.is_empty() {
+            return Ok(());
+        }
+        let failure = unusable(&self.path.display().to_string(), &problems);
+        Err(match self.team.roles.is_empty() {
+            true => failure.hint(HOW_ONE_LOOKS),
+            false => failure,
         })
     }
 
@@ -101,14 +103,20 @@ impl TeamFile {
             .collect()
     }
 
-    /// Refuses a role behind files for which nobody works, unless an agent is named for all.
-    ///
-    /// # Errors
-    /// The roles without an agent.
-    pub fn staffed(&self, by_agent: bool) -> Result<(), Failure> {
-        match self.team.without_worker() {
-            problems if problems.is_empty() || by_agent => Ok(()),
-            problems => Err(unusable(&self.path.display().to_string(), &problems)),
+    /// Says of each role that works in another process where its commands are, and how a worker for it is started.
+    pub fn tell_of_external(&self, root: &Path, program: &args::Program, team: &args::Team) {
+        let roles = self.team.roles.iter();
+        for role in roles.filter(|role| role.worker == Some(RoleWorker::External)) {
+            let id = &role.id;
+            let folder = match role.folder {
+                RoleFolder::Common => "commands/pending".to_owned(),
+                RoleFolder::Own => format!("roles/{id}/commands/pending"),
+            };
+            complain(&format!(
+                "the role `{id}` is external, its commands are in `{}`: `{program} worker --role {id}{} --agent claude`, or another agent, takes them\n",
+                root.join(folder).display(),
+                team.again()
+            ));
         }
     }
 
@@ -116,7 +124,12 @@ impl TeamFile {
     ///
     /// # Errors
     /// There is no such workflow, or its parameters do not fit; the line to type is told.
-    fn plan(&self, id: &str, args: &Run, setup: &Setup) -> Result<(Head, Vec<NewTask>), Failure> {
+    fn plan(
+        &self,
+        id: &str,
+        args: &OfWorkflow<'_>,
+        setup: &Setup,
+    ) -> Result<(Head, Vec<NewTask>), Failure> {
         let shown = self.path.display();
         let Some(workflow) = self.team.workflow(id) else {
             let id = one_line(id, 60);
@@ -126,7 +139,7 @@ impl TeamFile {
             );
         };
         let mut given = Map::new();
-        for (name, value) in &args.params {
+        for (name, value) in args.params {
             if given
                 .insert(name.clone(), Value::String(value.clone()))
                 .is_some()
@@ -142,16 +155,27 @@ impl TeamFile {
             let line = line_to_type(setup, args, workflow, &given);
             unusable(&shown.to_string(), &problems).hint(line)
         })?;
-        if let Some(goal) = &args.goal {
-            file.goal.clone_from(goal);
+        if let Some(goal) = args.goal {
+            goal.clone_into(&mut file.goal);
         }
-        let workspace = setup.workspace(args.workspace.as_deref())?;
+        let workspace = setup.workspace(args.workspace)?;
         setup.begin(
             file,
             &format!("{shown}#{}", workflow.id),
             Path::new(&workspace),
         )
     }
+}
+
+/// What a person says of the workflow from which a plan is to be made.
+pub(super) struct OfWorkflow<'a> {
+    /// The subcommand, for the line to type.
+    pub command: &'a str,
+    pub workflow: Option<&'a str>,
+    pub params: &'a [(String, String)],
+    pub goal: Option<&'a str>,
+    pub workspace: Option<&'a Path>,
+    pub team: &'a args::Team,
 }
 
 impl Setup {
@@ -161,9 +185,9 @@ impl Setup {
     /// There is no team, or as [`TeamFile::plan`].
     pub(super) fn plan_of_workflow(
         &self,
-        args: &Run,
+        args: &OfWorkflow<'_>,
     ) -> Result<Option<(Head, Vec<NewTask>)>, Failure> {
-        match (&args.workflow, &self.team) {
+        match (args.workflow, &self.team) {
             (None, _) => Ok(None),
             (Some(id), Some(team)) => team.plan(id, args, self).map(Some),
             (Some(id), None) => {
@@ -176,8 +200,8 @@ impl Setup {
         }
     }
 
-    /// Refuses what cannot go on with this team: roles without an agent, and open tasks of roles that it does not have. Without a
-    /// team, a plan that has been carried out with one and has open tasks of its roles.
+    /// Refuses open tasks of roles that the team does not have; without a team, a plan that has been carried out with one and has
+    /// open tasks of its roles. Says which tasks nobody will take.
     ///
     /// # Errors
     /// All of these.
@@ -191,28 +215,38 @@ impl Setup {
             return self.check_teamless(plan, store).await;
         };
         let team = file.team.clone();
-        let strangers = store
+        let (strangers, nobodys) = store
             .read(plan, move |plan, _| {
-                let open = plan.unsettled().filter_map(|task| {
-                    let role = task.assignee.as_deref()?;
-                    let what = format!(
-                        "task {} is for `{}`, a role that the team does not have",
-                        task.number,
-                        one_line(role, 60)
-                    );
-                    let problem = Problem::new(what).with_hint(team.role_meant(role));
-                    team.role(role).is_none().then_some(problem)
-                });
-                match plan.status().settled() {
-                    true => Vec::new(),
-                    false => open.collect(),
+                let (mut strangers, mut nobodys) = (Vec::new(), Vec::new());
+                for task in plan.unsettled().filter(|_| !plan.status().settled()) {
+                    let Some(role) = task.assignee.as_deref() else {
+                        nobodys.push(task.number);
+                        continue;
+                    };
+                    if team.role(role).is_none() {
+                        let what = format!(
+                            "task {} is for `{}`, a role that the team does not have",
+                            task.number,
+                            one_line(role, 60)
+                        );
+                        strangers.push(Problem::new(what).with_hint(team.role_meant(role)));
+                    }
                 }
+                (strangers, nobodys)
             })
             .await?;
-        match strangers {
-            none if none.is_empty() => file.staffed(by_agent),
-            problems => Err(unusable(&file.path.display().to_string(), &problems)),
+        file.refuse(strangers)?;
+        if !by_agent && let Some(first) = nobodys.first() {
+            let more = match nobodys.len() - 1 {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            complain(&format!(
+                "! task {first}{more} without an assignee: {NOBODY}; {}\n",
+                file.team.way_to_somebody()
+            ));
         }
+        Ok(())
     }
 
     async fn check_teamless(&self, plan: &PlanId, store: &Store) -> Result<(), Failure> {
@@ -239,14 +273,15 @@ impl Setup {
 /// Returns the line that would do it, with what was given and with what is missing.
 fn line_to_type(
     setup: &Setup,
-    args: &Run,
+    args: &OfWorkflow<'_>,
     workflow: &Workflow,
     given: &Map<String, Value>,
 ) -> String {
     let mut line = format!(
-        "{} run{} --workflow {}",
+        "{} {}{} --workflow {}",
         setup.program,
-        args.carry_out.team.again(),
+        args.command,
+        args.team.again(),
         workflow.id
     );
     for parameter in &workflow.parameters {
@@ -257,6 +292,9 @@ fn line_to_type(
             (None, ParameterKind::Boolean) => "true".to_owned(),
         };
         let value = match (given.get(&parameter.name), &parameter.default) {
+            (Some(value), None) if value.as_str().is_some_and(|text| text.trim().is_empty()) => {
+                sample
+            }
             (Some(value), _) => parameter.accept(value).unwrap_or(sample),
             (None, None) => sample,
             (None, Some(_)) => continue,

@@ -423,17 +423,37 @@ impl Config {
     /// The file cannot be read, a key is unknown, or a value does not fit.
     pub fn load(file: Option<&Path>, environment: &Environment) -> Result<Self, ConfigError> {
         let (file, text) = read::find(file)?;
-        let mut config = match &file {
-            Some(path) => read::parse(&text, path)?,
+        let folder = read::folder_of(file.as_deref())?;
+        Self::read(Origin { file, folder }, &text, environment)
+    }
+
+    /// Reads the configuration of the project around an exchange folder: the `config.toml` beside that folder if it is there,
+    /// else the defaults; then what the environment overrides. The exchange folder is this one, whatever they say.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::load`].
+    pub fn around(root: &Path, environment: &Environment) -> Result<Self, ConfigError> {
+        let folder = root.parent().unwrap_or(root).to_owned();
+        let file = Some(folder.join(FILE_NAME)).filter(|file| file.exists());
+        let text = match &file {
+            Some(file) => read::find(Some(file))?.1,
+            None => String::new(),
+        };
+        let mut config = Self::read(Origin { file, folder }, &text, environment)?;
+        root.clone_into(&mut config.volumes.root);
+        Ok(config)
+    }
+
+    fn read(origin: Origin, text: &str, environment: &Environment) -> Result<Self, ConfigError> {
+        let config = match &origin.file {
+            Some(path) => read::parse(text, path)?,
             None => Self::default(),
         };
-        config = read::override_by(config, environment)?;
+        let mut config = read::override_by(config, environment)?;
         config.check_names()?;
         config.check_isolation()?;
-        config.origin = Origin {
-            folder: read::folder_of(file.as_deref())?,
-            file,
-        };
+        config.origin = origin;
         Ok(config)
     }
 
@@ -485,6 +505,7 @@ impl Config {
             max_replans: run.max_replans,
             max_parallel: self.max_parallel(None),
             roles: BTreeMap::new(),
+            roles_only: false,
             task_timeout: run.task_timeout,
             task_deadline: run.task_deadline,
             confirm_abort: run.confirm_abort,

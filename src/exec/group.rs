@@ -10,7 +10,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, sleep};
 
 use super::output::Output;
@@ -240,25 +240,34 @@ impl Drop for Group {
 pub struct Piped {
     pub stdin: ChildStdin,
     pub stdout: ChildStdout,
-    pub stderr: ChildStderr,
     pub group: PipedGroup,
 }
 
 /// The group of a child that is spoken with over pipes: killed when this is dropped, and buried in the background.
 pub struct PipedGroup {
     _child: Child,
-    _group: Group,
+    group: Group,
 }
 
-/// Starts a child to be spoken with; it is up to the caller to end it at its deadline, and to read both of its outputs.
+impl PipedGroup {
+    /// Returns the number of the process group.
+    pub fn id(&self) -> u32 {
+        self.group.id.as_raw_pid().cast_unsigned()
+    }
+}
+
+/// Starts a child to be spoken with, whose standard error goes where that of `output` does; it is up to the caller to end it at
+/// its deadline, and to read its output.
 ///
 /// # Errors
 /// When the child cannot be started.
-pub fn piped(spec: &Spec) -> Result<Piped, ExecError> {
-    let pipes = || Ok([Stdio::piped(), Stdio::piped(), Stdio::piped()]);
-    let (mut child, group) = spawn_with(spec, pipes)?;
-    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+pub fn piped(spec: &Spec, output: &Output) -> Result<Piped, ExecError> {
+    let streams = || {
+        let err = output.err.try_clone()?;
+        Ok([Stdio::piped(), Stdio::piped(), err.into()])
+    };
+    let (mut child, group) = spawn_with(spec, streams)?;
+    let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(ExecError::Start {
             program: spec.argv[0].clone(),
             source: io::Error::other("it has no pipes"),
@@ -267,10 +276,9 @@ pub fn piped(spec: &Spec) -> Result<Piped, ExecError> {
     Ok(Piped {
         stdin,
         stdout,
-        stderr,
         group: PipedGroup {
             _child: child,
-            _group: group,
+            group,
         },
     })
 }

@@ -20,6 +20,8 @@ const QUESTION: &str = ".question";
 const HOOK: &str = ".hook";
 /// A check that a step of a role runs: the roles are not the daemon, and begin when it does.
 const STEP: &str = ".step";
+/// A server whose tools roles use: started before the roles begin.
+const SERVER: &str = ".server";
 
 /// A process's mark; gone with this.
 #[derive(Debug)]
@@ -40,6 +42,16 @@ impl Mark {
     /// What the file system says.
     pub(super) fn step(marks: &Path, step: &str) -> io::Result<Option<(Self, Output)>> {
         Self::at(marks.join(format!("{step}{STEP}")))
+    }
+
+    /// As for a check, for a server whose tools roles use; what it says to whoever uses them is not in the file.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn server(marks: &Path, server: &str) -> io::Result<Option<(Self, Output)>> {
+        let path = marks.join(format!("{server}{SERVER}"));
+        let output = Output::locked_by(&path)?;
+        Ok(output.map(|output| (Self(path), output)))
     }
 
     /// As for a check, for a command that is told what happens.
@@ -94,6 +106,11 @@ pub async fn end_left_behind(marks: &Path) {
 /// As [`end_left_behind`], for the checks that steps of roles run.
 pub async fn end_steps_left_behind(marks: &Path) {
     end_all_of(marks, &[STEP]).await;
+}
+
+/// As [`end_left_behind`], for the servers whose tools roles use.
+pub async fn end_servers_left_behind(marks: &Path) {
+    end_all_of(marks, &[SERVER]).await;
 }
 
 async fn end_all_of(marks: &Path, kinds: &[&str]) {

@@ -151,6 +151,14 @@ impl Output {
         }
     }
 
+    /// Empties the file of the standard error if it has more than so many bytes; whoever writes goes on at its end.
+    pub fn forget_err(&self, most: u64) {
+        let longer = self.err.metadata().is_ok_and(|data| data.len() > most);
+        if longer && let Err(error) = self.err.set_len(0) {
+            tracing::warn!(%error, "what a program complains of takes more than it may");
+        }
+    }
+
     /// Returns when something was last written, as the file system says.
     pub fn last_written(&self) -> Option<SystemTime> {
         let written = |file: &File| file.metadata().and_then(|data| data.modified()).ok();

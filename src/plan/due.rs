@@ -23,6 +23,9 @@ pub const REPAIR_GRACE: Duration = Duration::from_secs(5);
 /// Time that is lived through is recorded at least that often: what a kill makes forgotten is less.
 const RECORD: Duration = Duration::from_secs(60);
 
+/// Whoever is there for the tasks of a role has taken one by then.
+const NOBODY_THERE: Duration = Duration::from_secs(10);
+
 /// What lies ahead by less was recorded by this process.
 const JUST_NOW: Duration = Duration::from_secs(60);
 
@@ -252,22 +255,22 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         let asked = plan
             .open_questions()
             .any(|q| q.task == Some(attempt.task) && q.about == About::Unclaimed);
-        let assignee = plan
-            .task(attempt.task)
-            .and_then(|task| task.assignee.as_ref());
-        let held = assignee.and_then(|role| world.held.get(role)).copied();
-        let since = known(attempt.waiting_since, world)
-            .max(world.started)
-            .max(held.unwrap_or_default());
-        let at = world.after(since, policy.task_timeout);
+        let at = world.after(untaken_since(plan, world, attempt), policy.task_timeout);
         if asked {
         } else if world.now < at {
             due.look(at);
         } else if scanned_since(world, at, due) {
-            let of_role = assignee.filter(|role| policy.roles.contains_key(*role));
-            let of_role = of_role.map_or(String::new(), |role| format!(" of the role `{role}`"));
+            let task = plan.task(attempt.task);
+            let role = task.and_then(|task| task.assignee.as_ref());
+            let of_whom = match role.filter(|role| policy.roles.contains_key(*role)) {
+                Some(role) => format!(" of the role `{role}`"),
+                None if task.is_some_and(|task| plan.is_nobodys(task)) => {
+                    " of tasks without an assignee".to_owned()
+                }
+                None => String::new(),
+            };
             let reason = format!(
-                "nobody takes commands{of_role}: `{}` has waited for {}",
+                "nobody takes commands{of_whom}: `{}` has waited for {}",
                 attempt.id,
                 minutes(policy.task_timeout)
             );
@@ -296,6 +299,44 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
     } else if scanned_since(world, at, due) {
         due.step(Step::TimeOut(attempt.id.clone(), reason));
     }
+}
+
+/// Returns since when a command lies there that nobody has taken, as far as somebody could have.
+fn untaken_since(plan: &Plan, world: &World, attempt: &Attempt) -> Time {
+    let role = plan
+        .task(attempt.task)
+        .and_then(|task| task.assignee.as_ref());
+    let held = role.and_then(|role| world.held.get(role)).copied();
+    known(attempt.waiting_since, world)
+        .max(world.started)
+        .max(held.unwrap_or_default())
+}
+
+/// Counts the commands of roles for whom nobody seems to be there: they wait, and nobody works on them, so that the others of the
+/// plan may use the lanes that they would take. One that is taken later is under way besides what began meanwhile.
+fn untaken(plan: &Plan, world: &World, due: &mut Due) -> usize {
+    let policy = &plan.head().policy;
+    // One conversation cannot be about two tasks at once.
+    if policy.session == SessionScope::Plan {
+        return 0;
+    }
+    let waits = plan.open_attempts().filter(|attempt| {
+        let role = plan
+            .task(attempt.task)
+            .and_then(|task| task.assignee.as_ref());
+        let of_role = role.is_some_and(|role| policy.roles.contains_key(role));
+        of_role && attempt.state == AttemptState::Open && attempt.claimed.is_none()
+    });
+    let mut count = 0;
+    for attempt in waits {
+        let since = untaken_since(plan, world, attempt);
+        let at = world.after(since, NOBODY_THERE.min(policy.task_timeout));
+        match world.now < at {
+            true => due.look(at),
+            false => count += 1,
+        }
+    }
+    count
 }
 
 /// Returns a moment that was recorded; one that lies ahead because the clock of an earlier process was wrong counts as the
@@ -443,6 +484,9 @@ fn finish(plan: &Plan, world: &World, due: &mut Due) {
 /// whom nobody is left, hold up nobody else.
 fn hand_out(plan: &Plan, world: &World, due: &mut Due) {
     let mut lanes = Lanes::of(plan);
+    if lanes.full() {
+        lanes.most += untaken(plan, world, due);
+    }
     let mut retries = plan.in_progress().filter(|task| {
         plan.current_attempt(task)
             .is_none_or(|current| !current.state.open())

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{AttemptState, SessionScope, TaskId, Wait};
+use super::model::{AttemptState, SessionScope, Task, TaskId, Wait};
 use super::state::Plan;
 
 /// The lanes of a plan, and what is on them.
@@ -34,6 +34,12 @@ impl Plan {
     pub fn waits(&self) -> impl Iterator<Item = (TaskId, &Wait)> {
         let open = self.open_attempts();
         open.flat_map(|attempt| attempt.waits.iter().map(|wait| (attempt.task, wait)))
+    }
+
+    /// Tells whether nobody is there for a task: it is assigned to no role, and every role takes only its own.
+    pub fn is_nobodys(&self, task: &Task) -> bool {
+        let over = self.status().settled() || task.status.settled();
+        task.assignee.is_none() && self.head().policy.roles_only && !over
     }
 }
 

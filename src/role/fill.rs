@@ -27,14 +27,25 @@ pub(super) struct Known<'a> {
 }
 
 impl Known<'_> {
+    /// Returns the first line that is not empty, which is the name of a task if it is a heading, and what comes after it.
+    fn first_line(&self) -> (&str, &str) {
+        let text = self.description.trim();
+        let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+        (first.trim_end(), rest.trim())
+    }
+
     fn value(&self, name: &str) -> Option<String> {
         match name {
             "task.name" => {
-                let mut lines = self.description.lines().map(str::trim);
-                let line = lines.find(|line| !line.is_empty()).unwrap_or_default();
-                Some(one_line(line.trim_start_matches(['#', ' ']), NAME))
+                let (first, _) = self.first_line();
+                Some(one_line(first.trim_start_matches(['#', ' ']), NAME))
             }
-            "task.description" => Some(self.description.to_owned()),
+            "task.description" => Some(match self.first_line() {
+                (first, rest) if first.starts_with("# ") && !rest.is_empty() => rest.to_owned(),
+                // A task that has only a name is described by it.
+                (first, "") => first.trim_start_matches(['#', ' ']).to_owned(),
+                _ => self.description.to_owned(),
+            }),
             "context" => Some(self.context.to_owned()),
             name => {
                 let step = self.steps.get(step_of(name)?.checked_sub(1)?)?;
@@ -169,5 +180,42 @@ fn each_text(value: &Value, see: &mut impl FnMut(&str)) {
         Value::Array(list) => list.iter().for_each(|item| each_text(item, see)),
         Value::Object(map) => map.values().for_each(|item| each_text(item, see)),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_description_of_a_task_is_what_stands_below_its_name() {
+        for (task, name, description) in [
+            (
+                "# Build it\n\nWith tests.\n\n## How\n\nSo.",
+                "Build it",
+                "With tests.\n\n## How\n\nSo.",
+            ),
+            ("# Build it", "Build it", "Build it"),
+            (
+                "\nBuild it\nwith tests.\n",
+                "Build it",
+                "\nBuild it\nwith tests.\n",
+            ),
+            ("## How\n\nSo.", "How", "## How\n\nSo."),
+            (
+                "#1 is broken\nMend it.",
+                "1 is broken",
+                "#1 is broken\nMend it.",
+            ),
+            ("", "", ""),
+        ] {
+            let known = Known {
+                description: task,
+                context: "",
+                steps: &[],
+            };
+            let filled = known.fill("{{task.name}}|{{task.description}}");
+            assert_eq!(filled, format!("{name}|{description}"), "{task:?}");
+        }
     }
 }

@@ -25,7 +25,7 @@ pub enum Refused {
     /// The roles from the one that is asked to the one that waits for its answer, which is the first again.
     #[error("the request would wait for itself: {}", shown(.way))]
     Circular { way: Vec<RoleId> },
-    #[error("requests within requests go {most} deep at most; this would be the {depth}th")]
+    #[error("requests within requests go {most} deep at most, and this one would be {depth} deep")]
     TooDeep { depth: usize, most: usize },
     #[error("role `{role}` has {waiting} requests waiting already")]
     Busy { role: RoleId, waiting: usize },

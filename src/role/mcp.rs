@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,12 +14,14 @@ use rmcp::model::{
 };
 use rmcp::service::{ClientInitializeError, Peer, RoleClient, RunningService, ServiceError};
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
-use tokio::process::ChildStderr;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
 use uuid::Uuid;
 
 use crate::clock::Allowance;
-use crate::exec::{ExecError, Piped, PipedGroup, Spec, Stdin, environment, piped};
+use crate::exec::{ExecError, Mark, Output, Piped, PipedGroup, Spec, Stdin, environment, piped};
 use crate::llm::BoxFuture;
 use crate::wire::text::{clip, one_line, printable, quote};
 
@@ -38,11 +40,12 @@ const MAX_SCHEMA: usize = 64 * 1024;
 const DESCRIPTION: usize = 2_000;
 const NAME: usize = 128;
 
-/// How long the last words of a server that was ended are waited for.
-const PATIENCE: Duration = Duration::from_millis(500);
-
-/// Bytes that are kept of what a server writes to its standard error.
+/// Bytes that are told of what a server writes to its standard error.
 const LAST_WORDS: usize = 2 * 1024;
+
+/// Bytes that a server's standard error may take, and how often it is looked.
+const MAX_SAID: u64 = 1024 * 1024;
+const LOOK: Duration = Duration::from_secs(5);
 
 /// A server as it is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +59,8 @@ pub struct McpSettings {
     pub env: Vec<String>,
     /// How long it may take to start, and each call.
     pub timeout: Duration,
+    /// The folder in which it is found while it runs, by whoever comes after a kill; without one it is not found.
+    pub marks: Option<PathBuf>,
 }
 
 /// Why the tools of a server cannot be used.
@@ -88,8 +93,28 @@ pub struct McpServer {
 struct Connection {
     id: Uuid,
     client: RunningService<RoleClient, ()>,
-    last_words: Arc<Mutex<Vec<u8>>>,
+    child: Served,
+}
+
+/// A server's process: ended when this is dropped, and no longer found then.
+struct Served {
+    output: Arc<Output>,
+    bounds: AbortHandle,
     _group: PipedGroup,
+    _mark: Option<Mark>,
+}
+
+impl Served {
+    /// Returns the end of what it complained of.
+    fn last_words(&self) -> String {
+        printable(&self.output.err_since(0, LAST_WORDS))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.bounds.abort();
+    }
 }
 
 impl McpServer {
@@ -154,40 +179,56 @@ impl McpServer {
             stdin: Stdin::Nothing,
             deadline: self.settings.timeout,
         };
-        let server = self.settings.name.clone();
-        let child = piped(&spec).map_err(|source| McpError::Start { server, source })?;
-        let Piped {
-            stdin,
-            stdout,
-            stderr,
-            group,
-        } = child;
-        let last_words = Arc::default();
-        let listens = tokio::spawn(listen(stderr, Arc::clone(&last_words)));
+        let (stdin, stdout, child) = self.child(&spec).map_err(|source| McpError::Start {
+            server: self.settings.name.clone(),
+            source,
+        })?;
         let client = Box::pin(().serve((Bounded::new(stdout), stdin)));
         let begun = self.in_time(async { client.await.map_err(not_begun) });
         match begun.await.unwrap_or_else(|| Err(self.too_slow())) {
             Ok(client) => Ok(Connection {
                 id: Uuid::new_v4(),
                 client,
-                last_words,
-                _group: group,
+                child,
             }),
-            Err(reason) => {
-                // Killed, it has said all that it will.
-                drop(group);
-                let mut patience = Allowance::new(PATIENCE);
-                tokio::select! {
-                    _ = listens => {}
-                    () = patience.used_up() => {}
-                }
-                Err(McpError::Failed {
-                    server: self.settings.name.clone(),
-                    reason,
-                    said: words(&last_words),
-                })
-            }
+            Err(reason) => Err(McpError::Failed {
+                server: self.settings.name.clone(),
+                reason,
+                said: child.last_words(),
+            }),
         }
+    }
+
+    fn child(&self, spec: &Spec) -> Result<(ChildStdin, ChildStdout, Served), ExecError> {
+        let cannot = |source| ExecError::Start {
+            program: self.settings.argv.first().cloned().unwrap_or_default(),
+            source,
+        };
+        let marked = match &self.settings.marks {
+            Some(marks) => Mark::server(marks, &self.settings.name).map_err(cannot)?,
+            None => None,
+        };
+        let (mut mark, output) = match marked {
+            Some((mark, output)) => (Some(mark), output),
+            None => (None, Output::nameless().map_err(cannot)?),
+        };
+        let Piped {
+            stdin,
+            stdout,
+            group,
+        } = piped(spec, &output)?;
+        if let Some(mark) = &mut mark {
+            mark.sign(group.id());
+        }
+        let output = Arc::new(output);
+        let bounds = tokio::spawn(bound(Arc::clone(&output))).abort_handle();
+        let served = Served {
+            output,
+            bounds,
+            _group: group,
+            _mark: mark,
+        };
+        Ok((stdin, stdout, served))
     }
 
     /// Waits for an answer as long as one may take; `None` if none came.
@@ -218,7 +259,7 @@ impl McpServer {
 
     async fn failed(&self, reason: String) -> McpError {
         let connection = self.connection.lock().await;
-        let said = connection.as_ref().map(|there| words(&there.last_words));
+        let said = connection.as_ref().map(|there| there.child.last_words());
         McpError::Failed {
             server: self.settings.name.clone(),
             reason,
@@ -314,20 +355,12 @@ fn not_answered(error: ServiceError) -> String {
     }
 }
 
-/// Keeps the end of what a server writes to its standard error, so that it never waits for a reader.
-async fn listen(mut stderr: ChildStderr, last_words: Arc<Mutex<Vec<u8>>>) {
-    let mut piece = [0; 1024];
-    while let Ok(length @ 1..) = stderr.read(&mut piece).await {
-        let mut words = last_words.lock().unwrap_or_else(PoisonError::into_inner);
-        words.extend_from_slice(&piece[..length]);
-        let surplus = words.len().saturating_sub(LAST_WORDS);
-        words.drain(..surplus);
+/// Keeps what a server complains of from filling the disk.
+async fn bound(output: Arc<Output>) {
+    loop {
+        sleep(LOOK).await;
+        output.forget_err(MAX_SAID);
     }
-}
-
-fn words(last_words: &Mutex<Vec<u8>>) -> String {
-    let words = last_words.lock().unwrap_or_else(PoisonError::into_inner);
-    printable(&String::from_utf8_lossy(&words))
 }
 
 /// A reader that fails when a line does not end.

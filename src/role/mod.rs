@@ -30,7 +30,7 @@ pub use message::{
 pub use mind::{Mind, Situation};
 pub use plan::{InternalPlan, Pending, PlanningStrategy, Step, StepSpec};
 pub use state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus, StepTemplate};
-pub use strategy::ASK;
+pub use strategy::{ASK, check_step};
 pub use tools::plan_tools;
 pub use waits::{Chain, end_waits};
 

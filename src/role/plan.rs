@@ -25,6 +25,10 @@ const MAX_REPLANS: u32 = 1;
 /// Characters of a step's result in the list of what was done.
 const LINE: usize = 200;
 
+/// What stands between a step and the reason for which it failed, and between a role and how it answered.
+const FAILED: &str = ", failed: ";
+const ANSWERED: &str = " answered ";
+
 /// A step that is to be done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepSpec {
@@ -250,6 +254,23 @@ fn tasks(steps: Vec<StepSpec>) -> Vec<NewTask> {
     steps.into_iter().map(task).collect()
 }
 
+/// Says why a step failed whose request was not answered with a result. Of a role that was itself answered so only that is told:
+/// the cause is at the end, and would not be read behind every step on the way there.
+pub(super) fn not_completed(target: &str, status: &str, text: &str) -> String {
+    let step = |text: &&str| text.starts_with("Step ");
+    let why = Some(text)
+        .filter(step)
+        .and_then(|text| text.split_once(FAILED));
+    let passed_on = why.map(|(_, why)| why).filter(|why| {
+        let role = why.split_once(ANSWERED).map(|(role, _)| role);
+        role.is_some_and(|role| role.parse::<RoleId>().is_ok())
+    });
+    format!(
+        "{target}{ANSWERED}`{status}`: {}",
+        passed_on.unwrap_or(text)
+    )
+}
+
 /// Ends the plan if a step has failed or all are settled.
 pub(super) fn conclude(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     let tasks: Vec<Task> = draft.plan().tasks().cloned().collect();
@@ -261,7 +282,7 @@ pub(super) fn conclude(draft: &mut Draft<'_>) -> Result<(), Refusal> {
             draft.skip_task(task.number, &reason)?;
         }
         let why = failed.result.as_deref().unwrap_or("no reason is known");
-        return draft.settle(&format!("Step {place}, {}, failed: {why}", failed.name));
+        return draft.settle(&format!("Step {place}, {}{FAILED}{why}", failed.name));
     }
     if tasks.is_empty() || tasks.iter().any(|task| !task.status.settled()) {
         return Ok(());

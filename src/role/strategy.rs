@@ -128,6 +128,28 @@ impl Checker {
     }
 }
 
+/// Tells why a step of a role's template cannot be done with these actions, tools and colleagues, before there is the role;
+/// `place` counts the steps from 1.
+///
+/// # Errors
+/// What it names that is not there, or parameters that do not fit.
+pub fn check_step(
+    role: &RoleId,
+    step: &StepSpec,
+    place: usize,
+    actions: &Abilities,
+    tools: &Abilities,
+    colleagues: &[Colleague],
+) -> Result<(), String> {
+    let checker = Checker {
+        own: role.clone(),
+        actions: actions.clone(),
+        tools: tools.clone(),
+        colleagues: colleagues.to_vec(),
+    };
+    checker.check(step, place)
+}
+
 impl Role {
     fn checker(&self) -> Checker {
         Checker {

@@ -17,7 +17,7 @@ use super::fill::Known;
 use super::framework::Refused;
 use super::message::{CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage};
 use super::mind::Situation;
-use super::plan::{InternalPlan, Pending, Step};
+use super::plan::{InternalPlan, Pending, Step, not_completed};
 use super::state::{RoleError, RoleStatus};
 
 /// Bytes that are kept of what a step said.
@@ -272,7 +272,7 @@ impl Role {
                 StepDoes::RequestCollaboration { target, .. } => target.as_str(),
                 _ => "the other role",
             };
-            let reason = format!("{target} answered `{}`: {text}", status.as_str());
+            let reason = not_completed(target, status.as_str(), text);
             return self.fail_step(step, &reason).await;
         }
         let number = step.number;

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{ErrorCode, OpenFlags};
 
@@ -226,6 +227,8 @@ fn set_up_sqlite(connection: &mut rusqlite::Connection) -> Result<()> {
     // Normally done between the changes, see `Database::tidy`; this is for processes that change little and end.
     connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
     connection.busy_handler(Some(wait))?;
+    // Else a statement is prepared again for each other value of a limit.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The thread that owns the connection and the plans in memory. It blocks where a disk or a server makes it wait, and nobody
 //! else does.
 
+mod fold;
 mod lookup;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -12,7 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
 use super::database::{DatabaseError, Place};
-use super::sql::{LogRecord, Lookup, OpenError, RowRecord, StoredDelta, Tables, decode_delta};
+use super::sql::{LogRecord, Lookup, OpenError, StoredDelta, Tables, decode_delta};
 use super::{Change, Listed, OnlyWhile, StoreError};
 use crate::plan::{CommandId, Draft, Head, Plan, PlanId, Refusal, Row, RowKey, Shelf, Time};
 use lookup::look_up;
@@ -128,8 +129,10 @@ pub(super) struct Owner {
     now: Box<dyn Fn() -> Time + Send>,
     plans: HashMap<PlanId, Cached>,
     announce: watch::Sender<u64>,
-    /// Bytes committed since the database was last tidied.
+    /// Bytes committed since the database was last tidied, and those that a plan was read from in the log.
     untidy: usize,
+    /// Something was committed since then: who only reads does not write.
+    changed: bool,
 }
 
 /// Device and number of a file: whether another is there under its name.
@@ -150,9 +153,12 @@ impl FileId {
 /// What a batch of changes is going to write.
 #[derive(Default)]
 struct Writes {
-    rows: BTreeMap<(PlanId, RowKey), RowRecord>,
+    /// Bodies.
+    rows: BTreeMap<(PlanId, RowKey), String>,
     log: Vec<LogRecord>,
     seqs: BTreeMap<PlanId, i64>,
+    /// Bytes of the log's deltas.
+    size: usize,
 }
 
 impl Owner {
@@ -169,6 +175,7 @@ impl Owner {
             plans: HashMap::new(),
             announce,
             untidy: 0,
+            changed: false,
         })
     }
 
@@ -204,11 +211,8 @@ impl Owner {
             } else {
                 TIDY_BUSY
             };
-            if self.untidy > enough
-                && let Some(tables) = &mut self.tables
-            {
-                tables.tidy();
-                self.untidy = 0;
+            if self.changed && self.untidy > enough {
+                self.tidy();
             }
         }
     }
@@ -452,14 +456,11 @@ impl Owner {
             plan: id.clone(),
             reason,
         };
-        let bodies = self.tables()?.rows(id)?;
-        let rows: Vec<Row> = bodies
-            .iter()
-            .map(|body| serde_json::from_str(body))
-            .collect::<Result<_, _>>()
-            .map_err(|error| damaged(error.to_string()))?;
+        let (rows, last, bytes) = fold::read(self.tables()?, id)?;
         let plan = Plan::from_rows(rows).ok_or_else(|| damaged("it has no head".to_owned()))?;
+        let seq = last.map_or(seq, |last| last.max(seq));
         self.plans.insert(id.clone(), Cached { plan, seq });
+        self.untidy += bytes;
         Ok(())
     }
 
@@ -485,7 +486,8 @@ impl Owner {
             ));
         }
         let Err(error) = writes.write(tables) else {
-            self.untidy += writes.size();
+            self.untidy += writes.size;
+            self.changed = true;
             return Ok(());
         };
         tables.roll_back();
@@ -496,7 +498,7 @@ impl Owner {
         let tables = self.tables().map_err(reason)?;
         match tables.has_change(&last.plan, last.seq, &last.change_id) {
             Ok(true) => Ok(()),
-            _ => Err(error.to_string()),
+            _ => Err(reason(error)),
         }
     }
 
@@ -512,10 +514,8 @@ impl Owner {
     fn since(&mut self, plan: &PlanId, seq: i64, limit: i64) -> Result<Vec<Change>, StoreError> {
         let records = self.tables()?.log_after(plan, seq, limit)?;
         let read = |record: LogRecord| {
-            let delta = decode_delta(&record.delta).map_err(|error| StoreError::Damaged {
-                plan: plan.clone(),
-                reason: format!("log entry {}: {error}", record.seq),
-            })?;
+            let delta = decode_delta(&record.delta)
+                .map_err(|error| fold::damaged(plan, &record, &error))?;
             Ok(Change {
                 seq: record.seq,
                 at: Time(record.at),
@@ -548,13 +548,12 @@ impl Writes {
     ) -> Result<(), serde_json::Error> {
         let mut stored = StoredDelta::default();
         for row in &delta.rows {
-            let key = row.key();
-            let (kind, id) = key.parts();
             let body = serde_json::to_string(row)?;
             stored.push(&body);
-            let record = (plan.to_string(), kind, id, body);
-            self.rows.insert((plan.clone(), key), record);
+            self.rows.insert((plan.clone(), row.key()), body);
         }
+        let delta = stored.finish(&delta.events)?;
+        self.size += delta.len();
         self.log.push(LogRecord {
             plan: plan.to_string(),
             seq,
@@ -562,30 +561,21 @@ impl Writes {
             at: now.0,
             author: by,
             why,
-            delta: stored.finish(&delta.events)?,
+            delta,
         });
         self.seqs.insert(plan.clone(), seq);
         Ok(())
     }
 
-    fn write(&self, tables: &mut Tables) -> Result<(), DatabaseError> {
+    fn write(&self, tables: &mut Tables) -> Result<(), StoreError> {
+        self.write_rows(tables)?;
         for (plan, seq) in &self.seqs {
             tables.set_seq(plan, *seq)?;
-        }
-        for row in self.rows.values() {
-            tables.write_row(row)?;
         }
         for entry in &self.log {
             tables.write_log(entry)?;
         }
-        tables.commit()
-    }
-
-    /// Returns about how many bytes it is.
-    fn size(&self) -> usize {
-        let rows = self.rows.values().map(|(_, _, _, body)| body.len());
-        let log = self.log.iter().map(|entry| entry.delta.len());
-        rows.chain(log).sum()
+        Ok(tables.commit()?)
     }
 }
 

@@ -1,11 +1,13 @@
 //! Every SQL statement. TEXT and BIGINT columns only, so that SQLite and PostgreSQL run the same text. No plan logic: rows
 //! go in and out as JSON.
 
+use serde_json::value::RawValue;
+
 use super::database::{Database, DatabaseError, Place, Record, Result, Value};
-use crate::plan::{CommandId, Delta, Event, Head, PlanId, Row, Shelf};
+use crate::plan::{CommandId, Delta, Event, Head, PlanId, Row, RowKey, Shelf};
 
 /// The version of the tables that this program writes. A database with a higher one is refused.
-const FORMAT: i64 = 2;
+const FORMAT: i64 = 3;
 
 /// One list of statements a version, each leading from the version before.
 const MIGRATIONS: [&[&str]; FORMAT as usize] = [
@@ -27,6 +29,11 @@ const MIGRATIONS: [&[&str]; FORMAT as usize] = [
         "CREATE UNIQUE INDEX plans_key ON plans (key)",
         "CREATE INDEX plans_owner ON plans (owner, shelf, taken_up)",
         "CREATE INDEX plans_kept ON plans (owner, kept, created_at)",
+    ],
+    // Up to which change a plan's rows are written; later ones are in the log alone. Heads are always up to date.
+    &[
+        "ALTER TABLE plans ADD COLUMN folded BIGINT NOT NULL DEFAULT 0",
+        "UPDATE plans SET folded = seq",
     ],
 ];
 
@@ -66,9 +73,6 @@ impl Lookup {
 
 /// The id of a plan, its seq and the body of its head.
 pub(super) type HeadRecord = (String, i64, String);
-
-/// A row to be written: plan, kind, id, body.
-pub(super) type RowRecord = (String, &'static str, String, String);
 
 /// A log entry to be written or as read.
 #[derive(Clone, Debug)]
@@ -195,12 +199,13 @@ impl Tables {
     }
 
     /// Writes a row in place of the one with the same key.
-    pub(super) fn write_row(&mut self, (plan, kind, id, body): &RowRecord) -> Result<()> {
+    pub(super) fn write_row(&mut self, plan: &PlanId, key: &RowKey, body: &str) -> Result<()> {
+        let (kind, id) = key.parts();
         self.database
             .execute(
                 "INSERT INTO plan_rows (plan, kind, id, body) VALUES ($1, $2, $3, $4) ON CONFLICT (plan, kind, id) \
                  DO UPDATE SET body = excluded.body",
-                &[plan.as_str(), kind, id, body].map(Value::Text),
+                &[plan.as_str(), kind, &id, body].map(Value::Text),
             )
             .map(drop)
     }
@@ -363,6 +368,34 @@ impl Tables {
         row.map(|mut row| row.text(0).map(PlanId::new)).transpose()
     }
 
+    /// Returns up to which change the plan's rows are written.
+    pub(super) fn folded(&mut self, plan: &PlanId) -> Result<i64> {
+        let row = self.one(
+            "SELECT folded FROM plans WHERE id = $1",
+            &[Value::Text(plan.as_str())],
+        )?;
+        row.map_or(Ok(0), |row| row.number(0))
+    }
+
+    pub(super) fn set_folded(&mut self, plan: &PlanId, seq: i64) -> Result<()> {
+        self.database
+            .execute(
+                "UPDATE plans SET folded = $1 WHERE id = $2",
+                &[Value::Number(seq), Value::Text(plan.as_str())],
+            )
+            .map(drop)
+    }
+
+    /// Returns plans whose rows are not all written.
+    pub(super) fn unfolded(&mut self) -> Result<Vec<PlanId>> {
+        let rows = self
+            .database
+            .query("SELECT id FROM plans WHERE folded < seq ORDER BY id", &[])?;
+        rows.into_iter()
+            .map(|mut row| row.text(0).map(PlanId::new))
+            .collect()
+    }
+
     /// Returns the bodies of the plan's rows.
     pub(super) fn rows(&mut self, plan: &PlanId) -> Result<Vec<String>> {
         let rows = self.database.query(
@@ -452,4 +485,22 @@ pub(super) fn decode_delta(text: &str) -> std::result::Result<Delta, serde_json:
     }
     let Stored { rows, events } = serde_json::from_str(text)?;
     Ok(Delta { rows, events })
+}
+
+/// Returns the rows of a stored delta with their bodies as they are.
+pub(super) fn stored_rows(
+    text: &str,
+) -> std::result::Result<Vec<(RowKey, &str)>, serde_json::Error> {
+    #[derive(serde::Deserialize)]
+    struct Stored<'a> {
+        #[serde(borrow)]
+        rows: Vec<&'a RawValue>,
+    }
+    let Stored { rows } = serde_json::from_str(text)?;
+    let read = |body: &'_ RawValue| -> std::result::Result<RowKey, serde_json::Error> {
+        Ok(serde_json::from_str::<Row>(body.get())?.key())
+    };
+    rows.into_iter()
+        .map(|body| Ok((read(body)?, body.get())))
+        .collect()
 }

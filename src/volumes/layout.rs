@@ -12,6 +12,9 @@ use super::files::{VolumesError, remove_if_there};
 use crate::plan::{CommandId, PlanId};
 use crate::wire::text::safe_name;
 
+/// Names the variable that tells an agent's own tools which exchange folder its command came from.
+pub const EXCHANGE: &str = "PLAN_AGENT_EXCHANGE";
+
 /// A folder of the volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Folder {

@@ -21,7 +21,7 @@ pub use commands::{Whereabouts, Withdrawal};
 pub use files::{Unpublished, Unreadable, VolumesError};
 pub use filing::Filing;
 pub use inbox::Inbox;
-pub use layout::{Folder, Volumes};
+pub use layout::{EXCHANGE, Folder, Volumes};
 pub use life::{Life, Mark};
 pub use lock::{DaemonInfo, DaemonLock, LastWord, LockError};
 pub use mission::{keep_out_of_git, write_mission};

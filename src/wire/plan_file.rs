@@ -321,10 +321,20 @@ fn name_after(plan: &mut PlanFile, file_name: &str) {
 
 /// Says which of the known words was probably meant, or which there are.
 pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
-    match nearest(word, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None if known.is_empty() => "there are none".to_owned(),
-        None => format!("known are {}", known.join(", ")),
+    if let Some(near) = nearest(word, known.iter().copied()) {
+        return format!("did you mean `{near}`?");
+    }
+    // Names that a file has twice are told once.
+    let mut names: Vec<&str> = Vec::new();
+    for name in known {
+        if !name.is_empty() && !names.contains(name) {
+            names.push(name);
+        }
+    }
+    match names[..] {
+        [] => "there are none".to_owned(),
+        [only] => format!("there is only `{only}`"),
+        _ => format!("known are {}", names.join(", ")),
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Team {
     pub name: String,
     /// The name of its file, for plans to tell what they were made from; whoever reads the file sets it.
     pub file: String,
+    /// Whether tasks without an assignee are for nobody, as there is no agent for all; whoever mans the team sets it.
+    pub roles_only: bool,
     /// In the order of the file, each with an id of its own.
     pub roles: Vec<RoleSpec>,
     /// In the order of the file, each with an id of its own.
@@ -63,6 +65,8 @@ pub struct RoleSpec {
     /// How long it waits for another role.
     pub collaboration_timeout: Duration,
     pub on_timeout: OnTimeout,
+    /// Whether its kind is one that there is; nothing follows from it otherwise.
+    kind_known: bool,
     place: Place,
 }
 
@@ -172,17 +176,26 @@ impl Place {
 /// # Errors
 /// All problems of the file, with line and column. What depends on the world outside is told by [`Team::misfits`].
 pub fn parse(text: &str) -> Result<Team, Vec<Problem>> {
+    match gather(text) {
+        (team, none) if none.is_empty() => Ok(team),
+        (_, problems) => Err(problems),
+    }
+}
+
+/// As [`parse`], but returns a team with problems as far as it goes, so that what is wrong with the rest of it can be told with
+/// them.
+pub fn gather(text: &str) -> (Team, Vec<Problem>) {
     if text.len() > MAX_BYTES {
         let message = format!("the file has {} bytes, more than {MAX_BYTES}", text.len());
-        return Err(vec![Problem::new(message)]);
+        return (Team::default(), vec![Problem::new(message)]);
     }
-    let node = node::read(text).map_err(|problem| vec![problem])?;
+    let node = match node::read(text) {
+        Ok(node) => node,
+        Err(problem) => return (Team::default(), vec![problem]),
+    };
     let mut problems = Problems::default();
     let team = read(&node, &mut problems);
-    match problems.in_order() {
-        found if found.is_empty() => Ok(team),
-        found => Err(found),
-    }
+    (team, problems.in_order())
 }
 
 fn read(node: &Node, problems: &mut Problems) -> Team {
@@ -211,6 +224,7 @@ fn read(node: &Node, problems: &mut Problems) -> Team {
     let team = Team {
         name: name.to_owned(),
         file: String::new(),
+        roles_only: false,
         roles,
         workflows,
     };
@@ -267,16 +281,16 @@ impl Team {
     /// Makes the plan of a workflow; it tells what it was made from.
     ///
     /// # Errors
-    /// As [`Workflow::instantiate`], and tasks for roles that the team does not have.
+    /// As [`Workflow::instantiate`], tasks for roles that the team does not have, and tasks for nobody.
     pub fn plan(
         &self,
         workflow: &Workflow,
         given: &Map<String, Value>,
     ) -> Result<PlanFile, Vec<Problem>> {
         let mut plan = workflow.instantiate(given)?;
-        match self.strangers(&plan) {
+        match self.misfits_of_plan(&plan) {
             none if none.is_empty() => {}
-            strangers => return Err(strangers),
+            problems => return Err(problems),
         }
         plan.source = Some(format!("{}#{}", self.file, workflow.id));
         Ok(plan)
@@ -290,13 +304,25 @@ impl Team {
 
     /// Says which workflow was probably meant, and which there are.
     pub fn workflow_meant(&self, word: &str) -> String {
-        let ids = || self.workflows.iter().map(|workflow| workflow.id.as_str());
-        let all = ids().collect::<Vec<_>>().join(", ");
-        match nearest(word, ids()) {
-            _ if all.is_empty() => "the team file has no workflows".to_owned(),
-            Some(near) => format!("did you mean `{near}`? The workflows are {all}"),
-            None => format!("the workflows are {all}"),
+        let all: Vec<&str> = self.workflow_ids();
+        match (nearest(word, all.iter().copied()), all.as_slice()) {
+            (_, []) => "the team file has no workflows".to_owned(),
+            (Some(near), [_]) => format!("did you mean `{near}`?"),
+            (None, [only]) => format!("the only workflow is {only}"),
+            (Some(near), _) => {
+                format!(
+                    "did you mean `{near}`? The workflows are {}",
+                    all.join(", ")
+                )
+            }
+            (None, _) => format!("the workflows are {}", all.join(", ")),
         }
+    }
+
+    /// Returns the ids of the workflows, in the order of the file.
+    pub fn workflow_ids(&self) -> Vec<&str> {
+        let ids = self.workflows.iter();
+        ids.map(|workflow| workflow.id.as_str()).collect()
     }
 }
 

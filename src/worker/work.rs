@@ -18,7 +18,7 @@ use crate::agents::{Agent, Coding, Ended, Job, MOST_PRINTED, Retries, Step};
 use crate::clock::Allowance;
 use crate::exec::{self, GRACE, Output, Spec, stop_group};
 use crate::plan::{CommandId, ReportStatus, SessionId, Time};
-use crate::volumes::{Folder, Inbox, Life, Mark, Volumes, VolumesError};
+use crate::volumes::{EXCHANGE, Folder, Inbox, Life, Mark, Volumes, VolumesError};
 use crate::wire::command::{Command, CommandType};
 use crate::wire::report::{Report, render};
 use crate::wire::text::one_line;
@@ -380,10 +380,13 @@ impl Worker {
         [most_out, most_err]: [usize; 2],
     ) -> Result<Ended, Halt> {
         let [out, err] = output.lengths();
+        let exchange = self.volumes.root().display().to_string();
+        let set = [(EXCHANGE.to_owned(), exchange)].into_iter();
+        let set = set.chain(step.set).collect();
         let spec = Spec {
             argv: step.argv,
             cwd: job.workspace.clone(),
-            env: exec::environment_of_agent(&self.env, self.agent.env(), step.set),
+            env: exec::environment_of_agent(&self.env, self.agent.env(), set),
             stdin: step.stdin,
             deadline,
         };

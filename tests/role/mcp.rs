@@ -15,6 +15,7 @@ fn server(argv: &[&str], folder: &Path, timeout: Duration) -> McpSettings {
         cwd: folder.to_owned(),
         env: Vec::new(),
         timeout,
+        marks: None,
     }
 }
 

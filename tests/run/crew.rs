@@ -219,3 +219,32 @@ fn a_worker_of_its_own_gets_its_role_from_the_team() {
     scene.await_status("completed");
     assert_eq!(results(&scene), ["Done by coder.", "by hand"]);
 }
+
+#[test]
+fn a_role_for_whom_nobody_is_there_takes_no_lane_from_the_others() {
+    let roles = "- {id: ghost, kind: files, worker: external, concurrency: 2}\n".to_owned()
+        + &role("coder", 1);
+    let plan = [
+        ("Haunt", "ghost"),
+        ("Haunt", "ghost"),
+        ("Haunt", "ghost"),
+        ("One", "coder"),
+        ("Two", "coder"),
+    ];
+    let scene = scene_with(
+        "run.max_parallel = 1\nrun.task_timeout = '3s'\n",
+        &roles,
+        &plan,
+    );
+    let _daemon = scene.leave(&RUN);
+    wait_until("the coder has done its tasks", DEADLINE, || {
+        scene.status()["progress"]["completed"] == 2
+    });
+    // As many wait for whoever comes as may be at work at once.
+    assert!((1..=2).contains(&scene.exchange.pending().len()));
+    // Who comes late finds them; what is taken is under way like any other.
+    let first = scene.exchange.take("for the ghost", |_| true);
+    scene.exchange.submit(&first.id, &report("SUCCESS", "Boo."));
+    wait_until("it counts", DEADLINE, || results(&scene)[0] == "Boo.");
+    scene.works(&["stop"]);
+}

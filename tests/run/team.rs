@@ -109,7 +109,8 @@ fn requests(scene: &Scene) -> Vec<String> {
 fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_out_and_a_crash() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
         "steps" => review_steps(),
-        "ask" if asked.prompt().contains("How is it built?") => {
+        // The description of the task alone, without its name.
+        "ask" if asked.prompt().contains("How is it built? Design a flag.") => {
             Answer::Json(json!({"answer": DESIGN}))
         }
         "ask" => Answer::Json(json!({"answer": "It is right."})),
@@ -278,6 +279,8 @@ fn requests_within_requests_go_only_so_deep() {
         said.contains("requests within requests go 2 deep at most"),
         "{said}"
     );
+    // Nobody has to read the same step again for each role on the way.
+    assert_eq!(said.matches("Step ").count(), 2, "{said}");
 }
 
 #[test]

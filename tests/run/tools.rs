@@ -97,6 +97,36 @@ fn the_word_of_the_notebook_is_the_report_of_the_agent_at_work() {
     assert_eq!(scene.tasks(), ["completed", "in_progress", "pending"]);
 }
 
+/// Adds a task to the plan of its command, from the folder that it works in.
+const ADDS: &str = r#"
+plan=$(sed -n 's/^plan: //p' "$2")
+if [ ! -e added ]; then
+  touch added
+  "$3" tool TaskCreate '{"subject": "Added on the way"}' --plan "$plan" || exit 1
+  "$3" status "$plan" > /dev/null || exit 1
+fi
+printf -- '---\nstatus: SUCCESS\n---\n\n## Core results\n\ndone\n' > "$1.part" && mv "$1.part" "$1"
+"#;
+
+#[test]
+fn an_agent_reaches_its_plan_from_the_folder_it_works_in() {
+    for workspace in ["volumes/workspace", "project"] {
+        let scene = Scene::by_rules(&format!("run.workspace = '{workspace}'"));
+        fs::create_dir_all(scene.env.path(workspace)).unwrap();
+        scene
+            .env
+            .write("plan.md", "---\ngoal: One task\n---\n\n## Begin\n");
+        let program = env!("CARGO_BIN_EXE_plan-agent");
+        let agent = ["sh", "-c", ADDS, "sh", "{report}", "{prompt_file}", program];
+        let run = ["run", "--plan", "plan.md", "--agent", "command", "--"];
+        let ran = scene.run(&[&run[..], &agent].concat());
+        assert_eq!(ran.code, Some(0), "{workspace}: {ran:?}");
+        assert_eq!(scene.tasks(), ["completed", "completed"], "{workspace}");
+        let within = scene.env.path(workspace).join("volumes");
+        assert!(!within.exists(), "a folder of its own was made: {within:?}");
+    }
+}
+
 #[test]
 fn the_shell_does_not_run_what_a_tool_wrote_into_a_persons_task() {
     let scene = Scene::by_rules("run.max_attempts = 1");

@@ -153,11 +153,13 @@ fn what_does_not_fit_is_told_with_the_way_out_before_anything_is_made() {
     error: broken.yaml:4:1: unknown field `workflow`
     Hint: did you mean `workflows`?
     $ run --team nobody.yaml goal
+    error: nobody.yaml:2:8: the role `coder` has no agent
+    Hint: write `worker: claude`, or another agent; `worker: external` if it is started elsewhere; or name one for all: --agent
     error: nobody.yaml:3:8: the role `writer` names the worker `codx`, which is not there
     Hint: did you mean `codex`?
     $ run --workflow featur
     error: there is no workflow `featur` in `[FOLDER]/team.yaml`
-    Hint: did you mean `feature`? The workflows are feature
+    Hint: did you mean `feature`?
     $ run --workflow feature --param fature=x --param files=two
     error: [FOLDER]/team.yaml: the workflow `feature` has no parameter `fature`
     Hint: did you mean `feature`?
@@ -226,7 +228,7 @@ fn doctor_looks_at_the_team() {
     scene.env.write("nobody.yaml", "roles:\n- {id: coder, kind: files}\n- {id: writer, kind: files, worker: codex}\n- {id: one, kind: files, worker: {agent: command, argv: [./none.sh]}}\n");
     let mut told = String::new();
     for (team, code) in [
-        ("example.yaml", 0),
+        ("example.yaml", 1),
         ("team.yaml", 1),
         ("nobody.yaml", 1),
         ("none.yaml", 1),
@@ -239,20 +241,20 @@ fn doctor_looks_at_the_team() {
     }
     insta::assert_snapshot!(told, @r#"
     ok  team       3 roles in example.yaml, 1 workflow: feature
-    --  role       architect: inside, but there is no model that it could ask
-                   Hint: choose another `[llm] provider` than "none"
+    !!  team       example.yaml:9:7: the role `architect` works in this process and needs a language model
+                   Hint: choose another `[llm] provider` than "none", give it templates without the action `ask`, or make it `kind: files`
+    !!  team       example.yaml:33:7: the role `reviewer` works in this process and needs a language model
+                   Hint: choose another `[llm] provider` than "none", give it templates without the action `ask`, or make it `kind: files`
     ok  role       coder: claude
-    --  role       reviewer: inside, but there is no model that it could ask
-                   Hint: choose another `[llm] provider` than "none"
     !!  team       team.yaml:17:128: there is no check `there`
                    Hint: define it in config.toml: [checks] there = { run = ["…"] }
     ok  team       3 roles in nobody.yaml
+    !!  team       nobody.yaml:3:8: the role `writer`: the coding agent `codex` is not installed
+                   Hint: `npm install -g @openai/codex`, or choose another one: `plan-agent doctor` shows which there are
+    !!  team       nobody.yaml:4:8: the role `one`: there is no program `./none.sh`
+                   Hint: give its path, or install it where the PATH leads
     --  role       coder: no agent of its own
                    Hint: write `worker: claude`, or another agent, or name one for all: `run --agent`
-    !!  role       writer: there is no program `codex`
-                   Hint: install it, or name another `worker` for the role
-    !!  role       one: there is no program `./none.sh`
-                   Hint: install it, or name another `worker` for the role
     !!  team       failed to read the team file `none.yaml`: No such file or directory (os error 2)
                    Hint: examples/team.yaml shows how one looks
     "#);

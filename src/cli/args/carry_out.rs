@@ -53,7 +53,7 @@ impl Team {
 }
 
 /// Which agent runs, for `run`, `resume` and `worker`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct Agent {
     /// Run this agent for every command: a coding agent by its name, `command` the program after `--`, `shell` the `sh`
     /// blocks of the task

@@ -26,6 +26,9 @@ use crate::wire::text::{one_line, printable};
 /// The longest name of a task or a plan that is shown on a line with other things.
 const NAME: usize = 100;
 
+/// Why a task without an assignee is not done where only roles are at work, with the way out.
+const TAKEN_BY_NOBODY: &str = "every role takes only its own tasks; stop and resume with --agent, or start a worker without --role";
+
 /// Returns a plan in the list of plans.
 pub fn plan_line(head: &Head, zone: &TimeZone, paint: Paint) -> String {
     let shelf = match head.shelf {

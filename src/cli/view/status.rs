@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::usage::{self, PlanUsage, TaskUsage};
-use super::{indented, name, numbers, state};
+use super::{TAKEN_BY_NOBODY, indented, name, numbers, state};
 use crate::cli::args::Program;
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
@@ -196,10 +196,15 @@ pub fn text(
     if let Some(outcome) = &head.outcome {
         lines.push(format!("\n{}", indented(outcome, "").trim_end()));
     }
+    if plan.unsettled().any(|task| plan.is_nobodys(task)) {
+        lines.push(format!(
+            "\nA task without an assignee is for nobody: {TAKEN_BY_NOBODY}."
+        ));
+    }
     if daemon.is_none() && head.status == PlanStatus::Running {
         lines.push(format!(
             "\nNo daemon works here: {}.",
-            program.goes_on(&name(head.id.as_str()))
+            program.goes_on(&name(head.id.as_str()), head.of_team())
         ));
     }
     lines.join("\n") + "\n"
@@ -344,7 +349,11 @@ fn task_text(plan: &Plan, task: &Task, now: Time, paint: Paint) -> String {
     let word = paint.text(style, &format!("{word:<11}"));
     let line = format!("{:>4}  {word}  {}", task.number, name(&task.name));
     let role = task.assignee.as_deref().map(lanes::role);
-    let details = role.into_iter().chain(detail(plan, task, now));
+    let nobodys = plan.is_nobodys(task).then(|| "for nobody".to_owned());
+    let details = role
+        .into_iter()
+        .chain(nobodys)
+        .chain(detail(plan, task, now));
     let details: String = details.map(|detail| format!(" · {detail}")).collect();
     match details.is_empty() {
         true => line,
@@ -405,7 +414,7 @@ fn under_way(plan: &Plan, task: &Task, now: Time) -> String {
     };
     let number = attempt.number;
     match (attempt.state, attempt.claimed) {
-        (AttemptState::Open, None) => format!("attempt {number} handed out"),
+        (AttemptState::Open, None) => format!("attempt {number} handed out, not taken yet"),
         (AttemptState::Open, Some(since)) => {
             let waits = attempt.waits_until.filter(|until| *until > now);
             let waits = waits.map(|until| {

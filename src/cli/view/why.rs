@@ -1,6 +1,6 @@
 //! Why a task is as it is, and what it waits for.
 
-use super::{indented, name, numbers, state, usage};
+use super::{TAKEN_BY_NOBODY, indented, name, numbers, state, usage};
 use crate::cli::args::Program;
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
@@ -11,6 +11,9 @@ use crate::wire::text::{one_line, time_text};
 
 /// The longest reason that is shown on one line.
 const REASON: usize = 200;
+
+/// The most of a report that is shown on one line: where roles ask each other, the cause stands at its end.
+const REPORT: usize = 600;
 
 /// Characters of a commit's id.
 const SHORT_COMMIT: usize = 10;
@@ -33,6 +36,9 @@ pub fn why(plan: &Plan, id: TaskId, now: Time, paint: Paint, program: &Program) 
             .iter()
             .map(|reason| format!("  {reason}")),
     );
+    if plan.is_nobodys(task) {
+        lines.push(format!("  it has no assignee: {TAKEN_BY_NOBODY}"));
+    }
     let attempt = plan.current_attempt(task);
     let waits = attempt.into_iter().flat_map(|attempt| &attempt.waits);
     lines.extend(waits.map(|wait| {
@@ -220,7 +226,7 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
         AttemptState::Stopped => "was stopped",
     };
     let report = attempt.report.as_ref().map(|report| {
-        let said = one_line(&report.results, REASON);
+        let said = one_line(&report.results, REPORT);
         format!("report: {}: {said}", report.status.as_str())
     });
     let changes = attempt.changes.as_ref();

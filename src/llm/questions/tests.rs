@@ -441,7 +441,7 @@ fn a_workflow_in_place_of_tasks_becomes_the_plan() {
     let refused = |workflow: &str, parameters: Value, tasks: Value| {
         ask_plan(&answer(workflow, parameters, tasks)).unwrap_err()
     };
-    insta::assert_snapshot!(refused("featur", json!([]), json!([])), @"there is no workflow `featur`: did you mean `feature`? The workflows are feature");
+    insta::assert_snapshot!(refused("featur", json!([]), json!([])), @"there is no workflow `featur`: did you mean `feature`?");
     insta::assert_snapshot!(refused("feature", json!([]), json!([])), @"the parameter `what` is missing (`what`: what is built)");
     insta::assert_snapshot!(refused("feature", json!({"what": "", "size": 3, "color": "red"}), json!([])), @"the workflow `feature` has no parameter `color` (known are what, size); the parameter `what` is missing (`what`: what is built); the parameter `size` is `3`, not one of `1`, `2`");
     insta::assert_snapshot!(refused("feature", json!("what"), json!([])), @"`parameters` must be a list of objects with `name` and `value`");

@@ -146,6 +146,8 @@ pub struct Policy {
     pub max_parallel: u32,
     /// What holds besides for tasks that are assigned to one of these roles.
     pub roles: BTreeMap<String, RoleRules>,
+    /// Whether nobody is there for tasks that are assigned to no role.
+    pub roles_only: bool,
     /// Silence of a claimed attempt that ends it.
     pub task_timeout: Duration,
     /// Age of a claimed attempt that ends it.
@@ -173,6 +175,7 @@ impl Default for Policy {
             max_replans: 3,
             max_parallel: 1,
             roles: BTreeMap::new(),
+            roles_only: false,
             task_timeout: Duration::from_secs(600),
             task_deadline: Duration::from_secs(7200),
             confirm_abort: ConfirmAbort::default(),
@@ -320,6 +323,12 @@ impl Head {
     /// Returns what callers of tools know the plan by.
     pub fn key(&self) -> &str {
         self.key.as_deref().unwrap_or(self.id.as_str())
+    }
+
+    /// Tells whether the plan is carried out with a team, or was made from a workflow of one.
+    pub fn of_team(&self) -> bool {
+        let source = self.source.as_deref();
+        !self.policy.roles.is_empty() || source.is_some_and(|source| source.contains('#'))
     }
 
     /// Returns what is listed of the plan in the history, if it has ever been put there.

@@ -289,3 +289,44 @@ fn a_task_waits_for_its_role_while_that_has_something_else_in_hand() {
     assert_eq!(due.steps, []);
     assert_eq!(due.look_again, Some(free.plus(Duration::from_secs(600))));
 }
+
+#[test]
+fn a_command_that_nobody_takes_holds_up_only_its_role() {
+    let tasks = [
+        ("a", Some("ghost")),
+        ("b", Some("ghost")),
+        ("c", Some("coder")),
+        ("d", Some("coder")),
+        ("e", None),
+    ];
+    let mut plan = with_roles(&tasks, 1, &[("ghost", 1), ("coder", 2)]);
+    change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+    let mut world = World {
+        now: Time(1).plus(Duration::from_secs(9)),
+        ..World::default()
+    };
+    // Whoever is there takes it in a moment.
+    let early = due(&plan, &world);
+    assert_eq!(early.steps, []);
+    assert_eq!(
+        early.look_again,
+        Some(Time(1).plus(Duration::from_secs(10)))
+    );
+    world.now = Time(1).plus(Duration::from_secs(10));
+    assert_eq!(due(&plan, &world).steps, [Step::Issue(TaskId(3))]);
+    // One that works on another task of the role is there.
+    world.held.insert("ghost".to_owned(), world.now);
+    assert_eq!(due(&plan, &world).steps, []);
+    world.held.clear();
+    change(&mut plan, |draft| draft.issue(TaskId(3), issue(3))).unwrap();
+    change(&mut plan, |draft| draft.claim(&command(3), None).map(drop)).unwrap();
+    assert_eq!(due(&plan, &world).steps, []);
+    // Where one conversation is about all tasks, nothing is taken up besides.
+    change(&mut plan, |draft| {
+        let mut policy = draft.plan().head().policy.clone();
+        policy.session = SessionScope::Plan;
+        draft.start(policy, "/work")
+    })
+    .unwrap();
+    assert_eq!(due(&plan, &world).steps, []);
+}

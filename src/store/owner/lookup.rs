@@ -59,7 +59,22 @@ impl Owner {
     }
 
     pub(super) fn plan_of(&mut self, command: &CommandId) -> Result<Option<PlanId>, StoreError> {
-        Ok(self.tables()?.plan_of(command)?)
+        let tables = self.tables()?;
+        if let Some(plan) = tables.plan_of(command)? {
+            return Ok(Some(plan));
+        }
+        // The rows of these are not all written. One that is damaged does not hide the others.
+        for plan in tables.unfolded()? {
+            match self.fresh(&plan) {
+                Err(error @ (StoreError::Database(_) | StoreError::Closed)) => return Err(error),
+                Err(_) => continue,
+                Ok(()) => {}
+            }
+            if self.cached(&plan)?.plan.attempt(command).is_some() {
+                return Ok(Some(plan));
+            }
+        }
+        Ok(None)
     }
 
     pub(super) fn find(&mut self, key: &str) -> Result<Option<PlanId>, StoreError> {

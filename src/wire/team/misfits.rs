@@ -1,6 +1,7 @@
 //! What does not fit together: names within the team file, and names of what is known outside of it only.
 
-use super::{RoleKind, RoleSpec, RoleWorker, StepDoes, Team, fill};
+use super::{RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec, Team, fill};
+use crate::plan::NewTask;
 use crate::wire::Problem;
 use crate::wire::plan_file::{PlanFile, nearest, suggestion};
 use crate::wire::problem::Problems;
@@ -8,6 +9,9 @@ use crate::wire::text::{one_line, quote};
 
 /// The action that every role inside the process has: its model does the task.
 const ALWAYS: &str = "ask";
+
+/// The action that runs a configured check, which its parameter `name` names.
+const CHECKS: &str = "run_check";
 
 /// What there is outside the team file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +27,21 @@ pub struct Known<'a> {
 }
 
 impl Known<'_> {
+    /// Returns that there is no check of this name, and the way out.
+    fn no_check(&self, name: &str) -> Option<(String, String)> {
+        if self.checks.contains(&name) || fill::has_name(name) {
+            return None;
+        }
+        let hint = match nearest(name, self.checks.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!(
+                "define it in config.toml: [checks] {} = {{ run = [\"…\"] }}",
+                one_line(name, 60)
+            ),
+        };
+        Some((format!("there is no check {}", quote(name)), hint))
+    }
+
     fn has_tool(&self, name: &str) -> bool {
         self.tools
             .iter()
@@ -95,21 +114,15 @@ impl Team {
         let mut problems = Problems::default();
         for role in &self.roles {
             self.misfits_of(role, known, &mut problems);
+            for problem in Self::unknown_checks(role, known) {
+                problems.add(problem);
+            }
         }
         for workflow in &self.workflows {
             for task in workflow.tasks() {
                 for (node, check) in task.texts("checks", &mut Problems::default()) {
-                    if !known.checks.contains(&check) && !fill::has_name(check) {
-                        let problem = node.problem(format!("there is no check {}", quote(check)));
-                        problems.add(problem.with_hint(
-                            match nearest(check, known.checks.iter().copied()) {
-                                Some(near) => format!("did you mean `{near}`?"),
-                                None => format!(
-                                    "define it in config.toml: [checks] {} = {{ run = [\"…\"] }}",
-                                    one_line(check, 60)
-                                ),
-                            },
-                        ));
+                    if let Some((message, hint)) = known.no_check(check) {
+                        problems.add(node.problem(message).with_hint(hint));
                     }
                 }
             }
@@ -149,9 +162,24 @@ impl Team {
         }
     }
 
+    /// Returns the checks that steps of a role's templates run and that are not configured.
+    fn unknown_checks(role: &RoleSpec, known: &Known<'_>) -> Vec<Problem> {
+        let steps = role.templates.iter().flat_map(|template| &template.steps);
+        let problem = |step: &StepSpec| match &step.does {
+            StepDoes::ExecuteAction { action, params } if action == CHECKS => {
+                let (message, hint) = known.no_check(params.get("name")?.as_str()?)?;
+                Some(step.problem(message).with_hint(hint))
+            }
+            _ => None,
+        };
+        steps.filter_map(problem).collect()
+    }
+
     /// Returns the roles behind files whose commands nobody takes unless an agent is named for all, as problems.
     pub fn without_worker(&self) -> Vec<Problem> {
-        let nobody = |role: &&RoleSpec| role.kind == RoleKind::Files && role.worker.is_none();
+        let nobody = |role: &&RoleSpec| {
+            role.kind == RoleKind::Files && role.kind_known && role.worker.is_none()
+        };
         let problem = |role: &RoleSpec| {
             let message = format!("the role `{}` has no agent", role.id);
             role.place.problem(message).with_hint(
@@ -161,13 +189,22 @@ impl Team {
         self.roles.iter().filter(nobody).map(problem).collect()
     }
 
-    /// Returns what is wrong with the assignees of a plan: roles that the team does not have.
-    pub fn strangers(&self, file: &PlanFile) -> Vec<Problem> {
+    /// Returns what is wrong with the assignees of a plan: roles that the team does not have, and, where every role takes only its
+    /// own tasks, tasks without one.
+    pub fn misfits_of_plan(&self, file: &PlanFile) -> Vec<Problem> {
+        let mut problems = self.strangers(file);
+        if self.roles_only {
+            problems.extend(self.nobodys(&file.tasks));
+        }
+        problems
+    }
+
+    fn strangers(&self, file: &PlanFile) -> Vec<Problem> {
         let assignees = file.tasks.iter().filter_map(|task| {
             let id = task.assignee.as_deref()?;
             self.role(id).is_none().then_some((task, id))
         });
-        let problem = |(task, id): (&crate::plan::NewTask, &str)| {
+        let problem = |(task, id): (&NewTask, &str)| {
             let message = format!(
                 "the task {} is for {}, a role that the team does not have",
                 quote(&task.name),
@@ -179,8 +216,66 @@ impl Team {
     }
 }
 
+impl Team {
+    /// Returns the tasks that nobody does where every role takes only its own, as problems: those without an assignee.
+    pub fn nobodys(&self, tasks: &[NewTask]) -> Vec<Problem> {
+        let open = tasks
+            .iter()
+            .filter(|task| task.assignee.is_none() && !task.done);
+        let mut problems: Vec<Problem> = open
+            .map(|task| {
+                let name = quote(&task.name);
+                Problem::new(format!(
+                    "the task {name} has no assignee, and every role of the team takes only its own tasks"
+                ))
+            })
+            .collect();
+        // All have the same way out.
+        if let Some(last) = problems.pop() {
+            problems.push(last.with_hint(self.way_to_somebody()));
+        }
+        problems
+    }
+
+    /// Says how a task without an assignee comes to somebody.
+    pub fn way_to_somebody(&self) -> String {
+        let ids: Vec<&str> = self.roles.iter().map(|role| role.id.as_str()).collect();
+        format!(
+            "name a role as its `assignee` ({}), or an agent for all: --agent",
+            one_line(&ids.join(", "), 200)
+        )
+    }
+
+    /// Returns the tasks of workflows that have no assignee, with their places.
+    pub fn unassigned(&self) -> Vec<Problem> {
+        let mut problems = Problems::default();
+        for workflow in &self.workflows {
+            for task in workflow.tasks() {
+                let named = task.get("assignee").and_then(|node| node.text());
+                if named.is_none_or(|id| id.trim().is_empty()) {
+                    let name = task.get("task_id").and_then(|node| node.text());
+                    let message = format!(
+                        "the task {} of the workflow `{}` has no assignee: only an agent for all takes it",
+                        quote(name.unwrap_or_default()),
+                        workflow.id
+                    );
+                    problems.add(task.node.problem(message));
+                }
+            }
+        }
+        problems.in_order()
+    }
+}
+
 impl RoleSpec {
     /// Returns a problem of the place where the role is defined.
+    pub fn problem(&self, message: impl Into<String>) -> Problem {
+        self.place.problem(message)
+    }
+}
+
+impl StepSpec {
+    /// Returns a problem of the place where the step says what it does.
     pub fn problem(&self, message: impl Into<String>) -> Problem {
         self.place.problem(message)
     }

@@ -20,6 +20,9 @@ const COLLABORATION: Duration = Duration::from_secs(600);
 /// Tasks that a role may do side by side.
 const MAX_CONCURRENCY: u64 = 256;
 
+/// The worker that is any program, which `argv` names.
+const PROGRAM: &str = "command";
+
 const FIELDS: [&str; 13] = [
     "id",
     "kind",
@@ -82,6 +85,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<RoleSpec> {
     Some(RoleSpec {
         id,
         kind: kind.unwrap_or_default(),
+        kind_known: kind.is_some(),
         description: fields
             .text("description", problems)
             .unwrap_or_default()
@@ -168,6 +172,20 @@ fn names(fields: &Fields<'_>, key: &str, problems: &mut Problems) -> Vec<String>
 
 /// Reads `claude`, `external`, or `{agent: claude, argv: [-m, opus]}`.
 fn worker(node: &Node, problems: &mut Problems) -> Option<RoleWorker> {
+    let worker = worker_of(node, problems)?;
+    if let RoleWorker::Agent { name, argv } = &worker
+        && name == PROGRAM
+        && argv.iter().all(|word| word.trim().is_empty())
+    {
+        let problem = node.problem(format!("the worker `{PROGRAM}` has no program"));
+        problems.add(problem.with_hint(format!(
+            "write `worker: {{agent: {PROGRAM}, argv: [my-agent, \"{{prompt_file}}\"]}}`"
+        )));
+    }
+    Some(worker)
+}
+
+fn worker_of(node: &Node, problems: &mut Problems) -> Option<RoleWorker> {
     if let Some(word) = node.text() {
         return Some(match word {
             "external" => RoleWorker::External,

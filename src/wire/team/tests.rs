@@ -175,7 +175,7 @@ fn the_example_is_right() {
         ("Feature: a flag", 4)
     );
     assert_eq!(plan.order, None::<Order>);
-    assert_eq!(told(team.strangers(&plan)), "");
+    assert_eq!(told(team.misfits_of_plan(&plan)), "");
 }
 
 #[test]
@@ -284,7 +284,7 @@ workflows:
 - {id: v}
 - {}
 "#;
-    insta::assert_snapshot!(problems(text), @r"
+    insta::assert_snapshot!(problems(text), @r#"
     line 5, column 3: the workflow has no `id`
     line 5, column 3: the workflow has no `name`
     line 5, column 3: the workflow has no `steps`
@@ -294,7 +294,7 @@ workflows:
     line 9, column 60: the default is `medium`, not one of `small`, `large`
     line 9, column 68: unknown field `defualt` / did you mean `default`?
     line 10, column 5: `2nd` cannot be the name of a parameter / a name begins with a letter or `_`, and has only letters, digits and `_` in it
-    line 11, column 10: the parameter is a text, not a map of fields
+    line 11, column 10: the parameter `odd` is a text, not a map of fields / write `odd: {type: string, description: "…"}`
     line 12, column 36: the default is `yes`, not true or false
     line 13, column 9: there is no parameter `featur` / did you mean `feature`?
     line 13, column 9: there is no parameter `steps.1.result` / define it under `parameters` of the workflow, or write `\{{` for the braces themselves
@@ -317,7 +317,7 @@ workflows:
     line 23, column 7: the id `w` is used twice, first on line 5
     line 26, column 8: the workflow has no `name`
     line 26, column 8: the workflow has no `steps`
-    ");
+    "#);
 }
 
 #[test]
@@ -363,6 +363,7 @@ fn parameters_that_do_not_fit_are_all_told() {
         the parameter `share` is `2`, not one of `0.5`, `1.50`
         the parameter `loud` is `yes`, not true or false
         the parameter `version` is a list or an object, not one value
+        the parameter `free` is empty
         "
     );
     insta::assert_snapshot!(
@@ -387,7 +388,7 @@ fn names_outside_of_the_file_are_looked_up() {
     };
     insta::assert_snapshot!(told(team.misfits(&known(&["plan.get_task"]))), @"
     line 4, column 7: the role `architect` names the action `write_file`, which is not there / did you mean `writefile`?
-    line 4, column 7: the role `architect` names the tool `docs.search`, which is not there / known are plan.get_task
+    line 4, column 7: the role `architect` names the tool `docs.search`, which is not there / there is only `plan.get_task`
     line 21, column 8: the role `coder` names the worker `command`, which is not there / did you mean `comand`?
     line 45, column 16: there is no check `test` / did you mean `tests`?
     ");
@@ -396,9 +397,7 @@ fn names_outside_of_the_file_are_looked_up() {
     line 21, column 8: the role `coder` names the worker `command`, which is not there / did you mean `comand`?
     line 45, column 16: there is no check `test` / did you mean `tests`?
     ");
-    assert_eq!(
-        team.workflow_meant("featur"),
-        "did you mean `feature`? The workflows are feature"
-    );
+    assert_eq!(team.workflow_meant("featur"), "did you mean `feature`?");
+    assert_eq!(team.workflow_meant("x"), "the only workflow is feature");
     assert_eq!(team.role_meant("code"), "did you mean `coder`?");
 }

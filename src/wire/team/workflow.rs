@@ -170,8 +170,13 @@ impl Workflow {
         for parameter in &self.parameters {
             let name = &parameter.name;
             let value = match (given.get(name), &parameter.default) {
-                (Some(value), _) => parameter
+                (Some(value), default) => parameter
                     .accept(value)
+                    .and_then(|value| match value.trim().is_empty() && default.is_none() {
+                        // An empty value is one only where the file itself allows it.
+                        true if !parameter.choices.contains(&value) => Err("is empty".to_owned()),
+                        _ => Ok(value),
+                    })
                     .map_err(|reason| format!("the parameter `{name}` {reason}")),
                 (None, Some(default)) => Ok(default.clone()),
                 (None, None) => Err(format!("the parameter `{name}` is missing")),
@@ -181,7 +186,7 @@ impl Workflow {
                 Err(message) => {
                     let problem = Problem::new(message);
                     let about = one_line(&parameter.description, 200);
-                    problems.push(match about.is_empty() {
+                    problems.push(match about.is_empty() || about == *name {
                         true => problem,
                         false => problem.with_hint(format!("`{name}`: {about}")),
                     });
@@ -326,6 +331,18 @@ fn parameter(key: &Node, node: &Node, problems: &mut Problems) -> Option<Paramet
         choices: Vec::new(),
     };
     if node.data == Data::Null {
+        return Some(parameter);
+    }
+    if let Some(word) = node.text() {
+        let kinds = ParameterKind::ALL.map(ParameterKind::as_str);
+        let kind = kinds.into_iter().find(|kind| *kind == word);
+        let problem = node.problem(format!(
+            "the parameter `{name}` is a text, not a map of fields"
+        ));
+        problems.add(problem.with_hint(format!(
+            "write `{name}: {{type: {}, description: \"…\"}}`",
+            kind.unwrap_or("string")
+        )));
         return Some(parameter);
     }
     let known = ["type", "description", "default", "choices"];

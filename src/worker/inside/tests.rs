@@ -70,7 +70,7 @@ async fn a_role_behind_files_is_asked_by_a_command_and_its_report_is_the_answer(
     assert_eq!(command.request_id.as_deref(), Some(request.as_str()));
     assert_eq!(command.workspace, given.root.path().display().to_string());
     assert!(
-        command.body.contains("Mend it.") && command.body.contains("    As # Do it"),
+        command.body.contains("Mend it.") && command.body.contains("    As Do it well."),
         "{text}"
     );
     assert!(command.body.starts_with("# 1 · a asks: Mend it."), "{text}");
@@ -280,7 +280,7 @@ async fn requests_that_would_lead_nowhere_are_refused_before_they_are_made() {
     );
     assert_eq!(
         refused("d", "e").await,
-        error("requests within requests go 3 deep at most; this would be the 4th")
+        error("requests within requests go 3 deep at most, and this one would be 4 deep")
     );
     let message = refused("c", "d").await.unwrap();
     let sent: StructuredMessage = serde_json::from_str(&message).unwrap();

@@ -1,0 +1,127 @@
+//! The rows of a plan follow its log. A small change writes only its log entry, which has the rows as they became; they are
+//! written to their table together with later ones, between the changes and in a transaction of its own. So a change
+//! dirties a third of the pages, and a row that changes again and again is written once. Reading takes the rows and what the
+//! log has after them: a crash in between costs nothing.
+
+use std::collections::BTreeMap;
+
+use super::{Owner, Writes};
+use crate::plan::{PlanId, Row, RowKey};
+use crate::store::StoreError;
+use crate::store::sql::{LogRecord, Tables, stored_rows};
+
+/// A batch of more bytes writes its rows itself: to read them from the log again would cost more.
+const LARGE: usize = 64 * 1024;
+
+/// Plans whose rows are written at once, so that nobody waits long for a folder with many plans.
+const AT_ONCE: usize = 32;
+
+impl Owner {
+    /// Writes the rows that are only in the log, and lets the database do what makes later changes faster. What fails here has
+    /// no effect on any plan, and is tried again after further changes.
+    pub(super) fn tidy(&mut self) {
+        let behind = self.tables().and_then(|tables| Ok(tables.unfolded()?));
+        let mut folded = 0;
+        for plan in behind.unwrap_or_default() {
+            match self.fold(&plan) {
+                Ok(()) => folded += 1,
+                Err(error) => {
+                    self.give_up();
+                    tracing::debug!(%plan, %error, "rows stay in the log alone");
+                }
+            }
+            if folded == AT_ONCE {
+                break;
+            }
+        }
+        if let Some(tables) = &mut self.tables {
+            tables.tidy();
+        }
+        self.untidy = 0;
+        self.changed = false;
+    }
+
+    fn fold(&mut self, plan: &PlanId) -> Result<(), StoreError> {
+        self.begin()?;
+        let tables = self.tables()?;
+        tables.lock_plan(plan)?;
+        fold(tables, plan)?;
+        Ok(tables.commit()?)
+    }
+}
+
+impl Writes {
+    /// Writes the rows that have to be there at once.
+    pub(super) fn write_rows(&self, tables: &mut Tables) -> Result<(), StoreError> {
+        let all = self.size > LARGE;
+        if all {
+            for plan in self.seqs.keys() {
+                fold(tables, plan)?;
+            }
+        }
+        for ((plan, key), body) in &self.rows {
+            // Plans are listed by their heads.
+            if all || *key == RowKey::Head {
+                tables.write_row(plan, key, body)?;
+            }
+        }
+        if all {
+            for (plan, seq) in &self.seqs {
+                tables.set_folded(plan, *seq)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes the rows of a plan that are only in the log, within the transaction.
+fn fold(tables: &mut Tables, plan: &PlanId) -> Result<(), StoreError> {
+    let after = tables.folded(plan)?;
+    let entries = tables.log_after(plan, after, i64::MAX)?;
+    let Some(last) = entries.last() else {
+        return Ok(());
+    };
+    let mut rows = BTreeMap::new();
+    for entry in &entries {
+        let stored = stored_rows(&entry.delta).map_err(|error| damaged(plan, entry, &error))?;
+        rows.extend(stored);
+    }
+    for (key, body) in rows {
+        tables.write_row(plan, &key, body)?;
+    }
+    Ok(tables.set_folded(plan, last.seq)?)
+}
+
+pub(super) fn damaged(plan: &PlanId, entry: &LogRecord, error: &serde_json::Error) -> StoreError {
+    StoreError::Damaged {
+        plan: plan.clone(),
+        reason: format!("log entry {}: {error}", entry.seq),
+    }
+}
+
+/// Returns the rows of a plan as they are in their table and, after those, in the log, oldest first; with the last change
+/// that the log has, and the bytes of it.
+pub(super) fn read(
+    tables: &mut Tables,
+    plan: &PlanId,
+) -> Result<(Vec<Row>, Option<i64>, usize), StoreError> {
+    // In this order: what another process writes meanwhile is then read twice, and not missed.
+    let after = tables.folded(plan)?;
+    let bodies = tables.rows(plan)?;
+    let entries = tables.log_after(plan, after, i64::MAX)?;
+    let mut rows: Vec<Row> = bodies
+        .iter()
+        .map(|body| serde_json::from_str(body))
+        .collect::<Result<_, _>>()
+        .map_err(|error| StoreError::Damaged {
+            plan: plan.clone(),
+            reason: error.to_string(),
+        })?;
+    for entry in &entries {
+        let delta = crate::store::sql::decode_delta(&entry.delta)
+            .map_err(|error| damaged(plan, entry, &error))?;
+        rows.extend(delta.rows);
+    }
+    let bytes = entries.iter().map(|entry| entry.delta.len()).sum();
+    Ok((rows, entries.last().map(|entry| entry.seq), bytes))
+}

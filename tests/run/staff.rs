@@ -1,0 +1,356 @@
+//! What a new user of a team meets: everything that is wrong told at once, by `run` and by `doctor` alike; what there is to type.
+
+use super::*;
+use crate::common::env::lives;
+
+/// Everything in it is wrong in a way that only shows when it is held against what there is.
+const WRONG: &str = r#"
+name: Wrong
+roles:
+- {id: coder, kind: files, worker: codex}
+- {id: tester, kind: files, worker: {agent: command, argv: []}}
+- {id: packer, kind: files, worker: {agent: command, argv: [./none.sh]}}
+- {id: guard, kind: files, worker: nobody}
+- id: reader
+  kind: agent
+  actions: [read_file, run_check, fly]
+  tools: [plan.get_plan_status, docs.search]
+  templates:
+  - name: read
+    matches: [read]
+    steps:
+    - {name: Read, action: read_file, params: {pth: README.md}}
+    - {name: Check, action: run_check, params: {name: tset}}
+    - {name: Look, tool: plan.get_plan_status, params: {plan: x}}
+    - {name: Pack, ask: packer, description: Pack it.}
+- {id: thinker, kind: agent}
+"#;
+
+/// Two workflows, and a role for somebody elsewhere.
+const TEAM: &str = r#"
+name: Two
+roles:
+- {id: coder, kind: files, worker: external}
+- {id: tester, kind: files, worker: external, folder: own}
+workflows:
+- id: feature
+  name: "Feature {{feature}}"
+  parameters:
+    feature: {type: string}
+    note: {type: string, default: ""}
+  steps:
+  - step_id: all
+    tasks:
+    - {task_id: code, name: "Code {{feature}}", assignee: coder, description: "Code it. {{note}}"}
+- id: chore
+  name: Chore
+  steps:
+  - step_id: all
+    tasks:
+    - {task_id: chore, name: Chore, description: Do it.}
+"#;
+
+/// A role that uses the tools of a server by a template.
+const WITH_SERVER: &str = r#"
+name: Server
+roles:
+- id: reader
+  kind: agent
+  tools: [docs.TaskCreate]
+  templates:
+  - name: note
+    matches: [note]
+    steps:
+    - {name: Note, tool: docs.TaskCreate, params: {subject: "{{task.description}}"}}
+- {id: coder, kind: files, worker: external}
+"#;
+
+/// Returns the problems of a text, without what introduces them.
+fn problems(text: &str) -> Vec<String> {
+    let lines = text.lines().filter_map(|line| {
+        let told = line.strip_prefix("error: ");
+        told.or_else(|| line.strip_prefix("!!  team       "))
+    });
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn run_tells_all_that_is_wrong_with_a_team_at_once_and_doctor_the_same() {
+    let scene = Scene::by_rules("checks.test.run = ['true']\nmcp.docs.command = ['false']\n");
+    scene.env.write("team.yaml", WRONG);
+    let ran = scene.run(&["run", "goal", "--team", "team.yaml"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    insta::assert_snapshot!(scene.env.normal(&ran.stderr), @r#"
+    error: team.yaml:4:8: the role `coder`: the coding agent `codex` is not installed
+    Hint: `npm install -g @openai/codex`, or choose another one: `plan-agent doctor` shows which there are
+    error: team.yaml:5:38: the worker `command` has no program
+    Hint: write `worker: {agent: command, argv: [my-agent, "{prompt_file}"]}`
+    error: team.yaml:6:8: the role `packer`: there is no program `./none.sh`
+    Hint: give its path, or install it where the PATH leads
+    error: team.yaml:7:8: the role `guard` names the worker `nobody`, which is not there
+    Hint: known are claude, codex, gemini, opencode, aider, command, shell, external
+    error: team.yaml:8:7: the role `reader` names the action `fly`, which is not there
+    Hint: known are ask, read_file, write_file, run_check
+    error: team.yaml:16:28: the role `reader`, template `read`, step 1: `read_file`: `pth` is no field; known are path
+    error: team.yaml:17:29: there is no check `tset`
+    Hint: did you mean `test`?
+    error: team.yaml:18:26: the role `reader`, template `read`, step 3: `plan.get_plan_status`: `plan` is no field; known are plan_id
+    error: team.yaml:20:8: the role `thinker` works in this process and needs a language model
+    Hint: choose another `[llm] provider` than "none", give it templates without the action `ask`, or make it `kind: files`
+    "#);
+    assert!(!scene.env.path("volumes").exists());
+    let doctor = scene.run(&["doctor", "--team", "team.yaml"]);
+    assert_eq!(doctor.code, Some(1), "{doctor:?}");
+    let (told, found) = (problems(&ran.stderr), problems(&doctor.stdout));
+    let missing: Vec<_> = told.iter().filter(|told| !found.contains(told)).collect();
+    assert_eq!(missing, [] as [&String; 0], "{doctor:?}");
+    // A server is started only where all else is well; doctor looks at it in any case.
+    let more: Vec<_> = found.iter().filter(|found| !told.contains(found)).collect();
+    let [server] = more[..] else {
+        panic!("{more:?}");
+    };
+    assert!(server.contains("the MCP server `docs`"), "{server}");
+    assert!(!scene.env.path("volumes").exists(), "doctor makes nothing");
+}
+
+#[test]
+fn tools_of_a_server_are_looked_at_by_run_and_doctor() {
+    let ours = env!("CARGO_BIN_EXE_plan-agent");
+    let config = format!("mcp.docs.command = ['{ours}', 'mcp', '--dialect', 'tasks']\n");
+    let scene = Scene::by_rules(&config);
+    scene.env.write("team.yaml", WITH_SERVER);
+    scene
+        .env
+        .write("plan.md", "## Note\n\n- assignee: reader\n\nnote it\n");
+    let doctor = scene.run(&["doctor", "--team", "team.yaml"]);
+    assert_eq!(doctor.code, Some(0), "{doctor:?}");
+    let wrong = WITH_SERVER.replace("{subject:", "{subjct:");
+    let wrong = wrong.replace("[docs.TaskCreate]", "[docs.TaskCreate, docs.Nothing]");
+    scene.env.write("team.yaml", &wrong);
+    let doctor = scene.run(&["doctor", "--team", "team.yaml"]);
+    assert_eq!(doctor.code, Some(1), "{doctor:?}");
+    let ran = scene.run(&["run", "--plan", "plan.md", "--team", "team.yaml"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert_eq!(problems(&ran.stderr), problems(&doctor.stdout));
+    assert_eq!(problems(&ran.stderr).len(), 2, "{ran:?}");
+}
+
+#[test]
+fn a_server_that_a_killed_daemon_left_is_ended_by_the_next() {
+    let ours = env!("CARGO_BIN_EXE_plan-agent");
+    // That its input has ended does not end it.
+    let script = format!("echo $$ >> ../pids; {ours} mcp --dialect tasks; sleep 1000");
+    let config = format!("mcp.docs.command = ['sh', '-c', '{script}']\n");
+    let scene = Scene::by_rules(&config);
+    scene.env.write("team.yaml", WITH_SERVER);
+    scene
+        .env
+        .write("plan.md", "## Code\n\n- assignee: coder\n\nCode it.\n");
+    let run = ["run", "--plan", "plan.md", "--team", "team.yaml"];
+    let daemon = scene.leave(&run);
+    let pids = || -> Vec<String> {
+        let pids = scene.env.read("volumes/pids");
+        pids.lines().map(str::to_owned).collect()
+    };
+    let first = pids().remove(0);
+    drop(daemon);
+    scene.await_end();
+    assert!(lives(&first), "nobody has ended it");
+    let daemon = scene.leave(&["resume", "--team", "team.yaml"]);
+    wait_until("it has been ended", DEADLINE, || !lives(&first));
+    let second = pids().pop().unwrap();
+    assert!(first != second && lives(&second));
+    let marks = |pid: &str| {
+        let name = format!("docs.server.{pid}");
+        scene.exchange.names("active").contains(&name)
+    };
+    assert!(marks(&second) && !marks(&first));
+    scene.works(&["stop"]);
+    wait_until("the server ends with its daemon", DEADLINE, || {
+        !lives(&second)
+    });
+    assert!(!marks(&second));
+    drop(daemon);
+}
+
+#[test]
+fn a_parameter_without_a_default_is_not_empty() {
+    let scene = Scene::by_rules("run.team = 'team.yaml'\n");
+    scene.env.write("team.yaml", TEAM);
+    let plan = ["plan", "--workflow", "feature", "--param"];
+    for empty in ["feature=", "feature=  "] {
+        let ran = scene.run(&[&plan[..], &[empty]].concat());
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(scene.env.normal(&ran.stderr), @r#"
+    error: [FOLDER]/team.yaml: the parameter `feature` is empty
+    Hint: `plan-agent plan --workflow feature --param feature=TEXT`
+    "#);
+        }
+    }
+    // An empty default may be said.
+    scene.works(&[&plan[..], &["feature=x", "--param", "note="]].concat());
+}
+
+#[test]
+fn plan_makes_a_plan_of_a_workflow_and_resume_carries_it_out() {
+    let scene = Scene::by_rules("");
+    scene.env.write("team.yaml", TEAM);
+    let ran = scene.run(&[
+        "plan",
+        "--team",
+        "team.yaml",
+        "--workflow",
+        "feature",
+        "--param",
+        "feature=a flag",
+    ]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("Code a flag"), "{ran:?}");
+    assert!(ran.stdout.contains("assignee: coder"), "{ran:?}");
+    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    let resume = format!("`plan-agent resume {plan} --team team.yaml` carries it out.");
+    assert!(ran.stderr.contains(&resume), "{ran:?}");
+    let _agent = scene.agent(|_| Act::success("It is there."));
+    let ran = scene.run(&["resume", &plan, "--team", "team.yaml"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[test]
+fn who_names_nothing_to_do_is_told_the_workflows_that_there_are() {
+    let scene = Scene::by_rules("");
+    scene.env.write("team.yaml", TEAM);
+    let ran = scene.run(&["run", "--team", "team.yaml"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    insta::assert_snapshot!(ran.stderr, @r#"
+    error: there is neither a goal nor a workflow nor a plan file
+    Hint: `plan-agent run --team team.yaml --workflow feature` (or chore), `plan-agent run --team team.yaml "what is to be reached"`, or `plan-agent run --team team.yaml --plan FILE`
+    "#);
+}
+
+#[test]
+fn a_task_that_no_role_would_take_is_refused_and_seen() {
+    let scene = Scene::by_rules("");
+    scene.env.write("team.yaml", TEAM);
+    scene.env.write(
+        "plan.md",
+        "## One\n\n- assignee: coder\n\nDo it.\n\n## Two\n\nDo it.\n",
+    );
+    let mut told = String::new();
+    for words in [
+        "run --team team.yaml --plan plan.md",
+        "run --team team.yaml --workflow chore",
+    ] {
+        let ran = scene.run(&words.split(' ').collect::<Vec<_>>());
+        assert_eq!(ran.code, Some(2), "{words}: {ran:?}");
+        told += &["$ ", words, "\n", &ran.stderr].concat();
+    }
+    let doctor = scene.works(&["doctor", "--team", "team.yaml"]);
+    let found = "--  team       team.yaml:21:8: the task `chore` of the workflow `chore` has no assignee: only an agent for all takes it";
+    assert!(doctor.contains(found), "{doctor}");
+    insta::assert_snapshot!(told, @r#"
+    $ run --team team.yaml --plan plan.md
+    error: plan.md: the task `Two` has no assignee, and every role of the team takes only its own tasks
+    Hint: name a role as its `assignee` (coder, tester), or an agent for all: --agent
+    $ run --team team.yaml --workflow chore
+    error: team.yaml#chore: the task `Chore` has no assignee, and every role of the team takes only its own tasks
+    Hint: name a role as its `assignee` (coder, tester), or an agent for all: --agent
+    "#);
+    assert!(!scene.env.path("volumes").exists());
+    // Somebody for all takes it.
+    let agent = scene.agent(|command| match command.task() {
+        1 => Act::success("It is there."),
+        _ => Act::Leave,
+    });
+    let run = ["run", "--team", "team.yaml", "--plan", "plan.md"];
+    let all = ["--no-input", "--agent", "command", "--", "true"];
+    let ran = scene.run(&[&run[..], &all].concat());
+    assert!(agent.attempts().contains(&(1, 1)), "{ran:?}");
+    let two = |scene: &Scene| scene.status()["tasks"][1]["attempts"].as_u64();
+    assert!(two(&scene) > Some(0), "{ran:?}");
+
+    // Added while the plan is carried out, it is for nobody, and that is said.
+    let scene = Scene::by_rules("");
+    scene.env.write("team.yaml", TEAM);
+    scene
+        .env
+        .write("plan.md", "## One\n\n- assignee: coder\n\nDo it.\n");
+    let daemon = scene.leave(&run);
+    let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+    let task = r#"{"subject": "Two", "description": "Do it."}"#;
+    scene.works(&["tool", "TaskCreate", task, "--plan", &plan]);
+    let status = scene.works(&["status"]);
+    assert!(status.contains("Two · for nobody"), "{status}");
+    assert!(
+        status.contains("every role takes only its own tasks"),
+        "{status}"
+    );
+    let why = scene.works(&["why", "2"]);
+    assert!(
+        why.contains("it has no assignee: every role takes only its own"),
+        "{why}"
+    );
+    scene.works(&["stop"]);
+    drop(daemon);
+    let ran = scene.run(&["resume", "--detach", "--team", "team.yaml"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.stderr
+            .contains("! task 2 without an assignee: every role"),
+        "{ran:?}"
+    );
+    scene.works(&["stop"]);
+}
+
+#[test]
+fn who_has_to_be_started_elsewhere_is_said_with_the_line_to_type() {
+    let scene = Scene::by_rules("");
+    scene.env.write("team.yaml", TEAM);
+    scene
+        .env
+        .write("plan.md", "## One\n\n- assignee: tester\n\nDo it.\n");
+    let run = [
+        "run",
+        "--detach",
+        "--team",
+        "team.yaml",
+        "--plan",
+        "plan.md",
+    ];
+    let ran = scene.run(&run);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    insta::assert_snapshot!(scene.env.normal(&ran.stderr), @r#"
+    the role `coder` is external, its commands are in `[FOLDER]/volumes/commands/pending`: `plan-agent worker --role coder --team team.yaml --agent claude`, or another agent, takes them
+    the role `tester` is external, its commands are in `[FOLDER]/volumes/roles/tester/commands/pending`: `plan-agent worker --role tester --team team.yaml --agent claude`, or another agent, takes them
+    "#);
+    // What is said to go on with it names the team.
+    scene.await_events("issued", 1);
+    for words in [vec!["pause"], vec!["stop"]] {
+        let said = scene.works(&words);
+        assert!(said.contains("with its --team and --agent"), "{said}");
+    }
+    scene.await_end();
+}
+
+#[test]
+fn a_model_does_not_choose_a_workflow_with_a_task_for_nobody() {
+    let chosen = |workflow: &str, parameters: Value| {
+        Answer::Json(json!({
+            "name": "", "description": "", "workflow": workflow, "parameters": parameters, "tasks": [],
+        }))
+    };
+    let server = LlmServer::start(move |asked| match asked.kind.as_str() {
+        "plan" if asked.prompt().contains("`Chore` has no assignee") => {
+            chosen("feature", json!([{"name": "feature", "value": "a flag"}]))
+        }
+        "plan" => chosen("chore", json!([])),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Messages, "run.team = 'team.yaml'\n");
+    scene.env.write("team.yaml", TEAM);
+    let _agent = scene.agent(|_| Act::success("It is there."));
+    let ran = scene.run(&["run", "Do the chores", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(scene.status()["plan"]["name"], "Feature a flag");
+    assert_eq!(server.count("plan"), 2);
+}

@@ -1,0 +1,212 @@
+//! Statements that fail, rows that are damaged, files that are gone or somebody else's.
+
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+#[tokio::test]
+async fn a_failing_statement_leaves_memory_and_disk_as_they_were() {
+    on_every_store(async |given| {
+        if !given.shared() {
+            return;
+        }
+        let store = given.open().await;
+        make(&store, "aaaaaaaa").await;
+        step(&store, 1).await;
+        let before = state(&store).await;
+        for (table, with) in [
+            ("plans", "UPDATE"),
+            ("plan_rows", "INSERT"),
+            ("log", "INSERT"),
+        ] {
+            given.break_table(table, with).await;
+            let failed = store.change(&plan(), "test", "x", add("x")).await;
+            assert!(matches!(failed, Err(StoreError::Database(_))), "{table}");
+            assert_eq!(state(&store).await, before, "{:?}, {table}", given.kind);
+            assert_eq!(state(&given.open().await).await, before);
+            given.mend_table(table).await;
+        }
+        let made = store
+            .create(head("bbbbbbbb"), "test", "made", add("x"))
+            .await;
+        made.unwrap();
+        given.break_table("log", "INSERT").await;
+        let failed = store
+            .create(head("cccccccc"), "test", "made", add("x"))
+            .await;
+        assert!(matches!(failed, Err(StoreError::Database(_))));
+        given.mend_table("log").await;
+        make(&store, "cccccccc").await;
+        step(&store, 2).await;
+        assert_eq!(log(&store).await.len(), 3, "{:?}", given.kind);
+        assert_eq!(state(&given.open().await).await, state(&store).await);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_damaged_row_is_an_error_that_names_the_plan() {
+    on_every_store(async |given| {
+        if !given.shared() {
+            return;
+        }
+        let store = given.open().await;
+        make(&store, "aaaaaaaa").await;
+        make(&store, "bbbbbbbb").await;
+        // So large that the rows are written at once.
+        let large = add(&"x".repeat(100_000));
+        store.change(&plan(), "test", "x", large).await.unwrap();
+        drop(store);
+        let names = |error: StoreError| {
+            let text = error.to_string();
+            let named = matches!(&error, StoreError::Damaged { plan: id, .. } if *id == plan());
+            assert!(named && text.contains("`aaaaaaaa`"), "{text}");
+        };
+        let damage =
+            "UPDATE plan_rows SET body = '{\"Task\"' WHERE plan = 'aaaaaaaa' AND kind = 'task'";
+        given.sql(damage).await;
+        let store = given.open().await;
+        names(store.read(&plan(), |_, _| ()).await.unwrap_err());
+        names(
+            store
+                .change(&plan(), "test", "x", add("x"))
+                .await
+                .unwrap_err(),
+        );
+        given
+            .sql("UPDATE log SET delta = 'x' WHERE plan = 'aaaaaaaa'")
+            .await;
+        names(store.since(&plan(), 0, 10).await.unwrap_err());
+        names(store.at(&plan(), 1).await.unwrap_err());
+        // The other plan is none the worse for it.
+        let other = PlanId::new("bbbbbbbb");
+        store
+            .change(&other, "test", "added", add("x"))
+            .await
+            .unwrap();
+        assert_eq!(store.plans().await.unwrap().len(), 2);
+        given
+            .sql("UPDATE plan_rows SET body = '1' WHERE plan = 'aaaaaaaa' AND kind = 'head'")
+            .await;
+        names(store.plans().await.unwrap_err());
+        given
+            .sql("DELETE FROM plan_rows WHERE plan = 'aaaaaaaa'")
+            .await;
+        names(
+            given
+                .open()
+                .await
+                .read(&plan(), |_, _| ())
+                .await
+                .unwrap_err(),
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_newer_version_wrote_is_refused_and_not_touched() {
+    on_every_store(async |given| {
+        if !given.shared() {
+            return;
+        }
+        let store = given.open().await;
+        make(&store, "aaaaaaaa").await;
+        drop(store);
+        given
+            .sql("UPDATE meta SET value = 99 WHERE name = 'format'")
+            .await;
+        let refusal = given.try_open().await.unwrap_err().to_string();
+        assert!(refusal.contains("newer version (format 99"), "{refusal}");
+    })
+    .await;
+    for journal in ["WAL", "DELETE"] {
+        let given = Given::new(Kinds::File);
+        let newer = format!(
+            "PRAGMA journal_mode={journal}; CREATE TABLE meta (name TEXT PRIMARY KEY, value BIGINT); \
+             INSERT INTO meta VALUES ('format', 99)"
+        );
+        run_sql(&given.place(), &newer).await;
+        let before = fs::read(given.file()).unwrap();
+        for _ in 0..2 {
+            let refusal = given.try_open().await.unwrap_err().to_string();
+            assert!(refusal.contains("plan-agent.db"), "{refusal}");
+            assert!(fs::read(given.file()).unwrap() == before, "{journal}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_database_is_refused_and_not_touched() {
+    let given = Given::new(Kinds::File);
+    fs::write(given.file(), "a letter to a friend\n".repeat(100)).unwrap();
+    let before = fs::read(given.file()).unwrap();
+    let refusal = given.try_open().await.unwrap_err().to_string();
+    assert!(refusal.contains("plan-agent.db"), "{refusal}");
+    assert!(fs::read(given.file()).unwrap() == before);
+    let nowhere = given.folder.path().join("no/such/folder/plans.db");
+    let refusal = Store::open(&nowhere, now).await.unwrap_err().to_string();
+    assert!(refusal.contains("no/such/folder"), "{refusal}");
+}
+
+#[tokio::test]
+async fn nothing_is_acknowledged_once_the_file_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plans.db");
+    let store = Store::open(&path, now).await.unwrap();
+    make(&store, "aaaaaaaa").await;
+    let plan = PlanId::new("aaaaaaaa");
+    let name = |name: &'static str| {
+        let change = move |draft: &mut Draft<'_>| {
+            draft.describe(|head| head.name = name.to_owned());
+            Ok::<_, Refusal>(())
+        };
+        store.change(&plan, "test", "named", change)
+    };
+    name("before").await.unwrap();
+    let aside = folder.path().join("aside.db");
+    fs::rename(&path, &aside).unwrap();
+    let refusal = name("removed").await.unwrap_err().to_string();
+    assert!(refusal.contains("plans.db` was removed"), "{refusal}");
+    fs::write(&path, "").unwrap();
+    let refusal = name("replaced").await.unwrap_err().to_string();
+    assert!(refusal.contains("replaced while"), "{refusal}");
+    let seen = store.read(&plan, |plan, _| plan.head().name.clone()).await;
+    assert_eq!(seen.unwrap(), "before");
+
+    fs::rename(&aside, &path).unwrap();
+    name("after").await.unwrap();
+    let seen = store.read(&plan, |plan, _| plan.head().name.clone()).await;
+    assert_eq!(seen.unwrap(), "after");
+}
+
+#[tokio::test]
+async fn the_file_is_its_owners_only_whatever_it_is_called() {
+    for name in [
+        "plans.db",
+        "with space.db",
+        "100%.db",
+        "what?mode=memory.db",
+        "a#b.db",
+        "ä€.db",
+        "%41.db",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        let store = Store::open(&path, now).await.unwrap();
+        make(&store, "aaaaaaaa").await;
+        let names: Vec<String> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        assert_eq!(names.len(), 3, "{names:?}");
+        for found in names {
+            assert!(found.starts_with(name), "{found}");
+            let mode = fs::metadata(folder.path().join(&found))
+                .unwrap()
+                .permissions()
+                .mode();
+            assert_eq!(mode & 0o777, 0o600, "{found}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The table of rows follows the log.
+
+use super::*;
+
+#[tokio::test]
+async fn rows_follow_the_log_and_a_start_needs_only_what_came_after_them() {
+    on_every_store(async |given| {
+        if !given.shared() {
+            return;
+        }
+        let store = given.open().await;
+        make(&store, "aaaaaaaa").await;
+        make(&store, "bbbbbbbb").await;
+        for number in 1..40 {
+            step(&store, number).await;
+        }
+        issue(&store, 1).await;
+        let text = "y".repeat(10_000);
+        for _ in 0..60 {
+            let change = add(&text);
+            store.change(&plan(), "test", "x", change).await.unwrap();
+        }
+        issue(&store, 2).await;
+        let before = state(&store).await;
+        assert_eq!(state(&given.open().await).await, before, "{:?}", given.kind);
+        // What nobody reads any more is damaged: the rows were written long since.
+        given
+            .sql("UPDATE log SET delta = 'x' WHERE plan = 'aaaaaaaa' AND seq < 80")
+            .await;
+        let other = given.open().await;
+        assert_eq!(state(&other).await, before, "{:?}", given.kind);
+        for command in ["command-1", "command-2"] {
+            let found = other.plan_of(&CommandId::new(command)).await.unwrap();
+            assert_eq!(found, Some(plan()), "{command}");
+        }
+        // Both go on, each with what the other did.
+        for store in [&store, &other, &store] {
+            step(store, 50 + u32::try_from(state(store).await.0).unwrap()).await;
+        }
+        assert_eq!(state(&store).await, state(&other).await);
+        assert_eq!(state(&given.open().await).await, state(&store).await);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn rows_that_cannot_be_written_keep_no_change_back() {
+    on_every_store(async |given| {
+        if !given.shared() {
+            return;
+        }
+        let store = given.open().await;
+        make(&store, "aaaaaaaa").await;
+        given.break_table("plans", "UPDATE OF folded").await;
+        let text = "y".repeat(10_000);
+        for _ in 0..40 {
+            let change = add(&text);
+            store.change(&plan(), "test", "x", change).await.unwrap();
+        }
+        let before = state(&store).await;
+        assert_eq!(before.0, 41);
+        let other = given.open().await;
+        assert_eq!(state(&other).await, before, "{:?}", given.kind);
+        given.mend_table("plans").await;
+        step(&other, 1).await;
+        assert_eq!(state(&store).await, state(&other).await);
+        assert_eq!(state(&given.open().await).await.0, 42);
+    })
+    .await;
+}
