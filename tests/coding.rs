@@ -5,6 +5,8 @@ mod signs;
 use std::fs::{self, File};
 use std::path::PathBuf;
 
+use serde_json::Value;
+
 use crate::common::agent::Exchange;
 use crate::common::env::{DEADLINE, Ran, Running, TestEnv, wait_until};
 

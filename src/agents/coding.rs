@@ -9,6 +9,7 @@ use super::program::{Login, Program, Version};
 use super::{aider, claude, codex, gemini, opencode};
 use crate::exec;
 use crate::plan::{SessionId, Time};
+use crate::wire::text::one_line;
 
 /// A coding agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -290,7 +291,9 @@ impl Coding {
             .filter(|exit| exit.timed_out || exit.cancelled || exit.signal.is_some());
         // What was ended from outside did not come to its end, whatever it had said before.
         if let Some(exit) = stopped {
-            let how = ended(exit);
+            let fault = self.fails_at_last(printed);
+            let fault = fault.map(|said| format!(", and its model only failed in the end: {said}"));
+            let how = ended(exit) + &fault.unwrap_or_default();
             match &mut heard.outcome {
                 // What it was not allowed stays so in the next run.
                 Outcome::Refused { unfinished, .. } => *unfinished = Some(how),
@@ -314,12 +317,28 @@ impl Coding {
         self.adapter().session(out)
     }
 
-    /// Tells whether all that it said is that its model failed and is asked again: it may say so for ever, and nothing comes
-    /// of it.
-    pub fn only_asks_again(self, said: &str) -> bool {
-        let mut lines = said.lines().filter(|line| !line.trim().is_empty());
+    /// Returns the words by which it says that its model failed and is asked again, if that is all that it said: it may say so
+    /// for ever, and nothing comes of it.
+    pub fn only_asks_again(self, said: &str) -> Option<String> {
+        let lines = said.lines().filter(|line| !line.trim().is_empty());
         let adapter = self.adapter();
-        lines.clone().next().is_some() && lines.all(|line| adapter.asks_again(line))
+        if !lines.clone().all(|line| adapter.asks_again(line)) {
+            return None;
+        }
+        // Of several lines that belong together the longest says most.
+        lines.map(words_of).max_by_key(String::len)
+    }
+
+    /// Returns what a run says of its model, if it ends with words that the model failed and is asked again.
+    fn fails_at_last(self, printed: &Printed<'_>) -> Option<String> {
+        let adapter = self.adapter();
+        let last = |text: &str| {
+            let lines = text.lines().rev().filter(|line| !line.trim().is_empty());
+            let lines = lines.take_while(|line| adapter.asks_again(line));
+            let lines: Vec<&str> = lines.take(WORDS).collect();
+            self.only_asks_again(&lines.join("\n"))
+        };
+        last(printed.out).or_else(|| last(printed.err))
     }
 
     /// Tells whether a session could be one of its own, by the form of its name. One that cannot must not be resumed: not
@@ -381,6 +400,22 @@ fn ended(exit: exec::Outcome) -> String {
 
 /// Lines of standard error that are kept of a complaint.
 const WORDS: usize = 12;
+
+/// Returns what a line says of a model that failed, for a person.
+fn words_of(line: &str) -> String {
+    let event = serde_json::from_str::<serde_json::Value>(line.trim()).ok();
+    let event = event.filter(serde_json::Value::is_object);
+    let said = event.map(|event| match text_at(&event, "/message") {
+        "" => {
+            let status = number_at(&event, "/error_status");
+            let status = Some(status).filter(|status| *status > 0);
+            let status = status.map_or(String::new(), |status| format!("{status} "));
+            status + text_at(&event, "/error")
+        }
+        message => message.to_owned(),
+    });
+    one_line(said.as_deref().unwrap_or(line), 200)
+}
 
 /// Returns the end of what an agent said on standard error.
 pub(super) fn last_words(err: &str) -> String {

@@ -4,7 +4,7 @@ use crate::plan::CommandId;
 use crate::volumes::{Folder, Volumes, VolumesError};
 use crate::wire::command::{Command, CommandType};
 
-/// Returns the earlier commands of a command's task, the newest first; without a task, those of its session.
+/// Returns the earlier commands of a command's task or request, the newest first; without either, those of its session.
 ///
 /// # Errors
 /// When the folder cannot be listed. What cannot be read is left out.
@@ -19,6 +19,8 @@ pub(super) fn commands<'a>(
         let earlier = Command::parse(&text).ok()?;
         let same = if command.task.is_some() {
             earlier.plan == command.plan && earlier.task == command.task
+        } else if command.request_id.is_some() {
+            earlier.plan == command.plan && earlier.request_id == command.request_id
         } else {
             command.session.is_some() && earlier.session == command.session
         };

@@ -154,10 +154,12 @@ impl Adapter for Gemini {
     }
 
     fn asks_again(&self, line: &str) -> bool {
-        let line = line.trim();
         let begins = line.starts_with("Attempt ") && line.contains("Retrying with backoff");
-        // The error behind it is printed as an object of some lines.
-        begins || line == "}" || line.starts_with("status: ")
+        // The error behind it is printed as an object, whatever is in it, on lines that are moved in. What it does itself it
+        // tells by events, which never are.
+        let within = line.starts_with([' ', '\t']);
+        let closes = line.trim_end().chars().all(|c| "{}[](),;".contains(c));
+        begins || within || closes
     }
 
     fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login {

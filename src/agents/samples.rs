@@ -442,40 +442,107 @@ fn what_was_refused_is_kept_when_the_end_is_bad() {
 #[test]
 fn words_about_a_model_that_is_asked_again_are_told_from_work() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/agents");
-    for (agent, name, first, last) in [
+    for (agent, name, first, last, said) in [
         (
             Coding::Codex,
             "codex-500",
             "Reconnecting... 1/5",
             "Reconnecting... 5/5",
+            "high demand",
         ),
         (
             Coding::Gemini,
             "gemini-500",
             "Attempt 3 failed",
             "Attempt 9 failed",
+            "failed with status 500",
         ),
         (
             Coding::Aider,
             "aider-429",
             "litellm.RateLimitError",
             "Retrying in 32.0",
+            "rate limited you",
         ),
         (
             Coding::Claude,
             "claude-retried",
             "api_retry",
             "\"attempt\":3",
+            "500 server_error",
         ),
     ] {
         let text = std::fs::read_to_string(folder.join(format!("{name}.txt"))).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         let at = |words: &str| lines.iter().position(|line| line.contains(words)).unwrap();
         let again = lines[at(first)..=at(last)].join("\n");
-        assert!(agent.only_asks_again(&again), "{name}: {again}");
-        assert!(!agent.only_asks_again(&text), "{name}");
-        assert!(!agent.only_asks_again(" \n"));
-        assert!(!Coding::OpenCode.only_asks_again(&again), "{name}");
+        let words = agent.only_asks_again(&again);
+        assert!(
+            words.as_ref().is_some_and(|words| words.contains(said)),
+            "{name}: {words:?} of {again}"
+        );
+        assert_eq!(agent.only_asks_again(&text), None, "{name}");
+        assert_eq!(agent.only_asks_again(" \n"), None);
+        assert_eq!(Coding::OpenCode.only_asks_again(&again), None, "{name}");
+        // One that is ended meanwhile is told with that reason.
+        let heard = agent.read(&Printed {
+            out: &again,
+            err: &again,
+            exit: Some(crate::exec::Outcome {
+                timed_out: true,
+                ..crate::exec::Outcome::default()
+            }),
+            begins: true,
+            now: Time(0),
+        });
+        let Outcome::Killed { how } = heard.outcome else {
+            panic!("{name}: {:?}", heard.outcome);
+        };
+        assert!(
+            how.contains("its model only failed") && how.contains(said),
+            "{how}"
+        );
+    }
+}
+
+#[test]
+fn whatever_gemini_shows_of_the_error_is_no_work() {
+    // Of the form that was recorded, with other fields in it.
+    let dump = "Attempt 2 failed with status 503. Retrying with backoff... GaxiosError: [{\n  config: {\n    url: 'https://x',\n  \
+        },\n\tat Gaxios.request (file:///x.js:1:2)\n}]\n";
+    assert!(Coding::Gemini.only_asks_again(dump).is_some());
+    // A look may come in the middle of one.
+    assert!(
+        Coding::Gemini
+            .only_asks_again("    url: 'https://x',\n}\n")
+            .is_some()
+    );
+    for works in [
+        "{\"type\":\"tool_use\"}",
+        "Attempt 10 failed: {}. Max attempts reached",
+    ] {
+        assert_eq!(
+            Coding::Gemini.only_asks_again(&format!("{dump}{works}\n")),
+            None
+        );
+    }
+}
+
+/// Where an agent tells when a usage limit ends, the task waits until then (claude, opencode). No recorded output of the others
+/// names a moment.
+#[test]
+fn of_the_others_no_recorded_output_says_when_a_usage_limit_ends() {
+    for (agent, name) in [
+        (Coding::Codex, "codex-429"),
+        (Coding::Gemini, "gemini-429"),
+        (Coding::Aider, "aider-429"),
+    ] {
+        assert!(name.starts_with(agent.name()));
+        let outcome = heard(name).outcome;
+        assert!(
+            matches!(&outcome, Outcome::Model(fault) if fault.retryable && fault.until.is_none()),
+            "{name}: {outcome:?}"
+        );
     }
 }
 

@@ -14,7 +14,7 @@ use super::probe::{Probe, probe};
 use super::setup::Setup;
 use super::team::TeamFile;
 use crate::agents::{Allow, Coding, Login};
-use crate::config::{Api, Config, ConfigError, Environment, Isolation, Planner};
+use crate::config::{Config, ConfigError, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::Prompts;
 use crate::wire::Problem;
@@ -234,17 +234,16 @@ fn model(config: &Config, environment: &Environment) -> Finding {
             let mut models = vec![&endpoint.model, &endpoint.plan_model, &endpoint.judge_model];
             models.dedup();
             let models: Vec<&str> = models.into_iter().map(String::as_str).collect();
+            let named = endpoint.url_variable;
+            let named = named.map_or(String::new(), |variable| format!(", as {variable} says"));
             let text = format!(
-                "{} at {} ({why}), model {}, key {} {key}",
+                "{} at {}{named} ({why}), model {}, key {} {key}",
                 endpoint.api.as_str(),
                 endpoint.base_url,
                 models.join(", "),
                 endpoint.key_variable
             );
-            Finding {
-                hint: elsewhere(endpoint.api, config, environment),
-                ..good("model", text)
-            }
+            good("model", text)
         }
         Ok(Planner::Agent { asked, why }) => good(
             "model",
@@ -266,21 +265,6 @@ fn model(config: &Config, environment: &Environment) -> Finding {
             hint: error.hint(),
         },
     }
-}
-
-/// Says so where the environment names another address of the service: the coding agents go by it, the planner does not.
-fn elsewhere(api: Api, config: &Config, environment: &Environment) -> Option<String> {
-    let (variable, agent, address) = match api {
-        Api::Anthropic => ("ANTHROPIC_BASE_URL", "claude", "http://…"),
-        Api::OpenAi => ("OPENAI_BASE_URL", "codex", "http://…/v1"),
-    };
-    let unheard = config.llm.base_url.is_none() && environment.get(variable).is_some();
-    unheard.then(|| {
-        format!(
-            "{variable} counts only for {agent} itself; to plan and judge there: [llm] provider = \"{}\", base_url = \"{address}\"",
-            api.as_str()
-        )
-    })
 }
 
 /// Looks for git; where each task is to have a worktree, for a project that can have some.

@@ -11,7 +11,7 @@ use super::failure::{Exit, Failure};
 use super::output::Output;
 use super::setup::Setup;
 use super::site::Site;
-use super::view;
+use super::view::{self, LastDaemon};
 use crate::plan::{Plan, PlanId, ROLE, Shelf};
 use crate::store::{Listed, StoreError};
 use crate::wire::text::{one_line, printable, time_text};
@@ -88,11 +88,17 @@ async fn status_once(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let limit = args.limit;
+    let ended = match daemon {
+        Some(_) => None,
+        None => last_daemon(plan, site),
+    };
+    let now = site.clock.now();
     if args.json {
+        let daemon = daemon.ok_or(ended);
         let status = site
             .store
             .read(plan, move |plan, seq| {
-                view::status_json(plan, seq, daemon, limit)
+                view::status_json(plan, seq, daemon, limit, now)
             })
             .await?;
         return if args.watch {
@@ -101,38 +107,33 @@ async fn status_once(
             output.json(&status)
         };
     }
-    let (now, paint, program) = (site.clock.now(), output.paint(), site.program.clone());
+    let (paint, program) = (output.paint(), site.program.clone());
     let page = site
         .store
         .read(plan, move |plan, _| {
             view::status_text(plan, daemon, limit, now, paint, &program)
         })
         .await?;
-    let ended = match daemon {
-        Some(_) => None,
-        None => last_daemon(plan, site),
-    };
     if args.watch && output.is_terminal() {
         output.clear()?;
     }
-    output.prose(&(page + &ended.unwrap_or_default()))
+    output.prose(&(page + &ended.map_or(String::new(), |ended| ended.text())))
 }
 
 /// Tells when and why the daemon of a plan ended, if that is known and nobody was there to see it.
-fn last_daemon(plan: &PlanId, site: &Site) -> Option<String> {
+fn last_daemon(plan: &PlanId, site: &Site) -> Option<LastDaemon> {
     if let Some(word) = site.volumes.last_word()
         && word.plan == plan.as_str()
     {
-        let (at, why) = (one_line(&word.at, 40), one_line(&word.why, 400));
-        return Some(format!("The last one ended at {at}: {why}.\n"));
+        return Some(LastDaemon::Ended {
+            ended_at: one_line(&word.at, 40),
+            why: one_line(&word.why, 400),
+        });
     }
     let gone = site.volumes.vanished()?;
-    let since = one_line(&gone.started_at, 40);
-    (gone.plan.as_deref() == Some(plan.as_str())).then(|| {
-        format!(
-            "The last one (pid {}, since {since}) is gone without a word: killed, or the machine went down.\n",
-            gone.pid
-        )
+    (gone.plan.as_deref() == Some(plan.as_str())).then(|| LastDaemon::Gone {
+        pid: gone.pid,
+        started_at: one_line(&gone.started_at, 40),
     })
 }
 

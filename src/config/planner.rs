@@ -73,6 +73,8 @@ pub enum Api {
 pub struct Endpoint {
     pub api: Api,
     pub base_url: String,
+    /// The variable that names the address, where the configuration does not.
+    pub url_variable: Option<&'static str>,
     /// `None` for a server on this machine that wants no key.
     pub key: Option<SecretString>,
     /// The variable that the key is read from.
@@ -106,6 +108,14 @@ impl Api {
         match self {
             Self::Anthropic => "ANTHROPIC_API_KEY",
             Self::OpenAi => "OPENAI_API_KEY",
+        }
+    }
+
+    /// The variable by which programs of the vendor, and the coding agents, are sent elsewhere.
+    fn url_variable(self) -> &'static str {
+        match self {
+            Self::Anthropic => "ANTHROPIC_BASE_URL",
+            Self::OpenAi => "OPENAI_BASE_URL",
         }
     }
 
@@ -202,7 +212,7 @@ impl Config {
     }
 
     fn chosen(&self, api: Api, environment: &Environment) -> Result<Planner, ConfigError> {
-        let endpoint = self.endpoint(api, environment);
+        let endpoint = self.endpoint(api, environment)?;
         // A server on this machine usually wants no key; one whose variable was named is wanted anyway.
         if endpoint.key.is_none() && (self.llm.api_key_env.is_some() || !endpoint.is_local()) {
             return Err(ConfigError::NoKey {
@@ -228,11 +238,9 @@ impl Config {
         if llm.api_key_env.is_some() {
             return Err(ConfigError::NoProvider { key: "api_key_env" });
         }
-        let configured = Api::ALL
-            .into_iter()
-            .map(|api| self.endpoint(api, environment))
-            .find(|endpoint| endpoint.key.is_some());
-        if let Some(endpoint) = configured {
+        let has_key = |api: &Api| environment.get(api.usual_key_variable()).is_some();
+        if let Some(api) = Api::ALL.into_iter().find(has_key) {
+            let endpoint = self.endpoint(api, environment)?;
             return Ok(Planner::Model {
                 why: format!("{} is set", endpoint.key_variable),
                 endpoint,
@@ -247,7 +255,7 @@ impl Config {
         })
     }
 
-    fn endpoint(&self, api: Api, environment: &Environment) -> Endpoint {
+    fn endpoint(&self, api: Api, environment: &Environment) -> Result<Endpoint, ConfigError> {
         let llm = &self.llm;
         let key_variable = llm
             .api_key_env
@@ -255,13 +263,21 @@ impl Config {
             .unwrap_or(api.usual_key_variable());
         let model = llm.model.as_deref().unwrap_or(api.usual_model());
         let model_for = |special: &Option<String>| special.as_deref().unwrap_or(model).to_owned();
-        Endpoint {
+        let variable = api.url_variable();
+        let elsewhere = environment.get(variable).filter(|_| llm.base_url.is_none());
+        let wrong = |message| ConfigError::Variable {
+            name: variable.to_owned(),
+            message,
+        };
+        let base_url = match (&llm.base_url, elsewhere) {
+            (Some(configured), _) => configured.clone(),
+            (None, Some(url)) => read::address(url).map_err(wrong)?,
+            (None, None) => api.usual_base_url().to_owned(),
+        };
+        Ok(Endpoint {
             api,
-            base_url: llm
-                .base_url
-                .as_deref()
-                .unwrap_or(api.usual_base_url())
-                .to_owned(),
+            base_url,
+            url_variable: elsewhere.map(|_| variable),
             key: environment.get(key_variable).map(SecretString::from),
             key_variable: key_variable.to_owned(),
             plan_model: model_for(&llm.plan.model),
@@ -270,7 +286,7 @@ impl Config {
             timeout: llm.timeout,
             tries: llm.tries,
             retry_delay: llm.retry_delay,
-        }
+        })
     }
 }
 
@@ -336,7 +352,8 @@ mod tests {
     fn chosen_of(config: &Config, variables: &[&str], candidates: &Candidates<'_>) -> String {
         let environment = variables
             .iter()
-            .map(|name| ((*name).to_owned(), CANARY.to_owned()))
+            .map(|name| name.split_once('=').unwrap_or((name, CANARY)))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         match config.planner(&environment, candidates) {
             Ok(Planner::Rules { why }) => format!("rules: {why}"),
@@ -365,6 +382,21 @@ mod tests {
         insta::assert_snapshot!(chosen("", &[]), @"rules: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set, no coding agent is ready");
         insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY"]), @"openai at https://api.openai.com/v1, plan gpt-5, judge gpt-5, key Some(true): OPENAI_API_KEY is set");
         insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]), @"anthropic at https://api.anthropic.com, plan claude-sonnet-4-5, judge claude-sonnet-4-5, key Some(true): ANTHROPIC_API_KEY is set");
+    }
+
+    #[test]
+    fn the_address_is_the_configured_one_else_that_of_the_environment() {
+        let here = "ANTHROPIC_BASE_URL=http://127.0.0.1:8080/";
+        insta::assert_snapshot!(chosen("", &["ANTHROPIC_API_KEY", here]), @"anthropic at http://127.0.0.1:8080, plan claude-sonnet-4-5, judge claude-sonnet-4-5, key Some(true): ANTHROPIC_API_KEY is set");
+        insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY", here]), @"openai at https://api.openai.com/v1, plan gpt-5, judge gpt-5, key Some(true): OPENAI_API_KEY is set");
+        insta::assert_snapshot!(chosen("provider = 'openai'", &["OPENAI_BASE_URL=http://localhost/v1"]), @r#"openai at http://localhost/v1, plan gpt-5, judge gpt-5, key None: provider = "openai""#);
+        insta::assert_snapshot!(chosen("provider = 'anthropic'\nbase_url = 'https://models.example'", &["ANTHROPIC_API_KEY", here]), @r#"anthropic at https://models.example, plan claude-sonnet-4-5, judge claude-sonnet-4-5, key Some(true): provider = "anthropic""#);
+        insta::assert_snapshot!(chosen("", &["OPENAI_API_KEY", "OPENAI_BASE_URL=http://models.example/v1"]), @r"
+        environment variable `OPENAI_BASE_URL`: http would send the key unencrypted and is for this machine only; use https
+        Hint: mend it, or name the address in `llm.base_url`, which goes before
+        ");
+        // An address alone chooses nobody.
+        insta::assert_snapshot!(chosen("", &[here]), @"rules: neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set, no coding agent is ready");
     }
 
     #[test]

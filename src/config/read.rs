@@ -82,7 +82,11 @@ impl ConfigError {
                     "`plan-agent --config {file} init` writes a commented one there"
                 ))
             }
-            Self::Unreadable { .. } | Self::Variable { .. } => None,
+            Self::Unreadable { .. } => None,
+            Self::Variable { name, .. } if name.ends_with("_BASE_URL") => {
+                Some("mend it, or name the address in `llm.base_url`, which goes before".into())
+            }
+            Self::Variable { .. } => None,
             Self::Invalid { hint, .. } => hint.clone(),
             Self::UnknownCheck { hint, .. } => Some(hint.clone()),
             Self::NoKey { variable, .. } => Some(format!(
@@ -382,24 +386,28 @@ pub(super) fn base_url<'de, D: Deserializer<'de>>(
     let Some(text) = Option::<String>::deserialize(deserializer)? else {
         return Ok(None);
     };
-    // The text is not repeated in an error: it may hold a secret.
-    let url = reqwest::Url::parse(&text).map_err(D::Error::custom)?;
+    address(&text).map(Some).map_err(D::Error::custom)
+}
+
+/// Returns the address of a service without a slash at its end; it is https, or http on this machine.
+///
+/// # Errors
+/// Why it is none. The text is not repeated: it may hold a secret.
+pub(super) fn address(text: &str) -> Result<String, String> {
+    let url = reqwest::Url::parse(text).map_err(|error| error.to_string())?;
     if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
-        return Err(D::Error::custom(
-            "an address must not hold a key, which belongs into the environment",
-        ));
+        return Err("an address must not hold a key, which belongs into the environment".into());
     }
     match url.scheme() {
         "https" => {}
         "http" if is_loopback(&url) => {}
         "http" => {
-            return Err(D::Error::custom(
-                "http would send the key unencrypted and is for this machine only; use https",
-            ));
+            let why = "http would send the key unencrypted and is for this machine only; use https";
+            return Err(why.into());
         }
-        _ => return Err(D::Error::custom("must begin with https://")),
+        _ => return Err("must begin with https://".into()),
     }
-    Ok(Some(text.trim_end_matches('/').to_owned()))
+    Ok(text.trim_end_matches('/').to_owned())
 }
 
 /// The name of an environment variable. What looks like a key instead is not repeated in the error.

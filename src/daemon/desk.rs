@@ -9,18 +9,21 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::isolation::Layout;
-use crate::llm::{CommandContext, CommandKind, Prompts, questions};
+use crate::llm::{CommandContext, CommandKind, Prompts, indented, questions};
 use crate::plan::{
     Attempt, CommandId, Draft, EndCommand, Issue, Kind, Plan, QuestionId, Refusal, Report,
-    SessionId, SessionScope, Step, Task, TaskId, World, due, rules,
+    SessionId, SessionScope, Step, Task, TaskId, Time, World, due, rules,
 };
-use crate::wire::command::{Command, CommandType, Language};
+use crate::wire::command::{Command, CommandType, Language, sections};
 
 /// Decisions carried out in one change at most: more than any plan needs, few enough to end.
 const MOST_DECISIONS: usize = 10_000;
 
 /// Time that was lived through is recorded along with other things from so much on: each time, the plan's own row is written.
 const WORTH_RECORDING: Duration = Duration::from_secs(1);
+
+/// Characters that a command repeats of what came of it so far.
+const TOLD: usize = 20_000;
 
 /// Where commands are written from.
 #[derive(Clone, Debug)]
@@ -182,6 +185,66 @@ impl Desk {
         Ok(Outgoing { id, text, layout })
     }
 
+    /// Writes the command by which somebody behind files is asked once more what a role had asked of them: to report again, or
+    /// to go on with what they are told now. It is for the same request.
+    ///
+    /// # Errors
+    /// The first command cannot be read any more.
+    pub fn ask_again(
+        &self,
+        plan: &Plan,
+        attempt: &Attempt,
+        kind: Kind,
+        told: &str,
+        now: Time,
+    ) -> Result<Issue, Refusal> {
+        let unreadable = |_| Refusal::UnknownCommand(attempt.id.clone());
+        let earlier = Command::parse(&attempt.text).map_err(unreadable)?;
+        let (id, session) = (new_command(), attempt.session.clone());
+        let repair = kind == Kind::Repair;
+        let body = match (&session, repair) {
+            (None, false) => once_more(&earlier, told, &self.report_path(&id)),
+            (session, _) => {
+                let first = plan.attempts_of(attempt.task);
+                let first = first.rev().find(|made| made.kind == Kind::New);
+                let told = match repair {
+                    true => CommandKind::Repair {
+                        reason: told.to_owned(),
+                        earlier_command: first
+                            .filter(|_| session.is_none())
+                            .map(|first| first.text.clone()),
+                    },
+                    false => CommandKind::Continue {
+                        feedback: String::new(),
+                        note: told.to_owned(),
+                        failed_checks: Vec::new(),
+                    },
+                };
+                let task = plan.task(attempt.task);
+                let task = task.ok_or_else(|| Refusal::UnknownTask(attempt.task.to_string()))?;
+                self.body(plan, &named_as(task, &earlier.body), &id, told)
+            }
+        };
+        let command = Command {
+            id: id.clone(),
+            created_at: Some(now),
+            session: session.clone(),
+            kind: match session {
+                Some(_) => CommandType::Continue,
+                None => CommandType::New,
+            },
+            report: self.report_path(&id),
+            body,
+            ..earlier
+        };
+        Ok(Issue {
+            id,
+            kind,
+            session,
+            text: command.render(),
+        })
+    }
+
     fn body(&self, plan: &Plan, task: &Task, id: &CommandId, told: CommandKind) -> String {
         let role = task.assignee.as_ref().and_then(|role| self.roles.get(role));
         let context = CommandContext {
@@ -241,6 +304,35 @@ impl Desk {
             id,
             text,
             layout: None,
+        }
+    }
+}
+
+/// Returns a task with the number and the name by which an earlier command spoke of it.
+fn named_as(task: &Task, body: &str) -> Task {
+    let heading = body.lines().next().and_then(|line| line.strip_prefix("# "));
+    let said = heading.and_then(|heading| heading.split_once(" · "));
+    let said = said.and_then(|(number, name)| Some((number.parse().ok()?, name)));
+    let (number, name) = said.unwrap_or((task.number.0, &task.name));
+    Task {
+        number: TaskId(number),
+        name: name.to_owned(),
+        ..task.clone()
+    }
+}
+
+/// Returns what an earlier command said, with more in the description of the task.
+fn once_more(earlier: &Command, told: &str, report: &str) -> String {
+    let body = match earlier.report.as_str() {
+        "" => earlier.body.clone(),
+        before => earlier.body.replace(before, report),
+    };
+    let (told, description) = (indented(told, TOLD), sections(&earlier.body).description);
+    match description.trim() {
+        "" => format!("{body}\n\n{told}"),
+        asked => {
+            let since = format!("{asked}\n\nWhat came of it so far:\n\n{told}");
+            body.replacen(asked, &since, 1)
         }
     }
 }

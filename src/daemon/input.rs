@@ -1,6 +1,6 @@
 //! What comes back from outside, and the one change that each of it becomes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tokio::sync::{oneshot, watch};
 use tokio::task::{Id, JoinError};
@@ -12,7 +12,7 @@ use super::inspect::Inspected;
 use super::isolation::BranchNews;
 use super::steps::{Asked, Checked};
 use super::take::{filing, take, take_answer};
-use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON, STORE_PAUSE, internal};
+use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON, STORE_PAUSE, requests};
 use crate::clock::LATE;
 use crate::plan::{CommandId, Crew, Crews, Draft, PlanId, QuestionId, ROLE, Refusal, Time, World};
 use crate::store::StoreError;
@@ -36,8 +36,8 @@ pub(super) enum Input {
     MissionWritten(i64),
     /// A hook was told this.
     Told(News),
-    /// Roles that have something in hand.
-    AtWork(BTreeSet<String>),
+    /// Internal plans were looked after.
+    Tended,
 }
 
 /// What a look at the folders found.
@@ -128,7 +128,6 @@ impl Daemon {
                 self.shown.insert(id);
             }
             Input::Told(news) => self.told.note(news),
-            Input::AtWork(roles) => self.see_at_work(roles),
             Input::QuestionFiled(id) => drop(self.shown.remove(&id)),
             Input::Filed(name) => drop(self.filings.remove(&name)),
             Input::MissionWritten(seq) => self.mission = (seq, self.clock.now().plus(MISSION_PACE)),
@@ -137,7 +136,8 @@ impl Daemon {
             | Input::Checked(..)
             | Input::Branch(_)
             | Input::Asked(..)
-            | Input::NotAsked => {}
+            | Input::NotAsked
+            | Input::Tended => {}
         }
     }
 
@@ -340,10 +340,19 @@ impl Daemon {
                 (id.clone(), sign)
             })
             .collect();
-        for (id, _) in &news {
-            self.world.signs.insert(id.clone(), now);
+        for (id, sign) in &news {
+            match &sign.life.model_fails {
+                Some(said) => drop(self.world.faults.insert(id.clone(), said.clone())),
+                None => {
+                    self.world.signs.insert(id.clone(), now);
+                    self.world.faults.remove(id);
+                }
+            }
         }
         self.world.signs.retain(|id, _| look.signs.contains_key(id));
+        self.world
+            .faults
+            .retain(|id, _| look.signs.contains_key(id));
         if look.reports.is_empty() && look.replies.is_empty() && news.is_empty() {
             return Ok(());
         }
@@ -417,19 +426,16 @@ impl Daemon {
         let owner = self.store.plan_of(&command).await?;
         let filed = match (owner, arrival.content) {
             (Some(plan), Ok(report)) => {
-                let taken = self
-                    .store
-                    .change(&plan, BY, "a report came for it", move |draft| {
-                        draft.report(&command, report)
-                    })
-                    .await?;
+                let taken = requests::take_report(&self.store, &plan, command, report).await?;
+                // Whatever it asks is put to a person at once.
+                self.inside_at = self.clock.now();
                 filing(taken)
             }
             (Some(plan), Err(refused)) if self.is_internal(&plan).await? => {
                 let (explanation, hash) = (refused.explanation.clone(), arrival.hash.clone());
                 let why = "a report for it cannot be read";
                 let change = move |draft: &mut Draft<'_>| {
-                    internal::unreadable(draft, &command, &refused, &hash)
+                    requests::unreadable(draft, &command, &refused, &hash)
                 };
                 self.store.change(&plan, BY, why, change).await?;
                 Filed::Rejected(explanation)

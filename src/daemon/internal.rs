@@ -1,22 +1,21 @@
 //! What the daemon does for internal plans, which are what roles in the process make of their tasks: where nobody waits any more
-//! for what comes of one, it ends, and what it had asked of others is taken back; a request whose report cannot be read gets an
-//! answer that says so; and it is told which roles are at work that the plan itself does not show at work.
+//! for what comes of one, it ends, and what it had asked of others is taken back; what they still ask for is looked after
+//! (`requests`); and what the plan says of who waits for whom is brought up to date.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::plan::{
-    Attempt, AttemptState, Collaboration, CommandId, DAEMON, Draft, Head, Plan, PlanId,
-    REPAIR_GRACE, ROLE, Refusal, Report, ReportStatus, Shelf, Time,
+    Attempt, AttemptState, CommandId, DAEMON, Draft, Head, Plan, PlanId, ROLE, Shelf, Time,
 };
 use crate::role::{Chain, end_waits};
 use crate::store::{Store, StoreError};
 use crate::volumes::{Volumes, Withdrawal};
 
-use super::arrival::Refused;
+use super::desk::Desk;
 use super::input::Input;
-use super::{BY, Daemon, Key};
+use super::{BY, Daemon, Key, requests};
 
 /// Internal plans are looked after that often: roles at work do it themselves.
 const EVERY: Duration = Duration::from_secs(5);
@@ -27,24 +26,27 @@ impl Daemon {
         if self.settings.team.is_none() {
             return;
         }
-        if self.inside_at <= self.world.now {
+        if self.inside_at <= self.world.now && !self.under_way.contains(&Key::Inside) {
             self.inside_at = self.world.now.plus(EVERY);
             let (store, settings, clock) =
                 (self.store.clone(), Arc::clone(&self.settings), self.clock);
+            let desk = self.desk.clone();
             self.spawn(Key::Inside, async move {
-                tend(&store, &settings.volumes, &settings.plan, clock.now()).await?;
-                Ok(Input::AtWork(at_work(&store, &settings.plan).await?))
+                let (volumes, plan) = (&settings.volumes, &settings.plan);
+                tend(&store, volumes, plan, Some(&desk), clock.now()).await?;
+                Ok(Input::Tended)
             });
         }
         self.wake_by(self.inside_at);
     }
 
     /// Notes that these roles have something in hand: others of their tasks wait for nobody's fault meanwhile.
-    pub(super) fn see_at_work(&mut self, roles: BTreeSet<String>) {
-        let now = self.clock.now();
-        self.world
-            .held
-            .extend(roles.into_iter().map(|role| (role, now)));
+    pub(super) fn see_at_work(&mut self, roles: &BTreeSet<String>) {
+        if self.settings.team.is_some() {
+            let now = self.world.now;
+            let held = roles.iter().map(|role| (role.clone(), now));
+            self.world.held.extend(held);
+        }
     }
 }
 
@@ -52,16 +54,23 @@ impl Daemon {
 /// puts them away; then the waits in a plan end whose requests have. Each step is committed before the next, and may be done
 /// again after a crash. What cannot be done now holds nothing up: the next call finds it.
 pub async fn tidy(store: &Store, volumes: &Volumes, plan: &PlanId, now: Time) {
-    if let Err(error) = tend(store, volumes, plan, now).await {
+    if let Err(error) = tend(store, volumes, plan, None, now).await {
         tracing::warn!(error = format!("{error:#}"), "internal plans stay behind");
     }
 }
 
-async fn tend(store: &Store, volumes: &Volumes, plan: &PlanId, now: Time) -> anyhow::Result<()> {
+/// Looks after internal plans; after what they ask of others only with a desk, where that is written.
+async fn tend(
+    store: &Store,
+    volumes: &Volumes,
+    plan: &PlanId,
+    desk: Option<&Desk>,
+    now: Time,
+) -> anyhow::Result<()> {
     // One that cannot be tended to now is met again by the next call.
     let mut failed = BTreeSet::new();
     // With whoever asks, those end who were asked.
-    while tend_once(store, volumes, now, &mut failed).await? {}
+    while tend_once(store, volumes, desk, now, &mut failed).await? {}
     // A role that goes on does it itself, and sooner.
     Ok(end_waits(store, BY, plan).await?)
 }
@@ -70,6 +79,7 @@ async fn tend(store: &Store, volumes: &Volumes, plan: &PlanId, now: Time) -> any
 async fn tend_once(
     store: &Store,
     volumes: &Volumes,
+    desk: Option<&Desk>,
     now: Time,
     failed: &mut BTreeSet<PlanId>,
 ) -> anyhow::Result<bool> {
@@ -79,7 +89,7 @@ async fn tend_once(
         if failed.contains(&head.id) {
             continue;
         }
-        match tend_to(store, volumes, now, &head).await {
+        match tend_to(store, volumes, desk, now, &head).await {
             Ok(ended) => any |= ended,
             Err(error) => {
                 let error = format!("{error:#}");
@@ -92,14 +102,21 @@ async fn tend_once(
 }
 
 /// Returns whether it ended a plan.
-async fn tend_to(store: &Store, volumes: &Volumes, now: Time, head: &Head) -> anyhow::Result<bool> {
+async fn tend_to(
+    store: &Store,
+    volumes: &Volumes,
+    desk: Option<&Desk>,
+    now: Time,
+    head: &Head,
+) -> anyhow::Result<bool> {
     // Those that work in other programs know themselves whom they work for.
-    if Chain::of(store, Some(&head.id)).await?.owner != DAEMON {
+    let chain = Chain::of(store, Some(&head.id)).await?;
+    if chain.owner != DAEMON {
         return Ok(false);
     }
     if wanted(store, head).await? {
-        if !head.status.settled() {
-            answer_unreadable(store, &head.id, now).await?;
+        if let Some(desk) = desk.filter(|_| !head.status.settled()) {
+            requests::tend(store, desk, &head.id, &chain, now).await?;
         }
         return Ok(false);
     }
@@ -130,93 +147,15 @@ async fn wanted(store: &Store, head: &Head) -> Result<bool, StoreError> {
     waits.await
 }
 
-/// Keeps that the report to a request cannot be read. Whoever wrote it may mend it for a while.
-pub(super) fn unreadable(
-    draft: &mut Draft<'_>,
-    request: &CommandId,
-    refused: &Refused,
-    hash: &str,
-) -> Result<(), Refusal> {
-    let attempt = draft.plan().attempt(request);
-    match attempt.is_some_and(|attempt| attempt.rejected.is_some()) {
-        true => Ok(()),
-        false => draft
-            .reject(request, &refused.reason, hash, super::desk::new_question())
-            .map(drop),
-    }
-}
-
-/// Answers the requests of an internal plan whose report cannot be read and was not mended.
-async fn answer_unreadable(store: &Store, plan: &PlanId, now: Time) -> Result<(), StoreError> {
-    let over = move |plan: &Plan| {
-        let open = plan
-            .open_attempts()
-            .filter(|attempt| attempt.state == AttemptState::Open);
-        let over = open.filter_map(|attempt| {
-            let rejected = attempt.rejected.as_ref()?;
-            (rejected.at.plus(REPAIR_GRACE) <= now)
-                .then(|| (attempt.id.clone(), rejected.reason.clone()))
-        });
-        over.collect::<Vec<_>>()
-    };
-    if store
-        .read(plan, move |plan, _| over(plan))
-        .await?
-        .is_empty()
-    {
-        return Ok(());
-    }
-    let why = "its report cannot be read";
-    let change = move |draft: &mut Draft<'_>| {
-        for (request, reason) in over(draft.plan()) {
-            let received = draft.now();
-            draft.report(&request, no_answer(&reason, received))?;
-        }
-        Ok(())
-    };
-    store.change(plan, BY, why, change).await
-}
-
-fn no_answer(reason: &str, received: Time) -> Report {
-    Report {
-        name: BY.to_owned(),
-        status: ReportStatus::Failed,
-        session: None,
-        results: format!("There is a report, but it cannot be read: {reason}."),
-        pitfalls: String::new(),
-        next_steps: String::new(),
-        question: None,
-        blocked_until: None,
-        collaboration: Some(Collaboration::Error),
-        input_tokens: 0,
-        output_tokens: 0,
-        cost_usd: 0.0,
-        hash: "an unreadable report".to_owned(),
-        received,
-    }
-}
-
 /// Returns the roles that have a task of a plan in hand, or were asked something by another role.
-async fn at_work(store: &Store, plan: &PlanId) -> Result<BTreeSet<String>, StoreError> {
-    let roles = |claimed: bool| {
-        move |plan: &Plan, _| {
-            let open = plan.open_attempts().filter(|attempt| {
-                attempt.state == AttemptState::Open && (!claimed || attempt.claimed.is_some())
-            });
-            let role = |attempt: &Attempt| plan.task(attempt.task)?.assignee.clone();
-            open.filter_map(role).collect::<BTreeSet<String>>()
-        }
-    };
-    let mut all = store.read(plan, roles(true)).await?;
-    for listed in store.in_use(ROLE).await? {
-        match store.read(&listed.head.id, roles(false)).await {
-            Ok(asked) => all.extend(asked),
-            Err(error @ (StoreError::Database(_) | StoreError::Closed)) => return Err(error),
-            // One that is damaged says nothing.
-            Err(_) => {}
-        }
-    }
-    Ok(all)
+pub(super) fn at_work(plan: &Plan) -> BTreeSet<String> {
+    let open = plan.open_attempts();
+    let begun = open
+        .filter(|attempt| attempt.state == AttemptState::Open && attempt.claimed.is_some())
+        .filter_map(|attempt| plan.task(attempt.task)?.assignee.clone());
+    begun
+        .chain(plan.waits().map(|(_, wait)| wait.on.clone()))
+        .collect()
 }
 
 async fn abandon(store: &Store, plan: &PlanId) -> Result<(), StoreError> {

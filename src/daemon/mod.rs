@@ -14,10 +14,12 @@ mod internal;
 mod isolation;
 mod mend;
 mod pace;
+mod requests;
 mod settings;
 mod steps;
 mod summary;
 mod take;
+mod view;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
@@ -29,10 +31,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{Id, JoinSet};
 
 use crate::clock::Clock;
-use crate::plan::{
-    AttemptState, CommandId, Due, Line, Plan, PlanStatus, QuestionId, Step, Subject, Time, World,
-    due,
-};
+use crate::plan::{CommandId, PlanStatus, QuestionId, Step, Subject, Time, World};
 use crate::store::{Store, StoreError};
 use crate::volumes::{MOST_REPORTS, Scanner, Sign, Watch};
 use desk::{Desk, Outgoing};
@@ -43,6 +42,7 @@ use inspect::Lookout;
 pub use internal::tidy as tidy_internal;
 use pace::Pace;
 pub use settings::{End, Hands, Models, Patience, Settings};
+use view::View;
 
 /// Who changes the plan, as its log says.
 const BY: &str = "daemon";
@@ -84,53 +84,6 @@ enum Key {
     Mission,
     Hook(Hook),
     Inside,
-}
-
-/// The plan as the loop needs it: small, whatever the size of the plan.
-struct View {
-    seq: i64,
-    status: PlanStatus,
-    due: Due,
-    /// Attempts whose report is awaited.
-    awaited: Vec<CommandId>,
-    /// Attempts whose agents are to be told to stop. One that has reported may end by itself.
-    recalls: BTreeSet<CommandId>,
-    questions: Vec<QuestionId>,
-    /// A limit of the budget keeps it from going on.
-    stopped: bool,
-    line: Option<Line>,
-}
-
-impl View {
-    fn of(plan: &Plan, seq: i64, world: &World) -> Self {
-        let awaited = plan
-            .open_attempts()
-            .filter(|attempt| attempt.state == AttemptState::Open);
-        Self {
-            seq,
-            status: plan.status().clone(),
-            due: due(plan, world),
-            awaited: awaited.map(|attempt| attempt.id.clone()).collect(),
-            recalls: plan
-                .recalls()
-                .filter(|attempt| {
-                    !matches!(attempt.state, AttemptState::Reported | AttemptState::Judged)
-                })
-                .map(|attempt| attempt.id.clone())
-                .collect(),
-            questions: plan
-                .open_questions()
-                .map(|question| question.id.clone())
-                .collect(),
-            stopped: plan.stopped_at().is_some(),
-            line: plan.head().line.clone(),
-        }
-    }
-
-    /// Tells whether something is under way, or will be by itself: a plan that only waits for a human uses no time.
-    fn works(&self) -> bool {
-        !self.status.settled() && !self.due.nothing()
-    }
 }
 
 /// Carries a plan out until it is settled, nothing can go on, or `shutdown` resolves; of a plan that is settled already it
@@ -278,6 +231,8 @@ struct Daemon {
     look_at: Time,
     /// When internal plans are looked after next.
     inside_at: Time,
+    /// Open questions of which the answer goes back into an internal plan.
+    of_requests: BTreeSet<QuestionId>,
     /// When the watches are examined next; a report that waits is not held up by it each time.
     check_at: Time,
     /// The change that MISSION.md shows, and when it may be written next.
@@ -352,6 +307,7 @@ impl Daemon {
             gone_at: BTreeMap::new(),
             look_at: now,
             inside_at: now,
+            of_requests: BTreeSet::new(),
             check_at: now,
             mission: (-1, now),
             kept: Vec::new(),
@@ -425,6 +381,7 @@ impl Daemon {
         self.awaited.clone_from(&view.awaited);
         self.asked.clone_from(&view.questions);
         self.works = view.works();
+        self.see_at_work(&view.at_work);
         Ok(view)
     }
 
@@ -447,6 +404,11 @@ impl Daemon {
         self.write_mission(view);
         self.call_hooks(view);
         if !view.status.settled() {
+            if !self.of_requests.is_subset(&view.of_requests) {
+                // One was answered.
+                self.inside_at = self.world.now;
+            }
+            self.of_requests.clone_from(&view.of_requests);
             self.look_inside();
         }
         let newly_settled = view.status.settled() && self.settled_at.is_none();

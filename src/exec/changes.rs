@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::git::{Git, GitError};
-use super::produced::changed_at;
+use super::produced::{changed_at, written_at};
 use crate::plan::{Changes, Seen, Time};
 use crate::wire::text::one_line;
 
@@ -43,13 +43,14 @@ pub struct Listing {
     complete: bool,
 }
 
-/// What differs when a file was written, and when it may have been changed in any way.
+/// What differs when a file was written, when that may have been, and when it may have been changed in any way.
 #[derive(Clone, Copy, Debug)]
 struct Stamp {
     inode: u64,
     length: u64,
     seconds: i64,
     nanoseconds: i64,
+    written: Time,
     changed: Time,
 }
 
@@ -60,6 +61,7 @@ impl Stamp {
             length: metadata.len(),
             seconds: metadata.mtime(),
             nanoseconds: metadata.mtime_nsec(),
+            written: written_at(metadata),
             changed: changed_at(metadata),
         }
     }
@@ -136,14 +138,17 @@ impl Listing {
     pub fn changes(&self, before: Option<&Self>, since: Time, wall: Time) -> Changes {
         let before = before.filter(|before| before.complete);
         let began = before.filter(|before| before.at <= since);
-        let was = |path: &str, stamp: &Stamp| {
-            let known = began.and_then(|began| began.files.get(path));
-            known.is_some_and(|known| known.same_content(stamp))
+        let is_news = |path: &str, stamp: &Stamp| match began {
+            Some(began) => {
+                let known = began.files.get(path);
+                stamp.changed >= wall && !known.is_some_and(|known| known.same_content(stamp))
+            }
+            None => stamp.written >= wall,
         };
         let written = self
             .files
             .iter()
-            .filter(|(path, stamp)| stamp.changed >= wall && !was(path, stamp))
+            .filter(|(path, stamp)| is_news(path, stamp))
             .map(|(path, _)| path.clone());
         let removed = before
             .filter(|_| self.complete)
@@ -315,6 +320,15 @@ mod tests {
         let by_times = after.changes(None, AT, Time(0));
         assert_eq!(by_times.files, ["kept", "new", "sub/changed"]);
         assert_eq!(by_times.seen, Seen::Times);
+        let kept = root.path().join("kept");
+        let since = written_at(&kept.metadata().unwrap()).plus(Duration::from_millis(1));
+        while changed_at(&kept.metadata().unwrap()) < since {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+            fs::set_permissions(&kept, mode).unwrap();
+        }
+        let by_times = listing(root.path()).changes(None, AT, since);
+        let kept = by_times.files.iter().any(|file| file == "kept");
+        assert!(!kept, "who may read it is no change");
         let later = now().plus(Duration::from_secs(3600));
         assert!(after.changes(None, AT, later).files.is_empty());
         let part = Listing::of(root.path(), &[], 2, AT).unwrap();

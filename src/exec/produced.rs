@@ -5,7 +5,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_millis(10);
 const COARSE: Duration = Duration::from_secs(2);
 
 /// What is said of a file that nobody has written.
-pub const UNTOUCHED: &str = "was there before the plan began and has not been written since; if it is right as it is, write it anew";
+pub const UNTOUCHED: &str = "was there before the plan began and has not been written since; if it is right as it is, or was only moved there, write it anew";
 
 /// Looks at a file as a check. It passes if it is a regular file within the workspace with something in it, written since
 /// a moment of the wall clock.
@@ -54,13 +54,31 @@ pub fn leads_out(workspace: &Path, path: &str) -> bool {
     false
 }
 
-/// Returns the latest moment at which a file may have been changed, by the wall clock.
+/// Returns the latest moment at which a file may have been changed in any way, its name and its rights included, by the wall
+/// clock.
 pub fn changed_at(metadata: &Metadata) -> Time {
-    let seconds = Time(metadata.ctime().saturating_mul(1_000_000));
-    let within = metadata.ctime_nsec();
-    let slack = if within == 0 { COARSE } else { TICK };
-    let within = Duration::from_nanos(u64::try_from(within).unwrap_or(0));
-    seconds.plus(within).plus(slack)
+    at_most(metadata.ctime(), metadata.ctime_nsec())
+}
+
+/// Returns the latest moment at which a file's content may have been written, by the wall clock. One that was made anew with an
+/// old time, as by an archive, was written when it was made, where the file system knows that.
+pub fn written_at(metadata: &Metadata) -> Time {
+    let written = at_most(metadata.mtime(), metadata.mtime_nsec());
+    let made = metadata.created().ok();
+    let made = made.and_then(|made| made.duration_since(UNIX_EPOCH).ok());
+    let made = made.and_then(|made| {
+        let seconds = i64::try_from(made.as_secs()).ok()?;
+        Some(at_most(seconds, made.subsec_nanos().into()))
+    });
+    made.map_or(written, |made| written.max(made))
+}
+
+fn at_most(seconds: i64, nanoseconds: i64) -> Time {
+    let slack = if nanoseconds == 0 { COARSE } else { TICK };
+    let within = Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0));
+    Time(seconds.saturating_mul(1_000_000))
+        .plus(within)
+        .plus(slack)
 }
 
 fn look(workspace: &Path, path: &str, since: Time) -> Result<u64, String> {
@@ -82,7 +100,7 @@ fn look(workspace: &Path, path: &str, since: Time) -> Result<u64, String> {
     if blank(&mut file, metadata.len()).map_err(unreadable)? {
         return Err("empty".to_owned());
     }
-    if changed_at(&metadata) < since {
+    if written_at(&metadata) < since {
         return Err(UNTOUCHED.to_owned());
     }
     Ok(metadata.len())
@@ -178,5 +196,34 @@ mod tests {
         ] {
             assert_eq!(leads_out(&workspace, path), out, "{path}");
         }
+    }
+    #[test]
+    fn only_what_was_written_or_made_since_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let place = |name: &str| root.path().join(name);
+        let old = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        fs::write(place("file"), "1").unwrap();
+        let written = written_at(&place("file").metadata().unwrap());
+        let since = written.plus(Duration::from_millis(1));
+        // Its name and its rights change, which is nothing that was written.
+        while changed_at(&place("file").metadata().unwrap()) < since {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+            fs::set_permissions(place("file"), mode).unwrap();
+        }
+        fs::rename(place("file"), place("moved")).unwrap();
+        let found = produced(root.path(), "moved", since);
+        assert_eq!((found.passed, found.finding.as_str()), (false, UNTOUCHED));
+        // The same content, written.
+        fs::write(place("moved"), "1").unwrap();
+        assert!(produced(root.path(), "moved", since).passed);
+        // As from an archive: made now, with an old time.
+        fs::write(place("unpacked"), "1").unwrap();
+        let unpacked = fs::File::options()
+            .write(true)
+            .open(place("unpacked"))
+            .unwrap();
+        unpacked.set_modified(old).unwrap();
+        let knows = unpacked.metadata().unwrap().created().is_ok();
+        assert_eq!(produced(root.path(), "unpacked", since).passed, knows);
     }
 }

@@ -195,12 +195,13 @@ impl Project {
     /// As [`Git::holds`].
     pub async fn untouched(&self, place: &Place, base: &str, path: &str) -> Result<bool, GitError> {
         let git = self.at(&place.folder);
-        if git.resolve(&format!("{base}:{path}")).await?.is_none() {
+        let Some(was) = git.resolve(&format!("{base}:{path}")).await? else {
             return Ok(false);
-        }
+        };
         let file = format!(":(top,literal){path}");
         let words = ["diff", "--quiet", "--no-ext-diff", base, "--", &file];
-        if !git.holds(&words).await? {
+        // Who may execute it is none of its content.
+        if !git.holds(&words).await? && git.line(&["hash-object", "--", path]).await? != was {
             return Ok(false);
         }
         // What was written again with the same content counts as written.

@@ -1,6 +1,8 @@
 //! A small plan with something in every field, from which each template is rendered once when it is loaded: a template
 //! that works with it works with every plan. Nothing of it reaches a model or a file.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -282,6 +284,7 @@ pub(super) fn attempt(number: u32, fill: Fill) -> Attempt {
         issued: Time(0),
         claimed: None,
         waits_until: None,
+        with_person: Duration::ZERO,
         waits: Vec::new(),
         waiting_since: Time(0),
         recall: false,

@@ -11,8 +11,8 @@ use super::crew::{Crew, Crews};
 use super::draft::acceptable;
 use super::lanes::Lanes;
 use super::model::{
-    About, Attempt, AttemptState, CommandId, Judging, Limit, Line, Lived, PlanStatus, ReportStatus,
-    Review, SessionId, SessionScope, Subject, Task, TaskId, Time,
+    About, Attempt, AttemptState, CommandId, Judging, Limit, Line, Lived, PlanStatus, Question,
+    ReportStatus, Review, SessionId, SessionScope, Subject, Task, TaskId, Time,
 };
 use super::rules::certain;
 use super::state::Plan;
@@ -42,6 +42,8 @@ pub struct World {
     pub scan_began: Option<Time>,
     /// The last sign of life of open attempts.
     pub signs: BTreeMap<CommandId, Time>,
+    /// What agents say of a model that they only ask again since.
+    pub faults: BTreeMap<CommandId, String>,
     /// When the daemon could do nothing, and perhaps its agents neither: up to when, and how long.
     pub still: Vec<(Time, Duration)>,
     /// For how long this daemon has had something under way: neither waiting for a human only, nor standing still.
@@ -278,16 +280,18 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         }
         return;
     };
+    let of_request = |q: &Question| q.task == Some(attempt.task) && q.request.is_some();
+    if plan.open_questions().any(of_request) {
+        // Nothing can happen before a person has answered.
+        return;
+    }
     let sign = world.signs.get(&attempt.id).copied().unwrap_or(claimed);
     let heard = sign.max(claimed).max(world.started);
     let silent = world.after(heard, policy.task_timeout);
     let deadline = plan.deadline_of(attempt.task);
-    let too_long = world.after(claimed, deadline);
+    let too_long = world.after(claimed, deadline.saturating_add(attempt.with_person));
     let (at, reason) = if silent <= too_long {
-        (
-            silent,
-            format!("no sign of life for {}", minutes(policy.task_timeout)),
-        )
+        (silent, no_sign(world, attempt, policy.task_timeout))
     } else {
         (
             too_long,
@@ -299,6 +303,18 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
     } else if scanned_since(world, at, due) {
         due.step(Step::TimeOut(attempt.id.clone(), reason));
     }
+}
+
+fn no_sign(world: &World, attempt: &Attempt, span: Duration) -> String {
+    let fault = world
+        .faults
+        .get(&attempt.id)
+        .map(|said| format!(": its agent only asked a model again that fails: {said}"));
+    format!(
+        "no sign of life for {}{}",
+        minutes(span),
+        fault.unwrap_or_default()
+    )
 }
 
 /// Returns since when a command lies there that nobody has taken, as far as somebody could have.

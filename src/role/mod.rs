@@ -28,10 +28,10 @@ pub use message::{
     BadRoleId, CollaborationStatus, MessageKind, RequestId, RoleId, StructuredMessage, TaskUpdate,
 };
 pub use mind::{Mind, Situation};
-pub use plan::{InternalPlan, Pending, PlanningStrategy, Step, StepSpec};
+pub use plan::{InternalPlan, Pending, PlanningStrategy, Step, StepSpec, asks_person};
 pub use state::{AgentState, RoleError, RoleFaults, RoleSettings, RoleStatus, StepTemplate};
 pub use strategy::{ASK, check_step};
 pub use tools::plan_tools;
-pub use waits::{Chain, end_waits};
+pub use waits::{Chain, end_waits, with_person};
 
 pub use crate::wire::team::{OnTimeout, StepDoes};

@@ -95,6 +95,8 @@ pub struct Pending {
     /// The text that is sent.
     pub text: String,
     pub since: Time,
+    /// Whoever is asked has to know something first, and a person is asked for it.
+    pub with_person: bool,
     /// How it ended and what came of it, once that is known.
     pub answer: Option<(CollaborationStatus, String)>,
 }
@@ -141,7 +143,7 @@ impl InternalPlan {
             does: does(task),
             status: task.status,
             result: task.result.clone(),
-            request: plan.current_attempt(task).and_then(pending),
+            request: pending(plan, task),
         };
         Self {
             id: head.id.clone(),
@@ -196,17 +198,25 @@ fn does(task: &Task) -> StepDoes {
     })
 }
 
-fn pending(attempt: &Attempt) -> Option<Pending> {
-    attempt.state.open().then(|| Pending {
+fn pending(plan: &Plan, task: &Task) -> Option<Pending> {
+    let attempt = plan.current_attempt(task)?;
+    let with_person = asks_person(plan, attempt);
+    (attempt.state.open() || with_person).then(|| Pending {
         id: attempt.id.clone().into(),
         text: attempt.text.clone(),
         since: attempt.issued,
+        with_person,
         answer: attempt
             .report
             .as_ref()
             .filter(|_| attempt.state == AttemptState::Reported)
             .map(|report| (report.answer(), said(report))),
     })
+}
+
+/// Tells whether an attempt has ended with a question that a person is asked: its request is still open.
+pub fn asks_person(plan: &Plan, attempt: &Attempt) -> bool {
+    attempt.state == AttemptState::Judged && plan.asks_about(attempt.task)
 }
 
 /// Returns what an answer says: its results, and where there are none, or it is no success, the rest.

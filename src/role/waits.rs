@@ -3,11 +3,17 @@
 //! more. A crash in between leaves a wait too many or too few, which the role corrects when it goes on where it was; where it
 //! never does, whoever looks after internal plans.
 
-use crate::plan::{AttemptState, CommandId, Draft, Plan, PlanId, PlanStatus, ROLE, Wait, WaitEnd};
+use std::time::Duration;
+
+use crate::plan::{
+    Attempt, AttemptState, CommandId, Draft, Plan, PlanId, PlanStatus, ROLE, Report, Time, Wait,
+    WaitEnd,
+};
 use crate::store::{Store, StoreError};
 use crate::wire::text::one_line;
 
-use super::message::{RoleId, StructuredMessage};
+use super::message::{RequestId, RoleId, StructuredMessage};
+use super::plan::{InternalPlan, asks_person};
 
 /// More internal plans within each other than there can be.
 const MOST: usize = 100;
@@ -139,6 +145,9 @@ async fn end_of(store: &Store, request: &CommandId) -> Result<Option<WaitEnd>, S
         };
         match (attempt.state, &attempt.report) {
             (AttemptState::Open, _) if !plan.status().settled() => None,
+            // A person is asked what has to be known for it.
+            _ if asks_person(plan, attempt) => None,
+            _ if is_asked_again(plan, attempt) => Some(WaitEnd::AskedAgain),
             (AttemptState::Reported | AttemptState::Judged, Some(report)) => {
                 Some(report.answer().into())
             }
@@ -147,4 +156,60 @@ async fn end_of(store: &Store, request: &CommandId) -> Result<Option<WaitEnd>, S
         }
     };
     store.read(&plan, end).await
+}
+
+/// Tells whether a request goes on as another command: with a person's answer, or for a report that can be read.
+fn is_asked_again(plan: &Plan, attempt: &Attempt) -> bool {
+    let task = plan.task(attempt.task);
+    let current = task.and_then(|task| plan.current_attempt(task));
+    let asked = |report: &Report| report.question.is_some();
+    let ended =
+        attempt.state == AttemptState::Garbled || attempt.report.as_ref().is_some_and(asked);
+    ended && current.is_some_and(|current| current.id != attempt.id)
+}
+
+/// Returns how long a person has been asked for what came of a request to a role, here or wherever that role asked further.
+///
+/// # Errors
+/// A failure of the store.
+pub async fn with_person(
+    store: &Store,
+    on: &RoleId,
+    request: &RequestId,
+    now: Time,
+) -> Result<Duration, StoreError> {
+    let (mut keys, mut whole) = (vec![InternalPlan::key(on, request)], Duration::ZERO);
+    for _ in 0..MOST {
+        let Some(key) = keys.pop() else {
+            break;
+        };
+        // A role behind files has no plan.
+        let Some(plan) = store.find(&key).await? else {
+            continue;
+        };
+        let read = store.read(&plan, move |plan, _| (asked(plan, now), requests(plan)));
+        let (span, further) = read.await?;
+        whole += span;
+        keys.extend(further);
+    }
+    Ok(whole)
+}
+
+fn asked(plan: &Plan, now: Time) -> Duration {
+    let answered = plan
+        .questions()
+        .filter(|question| question.closed.is_none());
+    let span = |question: &crate::plan::Question| {
+        let end = question.answer.as_ref().map_or(now, |answer| answer.at);
+        end.since(question.asked)
+    };
+    answered.map(span).sum()
+}
+
+fn requests(plan: &Plan) -> Vec<String> {
+    let key = |attempt: &Attempt| {
+        let on = plan.task(attempt.task)?.assignee.as_ref()?.parse().ok()?;
+        Some(InternalPlan::key(&on, &attempt.id.clone().into()))
+    };
+    plan.attempts().filter_map(key).collect()
 }

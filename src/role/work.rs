@@ -234,6 +234,8 @@ impl Role {
             );
             let sent = match message {
                 Ok(message) => {
+                    // What it waited for before may go on as this.
+                    self.end_waits(self.state.top.as_ref()).await?;
                     self.begin_wait(&message).await?;
                     self.framework.send(&message, &pending.text).await
                 }
@@ -350,7 +352,7 @@ impl Role {
         let step = plan.current().map(|index| plan.steps[index].clone());
         let waits = |step: &Step| {
             let pending = step.request.as_ref();
-            pending.is_some_and(|pending| pending.answer.is_none())
+            pending.is_some_and(|pending| pending.answer.is_none() && !pending.with_person)
         };
         // The answer goes first; an end by somebody else is taken up as well.
         let Some(step) = step.filter(waits) else {

@@ -5,10 +5,13 @@ use serde::{Deserialize, Serialize};
 use super::files::{VolumesError, read_capped, remove_if_there, replace};
 use super::layout::Volumes;
 use crate::plan::{CommandId, Time};
-use crate::wire::text::{parse_time, time_text};
+use crate::wire::text::{one_line, parse_time, time_text};
 
 /// The most that is read of a sign of life.
 const LIFE_CAP: u64 = 16 * 1024;
+
+/// Characters that are read of what an agent says of its model.
+const SAID: usize = 200;
 
 /// What an agent says while it works. Everything may be left out: that the file is written again is sign enough.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub struct Life {
     pub last_output_at: Option<Time>,
     /// The agent may not go on before (a usage limit).
     pub blocked_until: Option<Time>,
+    /// All that it says is that its model fails and is asked again: no more than these words is no sign of life.
+    pub model_fails: Option<String>,
     /// Where the output of this run begins in the logs, for the worker that collects it when this one is gone.
     pub run: Option<Mark>,
 }
@@ -43,6 +48,8 @@ struct Fields {
     #[serde(skip_serializing_if = "Option::is_none")]
     blocked_until: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    model_fails: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<Mark>,
 }
 
@@ -57,6 +64,7 @@ impl Life {
             started_at: time(fields.started_at),
             last_output_at: time(fields.last_output_at),
             blocked_until: time(fields.blocked_until),
+            model_fails: fields.model_fails.map(|said| one_line(&said, SAID)),
             run: fields.run,
         }
     }
@@ -68,6 +76,7 @@ impl Life {
             started_at: self.started_at.map(time_text),
             last_output_at: self.last_output_at.map(time_text),
             blocked_until: self.blocked_until.map(time_text),
+            model_fails: self.model_fails.clone(),
             run: self.run,
         })
         .expect("texts and numbers only")
@@ -113,6 +122,7 @@ mod tests {
             started_at: Some(Time(1_795_255_200_000_000)),
             last_output_at: None,
             blocked_until: None,
+            model_fails: None,
             run: None,
         };
         let text = life.render();

@@ -175,6 +175,7 @@ mod tests {
             id: QuestionId::new("q0af31c"),
             about: About::Failures,
             task: Some(TaskId(1)),
+            request: None,
             ask: None,
             reason: "the task failed 3 times in a row".to_owned(),
             choices: vec![Choice::Retry, Choice::Abort],

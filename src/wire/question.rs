@@ -175,6 +175,7 @@ mod tests {
             id: QuestionId::new("q-2"),
             about: About::Failures,
             task: None,
+            request: None,
             ask: None,
             reason: "Task 3 failed three times in a row.\n\nLast: exit\u{1b}[31m 1".to_owned(),
             choices: vec![Choice::Retry, Choice::Skip, Choice::Abort],

@@ -1,10 +1,12 @@
 //! Whose a command is. A worker that takes one locks `active/<id>.lock` first and then moves the command, and keeps
 //! the lock until it has reported; so a command whose lock is free but there was left behind by a worker that died.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::RoleFilter;
 use crate::plan::CommandId;
@@ -14,6 +16,9 @@ use crate::wire::text::one_line;
 
 /// The most of a role that is written into a lock, in characters: more than the name of any that a team has.
 const MAX_ROLE: usize = 80;
+/// For how long a command is passed over: the first time, and at most.
+const FIRST_PASS: Duration = Duration::from_secs(2);
+const LONGEST_PASS: Duration = Duration::from_secs(30);
 /// The most that is read of a lock.
 const LONGEST: u64 = 1024;
 
@@ -49,6 +54,28 @@ impl Signature {
     }
 }
 
+/// Commands that a worker leaves alone for a while, longer each time: something still runs for them that it cannot end.
+#[derive(Debug, Default)]
+pub(super) struct PassedOver {
+    /// Until when, and for how long that is.
+    until: BTreeMap<CommandId, (Instant, Duration)>,
+}
+
+impl PassedOver {
+    /// Passes a command over from now on.
+    pub(super) fn note(&mut self, id: CommandId) {
+        let longer = |(_, before): &(Instant, Duration)| (*before * 2).min(LONGEST_PASS);
+        let span = self.until.get(&id).map_or(FIRST_PASS, longer);
+        self.until.insert(id, (Instant::now() + span, span));
+    }
+
+    /// Tells whether a command is passed over now.
+    fn has(&self, id: &CommandId) -> bool {
+        let until = self.until.get(id);
+        until.is_some_and(|(until, _)| Instant::now() < *until)
+    }
+}
+
 impl Claim {
     /// Takes a command for a worker: first one that a dead worker like it left behind, then the oldest that nobody has.
     ///
@@ -58,8 +85,9 @@ impl Claim {
         volumes: &Volumes,
         agent: &str,
         role: &RoleFilter,
+        passed: &PassedOver,
     ) -> Result<Option<Self>, VolumesError> {
-        match Self::left(volumes, agent, role)? {
+        match Self::left_but(volumes, agent, role, passed)? {
             Some(claim) => Ok(Some(claim)),
             None => Self::fresh(volumes, agent, role),
         }
@@ -74,8 +102,19 @@ impl Claim {
         agent: &str,
         role: &RoleFilter,
     ) -> Result<Option<Self>, VolumesError> {
+        Self::left_but(volumes, agent, role, &PassedOver::default())
+    }
+
+    fn left_but(
+        volumes: &Volumes,
+        agent: &str,
+        role: &RoleFilter,
+        passed: &PassedOver,
+    ) -> Result<Option<Self>, VolumesError> {
         for id in volumes.locked()? {
-            if let Some(claim) = Self::take_up(volumes, &id, agent, role)? {
+            if !passed.has(&id)
+                && let Some(claim) = Self::take_up(volumes, &id, agent, role)?
+            {
                 return Ok(Some(claim));
             }
         }

@@ -20,9 +20,9 @@ use tokio::time::sleep;
 use crate::agents::{Agent, Retries};
 use crate::plan::{ReportStatus, Time};
 use crate::volumes::{Volumes, VolumesError, Watch};
-use claim::Claim;
+use claim::{Claim, PassedOver};
 pub use roles::RoleFilter;
-use work::Worker;
+use work::{RUNS_ON, Worker};
 
 /// Without an event, commands are looked for that often.
 const LOOK: Duration = Duration::from_secs(2);
@@ -138,9 +138,22 @@ async fn work(worker: Worker) -> Result<(), WorkerError> {
     let mut watch = Watch::for_worker(&from, Arc::clone(&wake));
     let mut stopping = worker.stopping.clone();
     let mut pause = LOOK;
+    let mut passed = PassedOver::default();
     while !*stopping.borrow_and_update() && !worker.fitness.is_lost() {
-        let worked = match Claim::next(&worker.volumes, worker.agent.name(), &worker.role) {
-            Ok(Some(claim)) => worker.carry_out(claim).await.map(|()| true),
+        let agent = worker.agent.name();
+        let worked = match Claim::next(&worker.volumes, agent, &worker.role, &passed) {
+            Ok(Some(claim)) => {
+                let id = claim.id().clone();
+                match worker.carry_out(claim).await {
+                    Err(WorkerError::Volumes(error)) if error.kind() == RUNS_ON => {
+                        tracing::warn!(command = %id, "passed over: its agent still runs");
+                        passed.note(id);
+                        // There may be other work.
+                        Ok(true)
+                    }
+                    carried => carried.map(|()| true),
+                }
+            }
             Ok(None) => Ok(false),
             Err(error) => Err(error.into()),
         };

@@ -21,8 +21,8 @@ pub(super) struct Pulse {
     at: Instant,
     /// What was read of its output.
     read: [u64; 2],
-    /// The last that it said is that its model failed and is asked again.
-    asks_again: bool,
+    /// What it said last, if that is only that its model failed and is asked again.
+    asks_again: Option<String>,
 }
 
 impl Pulse {
@@ -33,13 +33,18 @@ impl Pulse {
             effort: None,
             at: Instant::now(),
             read,
-            asks_again: false,
+            asks_again: None,
         }
     }
 
     /// Lets the next look see that it has printed something.
     pub(super) fn quicken(&mut self) {
         self.written = None;
+    }
+
+    /// Returns what it says of its model, if that only fails and is asked again.
+    pub(super) fn fault(&self) -> Option<&str> {
+        self.asks_again.as_deref()
     }
 
     /// Tells whether the agent has printed anything since the last look, or computed. Not while all that it does is to ask a
@@ -53,10 +58,10 @@ impl Pulse {
             self.effort = None;
             let [out, err] = std::mem::replace(&mut self.read, output.lengths());
             let said = output.out_since(out, MOST_NEW) + "\n" + &output.err_since(err, MOST_NEW);
-            self.asks_again = of.is_some_and(|agent| agent.only_asks_again(&said));
-            return !self.asks_again;
+            self.asks_again = of.and_then(|agent| agent.only_asks_again(&said));
+            return self.asks_again.is_none();
         }
-        if self.asks_again {
+        if self.asks_again.is_some() {
             return false;
         }
         let effort = exec::effort(pid);

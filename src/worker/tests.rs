@@ -390,6 +390,31 @@ async fn an_agent_that_still_runs_can_be_cancelled() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_ended_keeps_nobody_from_other_commands() {
+    let given = Given::new();
+    // It has left its group, and holds what tells that the agent runs.
+    let script = "setsid sh -c 'echo $$ > pid; while ! test -e go; do sleep 0.02; done' & while :; do sleep 1; done";
+    let id = given.of_person("task-1", script);
+    let running = given.start(shell());
+    until("not begun", || given.work_file("pid").ends_with('\n')).await;
+    let others: Vec<_> = (2..5)
+        .map(|number| given.of_person(&format!("task-{number}"), "true"))
+        .collect();
+    given.volumes.cancel(&id).unwrap();
+    for other in &others {
+        given.report(other).await;
+    }
+    let err = given.volumes.log(&id, "err");
+    assert!(alive(&err), "it goes on");
+    let lock = given.volumes.path(Folder::Active).join("task-1.lock");
+    assert!(lock.exists(), "nobody else may begin it");
+    fs::write(given.volumes.path(Folder::Workspace).join("go"), "").unwrap();
+    given.at_rest().await;
+    assert!(!alive(&err) && !given.volumes.reported(&id).unwrap());
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn two_workers_share_the_commands() {
     let given = Given::new();
     let ids: Vec<_> = (0..20)

@@ -39,6 +39,9 @@ const MAX_TITLE: usize = 100;
 const MOST_OUT: usize = 16 * 1024;
 const MOST_ERR: usize = 4 * 1024;
 
+/// The kind of the error for a command that cannot be let go of: something that was started for it still runs.
+pub(super) const RUNS_ON: io::ErrorKind = io::ErrorKind::ResourceBusy;
+
 pub(super) struct Worker {
     pub(super) volumes: Volumes,
     pub(super) agent: Agent,
@@ -110,6 +113,8 @@ struct Current {
     run: Option<Mark>,
     /// It goes on then, after a fault of its model.
     waits: Option<Time>,
+    /// What it says of its model, which it only asks again.
+    fault: Option<String>,
 }
 
 impl<'a> Vital<'a> {
@@ -129,7 +134,7 @@ impl<'a> Vital<'a> {
         *self.current() = Current {
             session: session.cloned(),
             run: Some(run),
-            waits: None,
+            ..Current::default()
         };
     }
 
@@ -300,7 +305,7 @@ impl Worker {
         *vital.current() = Current {
             session: life.session.clone().map(SessionId::new),
             run: life.run,
-            waits: None,
+            ..Current::default()
         };
         let stop = async |grace| {
             if let Some(group) = group {
@@ -461,7 +466,11 @@ impl Worker {
             }
             if Instant::now() >= next_beat {
                 let pid = vital.pid.load(Ordering::Relaxed);
-                if signs.always || pulse.beats(output, pid, signs.of) {
+                let beats = signs.always || pulse.beats(output, pid, signs.of);
+                let fault = pulse.fault().filter(|_| !beats).map(str::to_owned);
+                let begins = fault.is_some() && vital.current().fault.is_none();
+                if beats || begins {
+                    vital.current().fault = fault;
                     self.beat(vital, output.last_written());
                 }
                 next_beat = Instant::now() + every;
@@ -493,6 +502,7 @@ impl Worker {
             session,
             run,
             waits,
+            fault,
         } = vital.current().clone();
         let life = Life {
             pid: Some(vital.pid.load(Ordering::Relaxed)).filter(|pid| *pid != 0),
@@ -500,6 +510,7 @@ impl Worker {
             started_at: Some(vital.started),
             last_output_at: last_written.and_then(time_of),
             blocked_until: waits,
+            model_fails: fault,
             run,
         };
         self.volumes.live(vital.id, &life)
@@ -552,7 +563,7 @@ fn grace(halt: &Halt) -> Duration {
 }
 
 fn still_runs(err: &Path) -> VolumesError {
-    let busy = io::Error::new(io::ErrorKind::ResourceBusy, "its agent still runs");
+    let busy = io::Error::new(RUNS_ON, "its agent still runs");
     VolumesError::new("open", err, busy)
 }
 

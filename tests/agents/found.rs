@@ -65,6 +65,39 @@ fn doctor_says_which_agents_are_usable_and_what_the_others_lack() {
 }
 
 #[test]
+fn doctor_looks_for_the_key_where_codex_s_own_configuration_has_it() {
+    let mut scene = Scene::new("[worker]\nenv = [\"MY_KEY\"]\n");
+    scene.env.show_script("codex", "echo 'codex-cli 0.169.0'");
+    let config = "model_provider = \"mine\"\n[model_providers.mine]\nbase_url = \"http://127.0.0.1:1/v1\"\nenv_key = \"MY_KEY\"\n";
+    scene.env.write("home/.codex/config.toml", config);
+    // A login does not help where a provider of one's own is chosen.
+    scene.env.write("home/.codex/auth.json", "{}");
+    let codex = |scene: &Scene| {
+        let told = told(scene);
+        let mut lines = told.lines().skip_while(|line| !line.contains(" codex  "));
+        let first = lines.next().unwrap().to_owned();
+        let hint = lines.take_while(|line| line.starts_with("    "));
+        hint.fold(first, |text, line| text + "\n" + line)
+    };
+    insta::assert_snapshot!(codex(&scene), @r"
+    --  codex      0.169.0 at [BIN]/codex; no login seen: its provider `mine` of [FOLDER]/home/.codex/config.toml has its key in MY_KEY, which is not set or not named in [worker] env
+                   Hint: run `codex` once and log in, or set its key
+    ");
+    scene.env.set("MY_KEY", "sk-canary");
+    insta::assert_snapshot!(codex(&scene), @"ok  codex      0.169.0 at [BIN]/codex; its provider is `mine` of [FOLDER]/home/.codex/config.toml, and MY_KEY is set");
+    // What is not passed on does not count.
+    scene.env.write("config.toml", "");
+    insta::assert_snapshot!(codex(&scene), @r"
+    --  codex      0.169.0 at [BIN]/codex; no login seen: its provider `mine` of [FOLDER]/home/.codex/config.toml has its key in MY_KEY, which is not set or not named in [worker] env
+                   Hint: run `codex` once and log in, or set its key
+    ");
+    scene
+        .env
+        .write("home/.codex/config.toml", &config.replace("env_key", "key"));
+    insta::assert_snapshot!(codex(&scene), @"ok  codex      0.169.0 at [BIN]/codex; its provider is `mine` of [FOLDER]/home/.codex/config.toml");
+}
+
+#[test]
 fn doctor_finds_the_installed_agents_themselves() {
     for agent in crate::common::env::AGENTS {
         let mut scene = Scene::new("");

@@ -34,8 +34,11 @@ fn an_agent_that_only_asks_its_model_again_is_silent() {
     let scene = Scene::configured(&script, "[run]\ntask_timeout = \"2s\"\n");
     let ran = scene.run();
     assert_eq!(ran.code, Some(0), "{ran:?}");
+    let told = "no sign of life for 2 s: its agent only asked a model again that fails: 500";
     let log = scene.env.run(&["log"]).stdout;
-    assert!(log.contains("no sign of life"), "{log}");
+    assert!(log.contains(told), "{log}");
+    let why = scene.env.run(&["why", "1"]).stdout;
+    assert!(why.contains(told), "{why}");
 }
 
 #[test]
@@ -60,6 +63,10 @@ fn that_a_model_is_asked_again_is_told_with_until_when() {
         status.contains("its model fails and is asked again in"),
         "{status}"
     );
+    let status: Value = serde_json::from_str(&scene.env.run(&["status", "--json"]).stdout).unwrap();
+    let until = status["tasks"][0]["waits_until"].as_str().unwrap();
+    let log = scene.env.run(&["log"]).stdout;
+    assert!(until.starts_with("20"), "{until}: {log}");
     let told = scene.env.read("worker.log");
     let line = "1 · Make the part: the model fails (529): API Error; it is asked again at ";
     assert_eq!(told.matches(line).count(), 1, "{told}");

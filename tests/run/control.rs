@@ -85,8 +85,11 @@ fn a_daemon_that_was_left_behind_is_worked_with_and_stopped() {
     }
     let said = scene.works(&["stop"]);
     assert!(said.contains("resume"), "{said}");
-    assert_eq!(scene.status()["daemon"], Value::Null);
-    assert_eq!(scene.status()["plan"]["status"], "running");
+    let status = scene.status();
+    assert_eq!(status["daemon"], Value::Null);
+    assert_eq!(status["last_daemon"]["why"], "it was told to stop");
+    assert!(status["last_daemon"]["ended_at"].is_string(), "{status}");
+    assert_eq!(status["plan"]["status"], "running");
 
     scene
         .exchange
@@ -205,8 +208,12 @@ fn how_the_last_daemon_ended_is_told() {
     wait_until("it says that it is there", DEADLINE, || {
         scene.env.path("volumes/daemon.json").exists()
     });
+    assert_eq!(scene.status()["last_daemon"], Value::Null);
     kill_process(next.pid, Signal::KILL).unwrap();
     scene.await_end();
+    let gone = &scene.status()["last_daemon"];
+    assert_eq!(gone["pid"], next.pid.as_raw_pid());
+    assert!(gone["started_at"].is_string(), "{gone}");
     let status = scene.works(&["status"]);
     assert!(status.contains("is gone without a word"), "{status}");
 }

@@ -446,9 +446,17 @@ fn a_file_that_is_only_laid_out_is_not_produced() {
     let plan = "---\nname: One\ngoal: A file\n---\n\n## Only\n\n- produces: b.txt\n\nMake it.\n";
     isolated.scene.env.write("produces.md", plan);
     let agent = isolated.scene.agent(|command| {
+        let mode = |mode| {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            fs::set_permissions(folder(command).join("b.txt"), mode).unwrap();
+        };
         if command.attempt() == 2 {
             // It is right as it is.
+            mode(0o644);
             write(command, "b.txt", "b\n");
+        } else {
+            // Who may execute it is none of its content.
+            mode(0o755);
         }
         Act::success("it is there")
     });

@@ -331,3 +331,27 @@ fn a_plan_may_have_one_session_for_all_its_tasks() {
         .filter(|text| text.contains("command_type: end"));
     assert_eq!(ends.count(), 1);
 }
+
+#[test]
+fn a_key_of_the_environment_goes_to_the_address_that_the_environment_names() {
+    for shape in SHAPES {
+        let server = LlmServer::start(|asked| match asked.kind.as_str() {
+            "plan" => planned(&[("Only", &[])]),
+            _ => all_well(asked),
+        });
+        let (vendor, url) = match shape {
+            Shape::Messages => ("ANTHROPIC", server.url()),
+            Shape::Chat => ("OPENAI", server.openai_url()),
+        };
+        let mut scene = Scene::new("");
+        scene.env.set(&format!("{vendor}_API_KEY"), "sk-canary");
+        scene.env.set(&format!("{vendor}_BASE_URL"), &url);
+        let doctor = scene.works(&["doctor"]);
+        let told = format!("at {url}, as {vendor}_BASE_URL says ({vendor}_API_KEY is set)");
+        assert!(doctor.contains(&told), "{doctor}");
+        let _agent = scene.agent(|_| Act::success("done"));
+        let ran = scene.run(&["run", "Do it"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(server.count("plan"), 1);
+    }
+}

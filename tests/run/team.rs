@@ -1,5 +1,6 @@
 //! Teams: roles in the process that are answered for by a model, roles behind files, and what they ask of each other.
 
+mod answers;
 mod cancel;
 mod tools;
 mod waits;
@@ -501,34 +502,6 @@ fn what_a_role_cannot_work_with_is_said_before_anything_begins() {
         let names = scene.exchange.names(&format!("commands/{folder}"));
         assert_eq!(names, Vec::<String>::new(), "{folder}");
     }
-}
-
-#[test]
-fn a_report_that_cannot_be_read_or_asks_something_is_told_the_role_that_waits_for_it() {
-    let scene = Scene::by_rules("run.max_attempts = 1\n");
-    scene.env.write("team.yaml", &asks_coder(""));
-    scene.env.write("pass.md", &one_for("a"));
-    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
-    let reports = |words: &str| {
-        let all = scene.exchange.texts("reports/processed", ".md");
-        let of_role = all.iter().filter(|text| text.contains("coder answered"));
-        of_role.filter(|text| text.contains(words)).count()
-    };
-    let first = scene.exchange.take("a request", is_request);
-    scene.exchange.submit(&first.id, "---\nstatus: [\n---\n");
-    wait_until("the role is told", DEADLINE, || {
-        reports("it cannot be read") == 1
-    });
-    let question = scene.exchange.await_questions(1).remove(0);
-    scene.exchange.fill_in(&question.0, "retry", "");
-    let second = scene.exchange.take("another request", |command| {
-        is_request(command) && command.id != first.id
-    });
-    let asks = "---\nstatus: PARTIAL_SUCCESS\nquestion: Which of the two?\n---\n\n## Core results\n\nHalf of it.\n";
-    scene.exchange.submit(&second.id, asks);
-    wait_until("the role is told", DEADLINE, || {
-        reports("There is a question: Which of the two?") == 1
-    });
 }
 
 #[test]

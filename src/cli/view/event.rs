@@ -138,6 +138,7 @@ pub fn happened(event: &Event) -> (String, Style) {
                 WaitEnd::Error => (format!("{asked} answered {role}: error"), Bad),
                 WaitEnd::Rejected => (format!("{asked} answered {role}: rejected"), Bad),
                 WaitEnd::TimedOut => (format!("{asked} did not answer {role}: timed out"), Bad),
+                WaitEnd::AskedAgain => (format!("{role} asks {asked} again"), Plain),
                 WaitEnd::TakenBack => (format!("{role} does not wait for {asked} any more"), Dim),
             };
             (on(task, text), style)
@@ -378,6 +379,7 @@ mod tests {
             },
             ended(WaitEnd::Rejected),
             ended(WaitEnd::TimedOut),
+            ended(WaitEnd::AskedAgain),
             ended(WaitEnd::TakenBack),
             Event::Judged {
                 task,
@@ -417,6 +419,7 @@ mod tests {
         task 2: reviewer waits for coder: Mend it
         task 2: coder answered reviewer: rejected
         task 2: coder did not answer reviewer: timed out
+        task 2: reviewer asks coder again
         task 2: reviewer does not wait for coder any more
         task 2: retry: two lines
         asks you about task 2: what now

@@ -12,7 +12,7 @@ pub mod sample;
 
 pub use event::{happened, json as event_json, lines as change_lines, objects as change_json};
 pub use progress::{clock_time, progress, tasks};
-pub use status::{json as status_json, text as status_text};
+pub use status::{LastDaemon, json as status_json, text as status_text};
 pub use why::why;
 
 use jiff::Timestamp;

@@ -9,8 +9,8 @@ use super::{TAKEN_BY_NOBODY, indented, name, numbers, state};
 use crate::cli::args::Program;
 use crate::cli::output::{Paint, Style};
 use crate::plan::{
-    AttemptState, Choice, Lanes, Line, Plan, PlanStatus, Question, Task, TaskId, TaskStatus, Time,
-    Wait, counted,
+    Attempt, AttemptState, Choice, Lanes, Line, Plan, PlanStatus, Question, Task, TaskId,
+    TaskStatus, Time, Wait, counted,
 };
 use crate::wire::lanes;
 use crate::wire::question::meaning;
@@ -36,6 +36,31 @@ pub struct Status {
     lanes: Option<LanesLine>,
     usage: PlanUsage,
     daemon: Option<Daemon>,
+    /// How the plan's last daemon ended, if nobody was there to see it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_daemon: Option<LastDaemon>,
+}
+
+/// How a daemon ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum LastDaemon {
+    /// It said why.
+    Ended { ended_at: String, why: String },
+    /// It could say nothing: killed, or the machine went down.
+    Gone { pid: u32, started_at: String },
+}
+
+impl LastDaemon {
+    /// Returns it as a line for a person.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Ended { ended_at, why } => format!("The last one ended at {ended_at}: {why}.\n"),
+            Self::Gone { pid, started_at } => format!(
+                "The last one (pid {pid}, since {started_at}) is gone without a word: killed, or the machine went down.\n"
+            ),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -76,6 +101,9 @@ struct TaskLine {
     assignee: Option<String>,
     dependencies: Vec<u32>,
     attempts: u32,
+    /// The model behind its agent failed, and is asked again then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_until: Option<String>,
     result: Option<String>,
     usage: TaskUsage,
 }
@@ -123,11 +151,20 @@ struct Daemon {
 }
 
 /// Returns the state of a plan for programs: at most `limit` tasks, those around the first unsettled one.
-pub fn json(plan: &Plan, seq: i64, daemon: Option<u32>, limit: usize) -> Status {
+pub fn json(
+    plan: &Plan,
+    seq: i64,
+    daemon: Result<u32, Option<LastDaemon>>,
+    limit: usize,
+    now: Time,
+) -> Status {
     let head = plan.head();
     let window = Window::of(plan, limit);
     let used = usage::of_tasks(plan);
-    let line = |task: &Task| task_line(task, used.get(&task.number).copied().unwrap_or_default());
+    let line = |task: &Task| {
+        let used = used.get(&task.number).copied().unwrap_or_default();
+        task_line(plan, task, used, now)
+    };
     Status {
         plan: PlanLine {
             id: head.id.to_string(),
@@ -144,7 +181,8 @@ pub fn json(plan: &Plan, seq: i64, daemon: Option<u32>, limit: usize) -> Status 
         questions: plan.open_questions().map(question_line).collect(),
         lanes: lanes_line(plan),
         usage: usage::of_plan(plan),
-        daemon: daemon.map(|pid| Daemon { pid }),
+        daemon: daemon.as_ref().ok().map(|pid| Daemon { pid: *pid }),
+        last_daemon: daemon.err().flatten(),
     }
 }
 
@@ -257,7 +295,7 @@ fn progress(plan: &Plan) -> Progress {
     }
 }
 
-fn task_line(task: &Task, usage: TaskUsage) -> TaskLine {
+fn task_line(plan: &Plan, task: &Task, usage: TaskUsage, now: Time) -> TaskLine {
     TaskLine {
         id: task.number.0,
         key: task.key.clone(),
@@ -271,6 +309,10 @@ fn task_line(task: &Task, usage: TaskUsage) -> TaskLine {
         assignee: task.assignee.clone(),
         dependencies: task.dependencies.iter().map(|id| id.0).collect(),
         attempts: task.attempts,
+        waits_until: plan
+            .current_attempt(task)
+            .and_then(|attempt| model_is_asked_at(attempt, now))
+            .map(time_text),
         result: task.result.clone(),
         usage,
     }
@@ -416,8 +458,7 @@ fn under_way(plan: &Plan, task: &Task, now: Time) -> String {
     match (attempt.state, attempt.claimed) {
         (AttemptState::Open, None) => format!("attempt {number} handed out, not taken yet"),
         (AttemptState::Open, Some(since)) => {
-            let waits = attempt.waits_until.filter(|until| *until > now);
-            let waits = waits.map(|until| {
+            let waits = model_is_asked_at(attempt, now).map(|until| {
                 let wait = span(until.since(now));
                 format!(", its model fails and is asked again in {wait}")
             });
@@ -431,6 +472,12 @@ fn under_way(plan: &Plan, task: &Task, now: Time) -> String {
         _ if *plan.status() != PlanStatus::Running => format!("attempt {number} is over"),
         _ => format!("attempt {number} is over, the next comes"),
     }
+}
+
+/// Returns when the model behind an agent that works is asked again, if it failed.
+fn model_is_asked_at(attempt: &Attempt, now: Time) -> Option<Time> {
+    let open = attempt.state == AttemptState::Open;
+    attempt.waits_until.filter(|until| open && *until > now)
 }
 
 /// Returns a span as a person says it, in its largest unit.

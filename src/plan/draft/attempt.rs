@@ -1,5 +1,7 @@
 //! Operations on attempts: handing out, signs of life, reports, checks, time-outs, taking back.
 
+use std::time::Duration;
+
 use super::budget::money;
 use super::hand::BY_HAND;
 use super::{Draft, Refusal};
@@ -116,6 +118,7 @@ impl Draft<'_> {
             issued: self.now,
             claimed: None,
             waits_until: None,
+            with_person: Duration::ZERO,
             waits: Vec::new(),
             waiting_since: self.now,
             recall: false,
@@ -311,7 +314,9 @@ impl Draft<'_> {
             }
         }
         let late = |about| matches!(about, About::Unclaimed | About::Failures | About::Stuck);
-        self.close_questions("a report came", |q| q.task == Some(number) && late(q.about));
+        self.close_questions("a report came", |q| {
+            q.task == Some(number) && (late(q.about) || q.request.is_some())
+        });
         self.tell(Event::Reported {
             task: number,
             command: id.clone(),
@@ -444,6 +449,7 @@ impl Draft<'_> {
         }
         attempt.state = AttemptState::TimedOut;
         attempt.recall = true;
+        self.close_requests(attempt.task);
         self.tell(Event::TimedOut {
             task: attempt.task,
             command: id.clone(),
@@ -507,10 +513,18 @@ impl Draft<'_> {
         Ok(())
     }
 
+    /// Closes the questions that had to be answered for an attempt which is over.
+    fn close_requests(&mut self, task: TaskId) {
+        self.close_questions("the attempt is over", |q| {
+            q.task == Some(task) && q.request.is_some()
+        });
+    }
+
     /// Stops the open attempt of a task that ends without it.
     pub(super) fn stop_attempt(&mut self, task: &Task) {
         let current = self.plan.current_attempt(task).cloned();
         if let Some(mut attempt) = current.filter(|attempt| attempt.state.open()) {
+            self.close_requests(task.number);
             attempt.recall = attempt.state == AttemptState::Open;
             attempt.state = AttemptState::Stopped;
             self.put_attempt(attempt);

@@ -100,6 +100,7 @@ impl Draft<'_> {
 
     /// Ends the attempt at a task that is settled by hand: what a role asked another one for.
     fn close_attempt(&mut self, task: &Task) {
+        self.close_questions("the step is over", |q| q.task == Some(task.number));
         let attempt = self.plan.current_attempt(task);
         match attempt.filter(|attempt| attempt.state == AttemptState::Reported) {
             Some(attempt) => {

@@ -4,8 +4,8 @@ use super::verdict::acceptable;
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    About, Answer, AskId, Choice, Question, QuestionId, Replan, Review, Subject, Task, TaskId,
-    TaskStatus,
+    About, Answer, AskId, AttemptState, Choice, CommandId, Question, QuestionId, Replan, Review,
+    Subject, Task, TaskId, TaskStatus,
 };
 use crate::plan::state::Row;
 
@@ -22,6 +22,77 @@ impl Draft<'_> {
         reason: &str,
     ) -> Result<(), Refusal> {
         self.ask_about(id, about, task, None, reason)
+    }
+
+    /// Asks a human what somebody has to know of whom a role asked something for a task. The attempt goes on meanwhile, and no
+    /// time-out of it counts the time.
+    ///
+    /// # Errors
+    /// The plan has ended, or no attempt at the task is under way.
+    pub fn ask_for_request(
+        &mut self,
+        id: QuestionId,
+        task: TaskId,
+        request: &CommandId,
+        reason: &str,
+    ) -> Result<(), Refusal> {
+        self.not_settled()?;
+        let current = self.task(task)?.current;
+        let attempt = current.as_ref().and_then(|id| self.plan.attempt(id));
+        if attempt.is_none_or(|attempt| attempt.state != AttemptState::Open) {
+            return Err(Refusal::NotAwaited(request.clone()));
+        }
+        let choices = vec![Choice::Reply, Choice::Skip, Choice::Abort];
+        let question = self.question(id, About::Agent, Some(task), reason, choices);
+        self.put_question(Question {
+            request: Some(request.clone()),
+            ..question
+        });
+        Ok(())
+    }
+
+    fn question(
+        &self,
+        id: QuestionId,
+        about: About,
+        task: Option<TaskId>,
+        reason: &str,
+        choices: Vec<Choice>,
+    ) -> Question {
+        Question {
+            id,
+            about,
+            task,
+            request: None,
+            ask: None,
+            reason: reason.to_owned(),
+            choices,
+            asked: self.now,
+            answer: None,
+            closed: None,
+        }
+    }
+
+    fn put_question(&mut self, question: Question) {
+        self.tell(Event::Asked {
+            question: question.id.clone(),
+            task: question.task,
+            reason: question.reason.clone(),
+            choices: question.choices.clone(),
+        });
+        self.put(Row::Question(question));
+    }
+
+    /// Notes on the attempt for which it was asked how long a question lay with a person that is over now.
+    pub(super) fn person_took(&mut self, question: &Question) {
+        let task = question.task.filter(|_| question.request.is_some());
+        let task = task.and_then(|task| self.plan.task(task));
+        let attempt = task.and_then(|task| self.plan.current_attempt(task));
+        if let Some(mut attempt) = attempt.cloned() {
+            let took = self.now.since(question.asked);
+            attempt.with_person = attempt.with_person.saturating_add(took);
+            self.put_attempt(attempt);
+        }
     }
 
     pub(super) fn ask_about(
@@ -42,23 +113,8 @@ impl Draft<'_> {
             return Ok(());
         }
         let choices = self.choices(about, task, subject.map(|(_, subject)| subject).as_ref());
-        self.tell(Event::Asked {
-            question: id.clone(),
-            task,
-            reason: reason.to_owned(),
-            choices: choices.clone(),
-        });
-        self.put(Row::Question(Question {
-            id,
-            about,
-            task,
-            ask,
-            reason: reason.to_owned(),
-            choices,
-            asked: self.now,
-            answer: None,
-            closed: None,
-        }));
+        let question = self.question(id, about, task, reason, choices);
+        self.put_question(Question { ask, ..question });
         Ok(())
     }
 
@@ -157,6 +213,7 @@ impl Draft<'_> {
             by: by.to_owned(),
         });
         self.put(Row::Question(question.clone()));
+        self.person_took(&question);
         self.carry_out(&question, choice, note)
     }
 
@@ -238,6 +295,8 @@ impl Draft<'_> {
                 }
                 Ok(())
             }
+            // It is carried to whoever asked.
+            (Choice::Reply, _) if question.request.is_some() => Ok(()),
             (Choice::Reply, Some(task)) => {
                 let mut task = self.task(task)?;
                 task.note = Some(note.to_owned());

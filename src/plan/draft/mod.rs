@@ -301,6 +301,7 @@ impl<'a> Draft<'a> {
             question: question.id.clone(),
             reason: reason.to_owned(),
         });
+        self.person_took(&question);
         self.put(Row::Question(question));
     }
 

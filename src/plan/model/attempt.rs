@@ -1,5 +1,7 @@
 //! Commands handed out for tasks, what agents report on them, and what is decided.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::{CommandId, MERGE_CHECK, Merge, SessionId, TaskId, Time, Wait};
@@ -34,6 +36,9 @@ pub struct Attempt {
     /// Its agent's model fails, and is asked again then.
     #[serde(default)]
     pub waits_until: Option<Time>,
+    /// How long a person was asked meanwhile what had to be known for it: nobody's time-out counts that.
+    #[serde(default)]
+    pub with_person: Duration,
     /// Which roles wait for others so that it gets on, in the order in which they asked; only while it is open.
     #[serde(default)]
     pub waits: Vec<Wait>,

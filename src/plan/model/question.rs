@@ -115,6 +115,9 @@ pub struct Question {
     pub id: QuestionId,
     pub about: About,
     pub task: Option<TaskId>,
+    /// What a role asked of whoever asks this: the answer goes back to them, and the attempt at the task goes on.
+    #[serde(default)]
+    pub request: Option<CommandId>,
     /// The model question that failed, for [`About::Model`].
     pub ask: Option<AskId>,
     /// What happened and what is asked.

@@ -25,6 +25,8 @@ pub enum WaitEnd {
     Rejected,
     /// No answer came in time.
     TimedOut,
+    /// It goes on as another command: with what a person said, or for a report that can be read.
+    AskedAgain,
     /// Nobody wants the answer any more.
     TakenBack,
 }

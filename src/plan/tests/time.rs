@@ -130,3 +130,69 @@ fn a_clock_that_was_wrong_when_an_attempt_began_delays_no_time_out() {
         Some(Time(5).plus(Duration::from_secs(600)))
     );
 }
+
+#[test]
+fn what_a_person_is_asked_for_an_attempt_is_nobody_s_silence_and_nobody_s_age() {
+    let mut plan = running(&[("a", &[])]);
+    let minute = |n: u64| Time(0).plus(Duration::from_secs(60 * n));
+    change_at(&mut plan, Time(0), |draft| {
+        draft.issue(TaskId(1), issue(1))?;
+        draft.claim(&command(1), None)
+    })
+    .unwrap();
+    let request = CommandId::new("task-asked");
+    let ask =
+        |draft: &mut Draft<'_>| draft.ask_for_request(question(1), TaskId(1), &request, "which?");
+    change_at(&mut plan, minute(1), ask).unwrap();
+    let mut world = World {
+        now: minute(1000),
+        scan_began: Some(minute(1000)),
+        ..World::default()
+    };
+    assert!(due(&plan, &world).nothing(), "only a person can go on");
+    let asked = plan.question(&question(1)).unwrap();
+    assert_eq!(
+        asked.choices,
+        [Choice::Reply, Choice::Skip, Choice::Abort],
+        "what would try the task again is not offered while it goes on"
+    );
+    change_at(&mut plan, minute(1001), |draft| {
+        draft.answer(&question(1), Choice::Reply, "that one", "file")
+    })
+    .unwrap();
+    let attempt = plan.attempt(&command(1)).unwrap();
+    assert_eq!(attempt.with_person, Duration::from_secs(60 * 1000));
+    assert_eq!(plan.task(TaskId(1)).unwrap().note, None);
+    world.signs.insert(command(1), minute(1001));
+    world.now = minute(1002);
+    let deadline = plan.deadline_of(TaskId(1));
+    world.signs.insert(command(1), minute(1000).plus(deadline));
+    assert_eq!(
+        due(&plan, &world).look_again,
+        Some(minute(1000).plus(deadline)),
+        "the rest of its time is what it was"
+    );
+}
+
+#[test]
+fn a_question_for_a_request_goes_with_the_attempt_that_it_is_for() {
+    let request = CommandId::new("task-asked");
+    let asked = |ends: &dyn Fn(&mut Draft<'_>) -> Result<(), Refusal>| {
+        let mut plan = running(&[("a", &[])]);
+        let ask = |draft: &mut Draft<'_>| {
+            draft.ask_for_request(question(1), TaskId(1), &request, "which?")
+        };
+        assert!(change(&mut plan, ask).is_err(), "nobody is at work on it");
+        change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+        change(&mut plan, ask).unwrap();
+        change(&mut plan, ends).unwrap();
+        assert_eq!(plan.open_questions().count(), 0);
+    };
+    asked(&|draft| draft.time_out(&command(1), "too long", question(2)));
+    asked(&|draft| draft.skip_task(TaskId(1), "not needed"));
+    asked(&|draft| draft.abandon("enough"));
+    asked(&|draft| {
+        let done = report(ReportStatus::Success, Time(1));
+        draft.report(&command(1), done).map(drop)
+    });
+}

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use crate::plan::{
     About, AttemptState, By, Choice, CommandId, Evidence, Head, Kind, QuestionId, Replan, Row, Wait,
@@ -22,6 +24,7 @@ fn attempt(task: u32, number: u32, verdict: Option<Verdict>) -> Attempt {
         issued: NOW,
         claimed: Some(NOW),
         waits_until: None,
+        with_person: Duration::ZERO,
         waits: Vec::new(),
         waiting_since: Time(0),
         recall: false,
@@ -43,6 +46,7 @@ fn question(id: &str, reason: &str) -> Question {
         id: QuestionId::new(id),
         about: About::Failures,
         task: Some(TaskId(4)),
+        request: None,
         ask: None,
         reason: reason.to_owned(),
         choices: vec![Choice::Retry, Choice::Skip],

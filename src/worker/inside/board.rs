@@ -30,6 +30,8 @@ enum At {
         work: RequestId,
         request: RequestId,
         on: RoleId,
+        /// A person is asked for it.
+        with_person: bool,
     },
 }
 
@@ -201,12 +203,20 @@ impl Board {
         self.set(lane, At::Work(work.clone()));
     }
 
-    /// Notes that a lane waits for another role.
-    pub(super) fn waits(&self, lane: &Lane, work: &RequestId, request: &RequestId, on: &RoleId) {
+    /// Notes that a lane waits for another role, or for a person whom that role wants to be asked.
+    pub(super) fn waits(
+        &self,
+        lane: &Lane,
+        work: &RequestId,
+        request: &RequestId,
+        on: &RoleId,
+        with_person: bool,
+    ) {
         let at = At::Wait {
             work: work.clone(),
             request: request.clone(),
             on: on.clone(),
+            with_person,
         };
         self.set(lane, at);
     }
@@ -260,8 +270,11 @@ impl Board {
     /// Tells what becomes of a request to a role here.
     pub(super) fn hold(&self, role: &RoleId, request: &RequestId) -> Hold {
         let state = self.state();
-        if state.at(request, role).is_some() {
-            return Hold::Taken;
+        if let Some(lane) = state.at(request, role) {
+            return match state.is_with_person(lane) {
+                true => Hold::WithPerson,
+                false => Hold::Taken,
+            };
         }
         let free = |lane: Lane| state.work_of(&lane).is_none();
         match state.lanes_of(role).any(free) {
@@ -340,6 +353,24 @@ impl State {
         Some((Some(before.request.clone()), before.on.clone()))
     }
 
+    /// Tells whether a person is asked for what a lane waits for, or for what that waits for.
+    fn is_with_person(&self, mut lane: Lane) -> bool {
+        let most: usize = self.desks.values().map(|desk| desk.lanes.len()).sum();
+        for _ in 0..most {
+            let lanes = self.desks.get(&lane.role).map(|desk| &desk.lanes);
+            let next = match lanes.and_then(|lanes| lanes.get(lane.index)) {
+                Some(At::Wait { with_person, .. }) if *with_person => return true,
+                Some(At::Wait { request, on, .. }) => self.at(request, on),
+                _ => None,
+            };
+            match next {
+                Some(next) => lane = next,
+                None => return false,
+            }
+        }
+        false
+    }
+
     /// Returns what a lane is at. A free one counts as at what it takes up first: the work of an earlier process.
     fn work_of(&self, lane: &Lane) -> Option<&RequestId> {
         let lanes = &self.desks.get(&lane.role)?.lanes;
@@ -399,189 +430,4 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan::CommandId;
-    use crate::role::MessageKind;
-
-    fn role(name: &str) -> RoleId {
-        name.parse().unwrap()
-    }
-
-    fn lane(name: &str, index: usize) -> Lane {
-        Lane {
-            role: role(name),
-            index,
-        }
-    }
-
-    fn id(name: &str) -> RequestId {
-        CommandId::new(name).into()
-    }
-
-    fn board(roles: &[(&str, usize)]) -> Board {
-        Board::new(roles.iter().map(|(name, lanes)| (role(name), *lanes)))
-    }
-
-    fn request(name: &str, to: &str) -> StructuredMessage {
-        let mut message =
-            StructuredMessage::new("asker", role(to), MessageKind::CollaborationRequest);
-        message.request_id = Some(id(name));
-        message
-    }
-
-    fn taken(board: &Board, lane: &Lane) -> Option<String> {
-        let taken = board.take(lane, |_| true);
-        taken.map(|request| request.assignment().to_string())
-    }
-
-    #[test]
-    fn requests_come_in_their_order_and_each_once() {
-        let board = board(&[("a", 2)]);
-        for name in ["r1", "r2", "r1"] {
-            board.put(request(name, "a"));
-        }
-        assert_eq!(taken(&board, &lane("a", 0)).as_deref(), Some("r1"));
-        board.put(request("r1", "a"));
-        assert_eq!(taken(&board, &lane("a", 1)).as_deref(), Some("r2"));
-        board.rests(&lane("a", 0));
-        assert_eq!(taken(&board, &lane("a", 0)), None);
-    }
-
-    #[test]
-    fn a_queue_that_is_full_rejects_until_there_is_room() {
-        let board = board(&[("a", 1), ("b", 20)]);
-        for index in 0..QUEUE {
-            board.keep_place(&lane("b", index), &role("a")).unwrap();
-            // The same lane keeps one place only.
-            board.keep_place(&lane("b", index), &role("a")).unwrap();
-        }
-        let full = board.keep_place(&lane("b", 16), &role("a"));
-        let text = full.unwrap_err().to_string();
-        assert_eq!(text, "role `a` has 16 requests waiting already");
-        // The place of one becomes its request; another one ends without having asked.
-        board.put(request("r", "a"));
-        board.waits(&lane("b", 0), &id("w"), &id("r"), &role("a"));
-        assert!(board.keep_place(&lane("b", 16), &role("a")).is_err());
-        board.rests(&lane("b", 1));
-        board.keep_place(&lane("b", 16), &role("a")).unwrap();
-        assert!(board.keep_place(&lane("b", 17), &role("a")).is_err());
-        assert!(taken(&board, &lane("a", 0)).is_some());
-        board.keep_place(&lane("b", 17), &role("a")).unwrap();
-    }
-
-    #[test]
-    fn whoever_would_wait_for_a_role_that_waits_for_it_is_refused() {
-        let board = board(&[("a", 1), ("b", 1), ("c", 1), ("d", 2)]);
-        // c is at what a asked and waits for b; b has its own work.
-        board.waits(&lane("a", 0), &id("wa"), &id("ra"), &role("c"));
-        board.waits(&lane("c", 0), &id("ra"), &id("rc"), &role("b"));
-        board.works(&lane("b", 0), &id("wb"));
-        let refused = |on: &str| {
-            let refused = board.keep_place(&lane("b", 0), &role(on));
-            refused.map_err(|refused| refused.to_string())
-        };
-        assert_eq!(
-            refused("a"),
-            Err("the request would wait for itself: a → c → b → a".to_owned())
-        );
-        assert_eq!(
-            refused("c"),
-            Err("the request would wait for itself: c → b → c".to_owned())
-        );
-        // d has free lanes, and one behind files is nobody's business.
-        assert_eq!(refused("d"), Ok(()));
-        assert_eq!(refused("outside"), Ok(()));
-        // As long as b has something else to do it gets to what c asked.
-        board.rests(&lane("b", 0));
-        board.keep_place(&lane("d", 0), &role("a")).unwrap();
-    }
-
-    #[test]
-    fn a_free_lane_makes_it_no_circle_and_a_request_that_is_in_hand_waits_for_its_own_lane() {
-        let board = board(&[("a", 1), ("b", 2)]);
-        board.waits(&lane("a", 0), &id("wa"), &id("ra"), &role("b"));
-        board.works(&lane("b", 0), &id("wb"));
-        // The second lane of b can do what a asked.
-        board.keep_place(&lane("b", 0), &role("a")).unwrap();
-        board.waits(&lane("b", 0), &id("wb"), &id("rb"), &role("a"));
-        board.works(&lane("b", 1), &id("ra"));
-        assert!(board.keep_place(&lane("b", 1), &role("a")).is_err());
-        // It can end by itself, and does.
-        board.keep_place(&lane("b", 1), &role("outside")).unwrap();
-    }
-
-    #[test]
-    fn a_request_waits_for_a_lane_that_does_something_else() {
-        let board = board(&[("a", 1)]);
-        board.put(request("r", "a"));
-        let hold = || board.hold(&role("a"), &id("r"));
-        assert_eq!(hold(), Hold::Untaken);
-        board.works(&lane("a", 0), &id("w"));
-        assert_eq!(hold(), Hold::Busy);
-        board.rests(&lane("a", 0));
-        assert!(taken(&board, &lane("a", 0)).is_some());
-        assert_eq!(hold(), Hold::Taken);
-    }
-
-    #[test]
-    fn two_roles_that_ask_each_other_at_once_are_not_both_let_through() {
-        let board = board(&[("a", 1), ("b", 1), ("c", 1)]);
-        board.works(&lane("a", 0), &id("wa"));
-        board.works(&lane("b", 0), &id("wb"));
-        board.keep_place(&lane("a", 0), &role("b")).unwrap();
-        let refused = board.keep_place(&lane("b", 0), &role("a")).unwrap_err();
-        let text = "the request would wait for itself: a → b → a";
-        assert_eq!(refused.to_string(), text);
-        board.sends(&lane("a", 0), &role("b"));
-        assert!(board.keep_place(&lane("b", 0), &role("a")).is_err());
-        // Whoever asks another one instead waits for that one.
-        board.keep_place(&lane("a", 0), &role("c")).unwrap();
-        board.keep_place(&lane("b", 0), &role("a")).unwrap();
-        assert!(board.keep_place(&lane("a", 0), &role("b")).is_err());
-    }
-
-    #[test]
-    fn what_was_waited_for_before_a_crash_is_waited_for_by_whoever_takes_it_up() {
-        let board = board(&[("a", 1), ("b", 1), ("c", 2)]);
-        board.put(request("rb", "b"));
-        board.waited(&role("a"), id("wa"), id("rb"), role("b"));
-        board.works(&lane("b", 0), &id("wb"));
-        let refused = |asker: &str, on: &str| {
-            let kept = board.keep_place(&lane(asker, 0), &role(on));
-            kept.is_err()
-        };
-        // Nobody has taken it up yet, and then its lane has not come to its wait yet.
-        assert!(refused("b", "a"));
-        board.works(&lane("a", 0), &id("wa"));
-        assert!(refused("b", "a"));
-        // It asks somebody else: that answer was there already.
-        board.keep_place(&lane("a", 0), &role("c")).unwrap();
-        assert!(!refused("b", "a"));
-        // Of two lanes only one is taken by what was left, and it waits for the lane that is at what it asked.
-        board.rests(&lane("a", 0));
-        board.rests(&lane("b", 0));
-        board.waited(&role("c"), id("wc"), id("ra"), role("a"));
-        board.works(&lane("a", 0), &id("ra"));
-        assert!(!refused("a", "c"));
-        board.works(&lane("c", 0), &id("another"));
-        assert!(!refused("a", "c"), "the other one comes to an end");
-        board.works(&lane("c", 1), &id("wc"));
-        board.waits(&lane("c", 0), &id("another"), &id("r"), &role("a"));
-        assert!(refused("a", "c"));
-    }
-
-    #[test]
-    fn what_nobody_waits_for_leaves_the_queue_or_tells_its_lane() {
-        let board = board(&[("a", 1)]);
-        board.put(request("r1", "a"));
-        board.put(request("r2", "a"));
-        assert_eq!(taken(&board, &lane("a", 0)).as_deref(), Some("r1"));
-        assert!(board.cancel(&id("r1")) && board.cancel(&id("r2")));
-        assert!(!board.cancel(&id("r3")));
-        assert!(board.cancelled(&id("r1")) && !board.cancelled(&id("r2")));
-        board.rests(&lane("a", 0));
-        assert!(!board.cancelled(&id("r1")));
-        assert_eq!(taken(&board, &lane("a", 0)), None);
-    }
-}
+mod tests;

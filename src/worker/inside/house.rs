@@ -10,11 +10,11 @@ use super::link::Hand;
 use super::patience::last_lives;
 use crate::clock::Clock;
 use crate::llm::Prompts;
-use crate::plan::{AttemptState, CommandId, DAEMON, PlanId, ROLE, Time};
+use crate::plan::{Attempt, AttemptState, CommandId, DAEMON, PlanId, ROLE, Time};
 use crate::role::{Chain, RequestId, RoleId, StructuredMessage};
 use crate::store::{Store, StoreError};
 use crate::volumes::Volumes;
-use crate::wire::command::Language;
+use crate::wire::command::{Command, Language};
 
 /// One role of the team, as the others see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,6 +161,20 @@ impl House {
     pub(super) fn begun(&self, request: &StructuredMessage) -> bool {
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         begun.contains(&request.assignment())
+    }
+
+    /// Tells whether the plan wants a command back that was handed out for a task of it.
+    pub(super) async fn recalled(&self, command: &Command) -> bool {
+        let Some(plan) = &command.plan else {
+            return false;
+        };
+        let id = command.id.clone();
+        let recalled = move |attempt: &Attempt| attempt.recall && !attempt.state.open();
+        let read = self
+            .store
+            .read(plan, move |plan, _| plan.attempt(&id).is_some_and(recalled));
+        // A command by hand may name a plan that is not here.
+        read.await.unwrap_or(false)
     }
 
     /// Returns for which task, and in which folder, something is done that belongs to an internal plan.

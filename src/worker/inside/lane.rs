@@ -11,11 +11,11 @@ use super::Resident;
 use super::board::Lane;
 use super::house::House;
 use super::link::{Hand, Link};
-use super::patience::{Patience, hold, left_of};
+use super::patience::{Hold, Patience, hold, left_of};
 use crate::plan::{AttemptState, PlanId, Spent, Time};
 use crate::role::{
     AgentBaseRole, CollaborationStatus, MessageKind, RequestId, Role, RoleError, RoleId, StepDoes,
-    StructuredMessage, TaskUpdate,
+    StructuredMessage, TaskUpdate, asks_person, with_person,
 };
 use crate::store::StoreError;
 use crate::volumes::{Folder, Life, VolumesError, Watch};
@@ -77,6 +77,16 @@ enum Left {
     Done,
     /// The next process goes on with it.
     Undone,
+}
+
+/// Who is to answer next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaited {
+    FromRole,
+    /// The role that is asked has to know something first.
+    FromPerson,
+    /// Nobody any more.
+    Settled,
 }
 
 /// What a role takes in next.
@@ -339,6 +349,11 @@ impl Worker {
             task: command.task.map_or(0, |task| task.0),
             command: Some(command.id.clone()),
         });
+        if house.recalled(command).await {
+            // The mark that says so may come later than the lane; a report would count as a late one.
+            self.give_up(work).await;
+            return None;
+        }
         Some(self.message(command).await)
     }
 
@@ -408,25 +423,38 @@ impl Worker {
             StepDoes::RequestCollaboration { target, .. } => target.parse().ok()?,
             _ => return None,
         };
-        house
-            .board
-            .waits(&self.lane, &work.assignment(), request, &on);
         let asked = step.request.as_ref().map(|pending| pending.since);
         let patience = match patience.take().filter(|other| other.request == *request) {
             Some(same) => patience.insert(same),
-            None => patience.insert(self.patience(request.clone(), asked.unwrap_or_default())),
+            None => {
+                let asked = asked.unwrap_or_default();
+                patience.insert(self.patience(&on, request.clone(), asked).await)
+            }
         };
         let mut moved = house.store.moved();
         let mut news = house.board.news();
+        let note = |with_person: bool| {
+            let (board, work) = (&house.board, work.assignment());
+            board.waits(&self.lane, &work, request, &on, with_person);
+        };
+        note(false);
+        let mut with_person = false;
         let next = loop {
             moved.borrow_and_update();
             news.borrow_and_update();
-            match self.settled(&plan.id, request).await {
-                Ok(true) => break Input::LookAgain,
-                Ok(false) => {}
+            let before = with_person;
+            match self.awaited(&plan.id, request).await {
+                Ok(Awaited::Settled) => break Input::LookAgain,
+                Ok(awaited) => with_person = awaited == Awaited::FromPerson,
                 Err(error) => tracing::warn!(role = %self.lane.role, %error, "looks again"),
             }
-            let hold = hold(house, &on, request);
+            if with_person != before {
+                note(with_person);
+            }
+            let hold = match with_person {
+                true => Hold::WithPerson,
+                false => hold(house, &on, request),
+            };
             if patience.over(hold, || self.lies_there(request)) {
                 break Input::TimedOut;
             }
@@ -443,26 +471,34 @@ impl Worker {
     }
 
     /// Returns how long the answer to a request is waited for from now on.
-    fn patience(&self, request: RequestId, asked: Time) -> Patience {
+    async fn patience(&self, on: &RoleId, request: RequestId, asked: Time) -> Patience {
         let whole = self.resident.patience;
-        let left = match asked < self.started {
-            true => {
-                let command = self.link.top_command();
-                let lived = command.and_then(|command| self.house.lived_last(&command));
-                left_of(whole, asked, lived)
-            }
-            false => whole,
-        };
-        Patience::new(request, left)
+        if asked >= self.started {
+            return Patience::new(request, whole);
+        }
+        let house = &self.house;
+        let command = self.link.top_command();
+        let lived = command.and_then(|command| house.lived_last(&command));
+        let person = with_person(&house.store, on, &request, house.clock.now()).await;
+        let person = person.unwrap_or_else(|error| {
+            tracing::warn!(role = %self.lane.role, %error, "how long a person was asked");
+            Duration::ZERO
+        });
+        Patience::new(request, left_of(whole, asked, lived, person))
     }
 
-    /// Tells whether a request waits for no answer any more.
-    async fn settled(&self, plan: &PlanId, request: &RequestId) -> Result<bool, StoreError> {
+    /// Looks who is to answer a request.
+    async fn awaited(&self, plan: &PlanId, request: &RequestId) -> Result<Awaited, StoreError> {
         let id = request.command().clone();
-        let read = self.house.store.read(plan, move |plan, _| {
-            let open = plan.attempt(&id).map(|attempt| attempt.state);
-            open != Some(AttemptState::Open) || plan.status().settled()
-        });
+        let read = self
+            .house
+            .store
+            .read(plan, move |plan, _| match plan.attempt(&id) {
+                _ if plan.status().settled() => Awaited::Settled,
+                Some(attempt) if attempt.state == AttemptState::Open => Awaited::FromRole,
+                Some(attempt) if asks_person(plan, attempt) => Awaited::FromPerson,
+                _ => Awaited::Settled,
+            });
         read.await
     }
 

@@ -23,6 +23,8 @@ pub(super) enum Hold {
     Taken,
     /// Whoever is asked does something else first.
     Busy,
+    /// A person is asked what has to be known for it.
+    WithPerson,
     /// Nobody has taken it, and nothing is known that keeps them from it.
     Untaken,
 }
@@ -51,7 +53,7 @@ impl Patience {
         let left = match hold {
             Hold::Taken => self.taken.left(),
             Hold::Untaken => self.untaken.left(),
-            Hold::Busy => return false,
+            Hold::Busy | Hold::WithPerson => return false,
         };
         left.is_zero() && (self.late.left().is_zero() || !lies_there())
     }
@@ -61,7 +63,7 @@ impl Patience {
         let counting = match hold {
             Hold::Taken => &mut self.taken,
             Hold::Untaken => &mut self.untaken,
-            Hold::Busy => return std::future::pending().await,
+            Hold::Busy | Hold::WithPerson => return std::future::pending().await,
         };
         match counting.left().is_zero() {
             // Only an answer that lies there is waited for.
@@ -72,9 +74,15 @@ impl Patience {
 }
 
 /// Returns what is left of a time after a restart, of which an earlier process saw some pass: that asked at one moment, and lived
-/// last at the other. What it was not there for does not count.
-pub(super) fn left_of(patience: Duration, asked: Time, lived: Option<Time>) -> Duration {
+/// last at the other. What it was not there for does not count, nor for how long a person was asked meanwhile.
+pub(super) fn left_of(
+    patience: Duration,
+    asked: Time,
+    lived: Option<Time>,
+    with_person: Duration,
+) -> Duration {
     let used = lived.map_or(Duration::ZERO, |lived| lived.since(asked));
+    let used = used.saturating_sub(with_person);
     patience.saturating_sub(used).max(GRACE.min(patience))
 }
 
@@ -125,13 +133,15 @@ mod tests {
     fn after_a_restart_what_was_left_is_left_and_never_nothing() {
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
         let at = |minute| Time::default().plus(minutes(minute));
-        let left = |patience, asked, lived| left_of(patience, at(asked), lived);
+        let left = |patience, asked, lived| left_of(patience, at(asked), lived, Duration::ZERO);
         assert_eq!(left(minutes(10), 5, Some(at(9))), minutes(6));
         assert_eq!(left(minutes(10), 5, None), minutes(10));
         assert_eq!(left(minutes(10), 5, Some(at(4))), minutes(10));
         assert_eq!(left(minutes(10), 5, Some(at(50))), GRACE);
         let short = Duration::from_millis(50);
         assert_eq!(left(short, 5, Some(at(50))), short);
+        let asked_a_person = left_of(minutes(10), at(5), Some(at(50)), minutes(43));
+        assert_eq!(asked_a_person, minutes(8));
     }
 
     #[test]
@@ -141,7 +151,9 @@ mod tests {
         // What nobody took up does not take the time from whoever takes it up at last.
         patience.untaken = Allowance::new(Duration::ZERO);
         assert!(patience.over(Hold::Untaken, || false));
-        assert!(!patience.over(Hold::Busy, || false) && !patience.over(Hold::Taken, || false));
+        for other in [Hold::Busy, Hold::WithPerson, Hold::Taken] {
+            assert!(!patience.over(other, || false));
+        }
         // An answer that lies there is waited for, but not for ever.
         assert!(!patience.over(Hold::Untaken, || true));
         patience.late = Allowance::new(Duration::ZERO);

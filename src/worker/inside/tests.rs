@@ -13,12 +13,12 @@ use super::link::Link;
 use super::*;
 use crate::exec::{Check, check_of_step};
 use crate::plan::{
-    Attempt, CommandId, DAEMON, Head, Issue, Kind, NewTask, PlanId, PlanStatus, Policy, Report,
-    ReportStatus, TaskId, Time,
+    About, Attempt, Choice, CommandId, DAEMON, Head, Issue, Kind, NewTask, PlanId, PlanStatus,
+    Policy, QuestionId, Report, ReportStatus, TaskId, Time,
 };
 use crate::role::{
     Abilities, Ability, MessageKind, Refused, RequestId, RoleSettings, StepDoes, StepSpec,
-    StepTemplate, StructuredMessage, Workplace, WriteFile, ability,
+    StepTemplate, StructuredMessage, Workplace, WriteFile, ability, with_person,
 };
 use crate::volumes::Folder;
 use crate::wire::command::{Command, CommandType};
@@ -83,6 +83,47 @@ async fn a_role_behind_files_is_asked_by_a_command_and_its_report_is_the_answer(
         report.contains("Mended.") && report.contains("input_tokens: 3"),
         "{report}"
     );
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn how_long_a_person_was_asked_is_known_to_whoever_waits_for_it() {
+    let given = Given::new().await;
+    let residents = vec![
+        resident(&given, "a", LONG, vec![asks("b")]),
+        resident(&given, "b", LONG, vec![asks("coder")]),
+    ];
+    let running = given.start(residents, &["coder"]);
+    let id = given.task("a").await;
+    let request = given.request(&id).await;
+    let first = given.attempts(&given.internal("a", &id).await).await;
+    let first: RequestId = first[0].id.clone().into();
+    let hour = Duration::from_secs(3600);
+    let asked_by_now = async |plus: Duration| {
+        let now = given.clock.now().plus(plus);
+        with_person(&given.store, &role("b"), &first, now)
+            .await
+            .unwrap()
+    };
+    assert_eq!(asked_by_now(hour).await, Duration::ZERO);
+    let plan = given.store.plan_of(&request).await.unwrap().unwrap();
+    let ask = |draft: &mut crate::plan::Draft<'_>| {
+        draft.ask(
+            QuestionId::new("q"),
+            About::Agent,
+            Some(TaskId(1)),
+            "which?",
+        )
+    };
+    let asked = given.store.change(&plan, "daemon", "it asks", ask);
+    asked.await.unwrap();
+    assert!(asked_by_now(hour).await >= hour);
+    let answer = |draft: &mut crate::plan::Draft<'_>| {
+        draft.answer(&QuestionId::new("q"), Choice::Reply, "that", "file")
+    };
+    let answered = given.store.change(&plan, "daemon", "answered", answer);
+    answered.await.unwrap();
+    assert!(asked_by_now(hour).await < hour, "that is over");
     running.stop().await;
 }
 

@@ -253,3 +253,30 @@ fn a_wait_that_is_too_long_ends_with_those_that_were_for_it() {
         mission(&scene)
     );
 }
+
+#[test]
+fn nobody_is_missed_who_has_something_else_in_hand() {
+    let scene = Scene::by_rules("run.max_parallel = 3\nrun.task_timeout = '5s'\n");
+    let tester = "- {id: tester, kind: files, worker: external, description: Tests.}\n";
+    scene.env.write("team.yaml", &(REVIEW.to_owned() + tester));
+    let plan = PLAN.replace("- after: 1\n", "") + "## Test it\n\n- assignee: tester\n";
+    scene.env.write("plan.md", &plan);
+    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "plan.md"]);
+    let request = scene.exchange.take("a request", is_request);
+    let about = |question: &(String, String)| {
+        let mut lines = question.1.lines();
+        let task = lines.find_map(|line| line.strip_prefix("task: "));
+        task.map(str::to_owned)
+    };
+    // Both tasks have lain there as long as each other; the coder is at what it was asked.
+    let questions = scene.exchange.await_questions(1);
+    let first = about(&questions[0]).unwrap();
+    assert_eq!(first, "3 · Test it", "{questions:?}");
+    scene
+        .exchange
+        .submit(&request.id, &report("SUCCESS", "Mended."));
+    let questions = scene.exchange.await_questions(2);
+    let mut of: Vec<_> = questions.iter().filter_map(about).collect();
+    of.sort();
+    assert_eq!(of, ["2 · Ship it", "3 · Test it"], "{questions:?}");
+}

@@ -54,7 +54,7 @@ fn a_person_sees_who_is_at_work() {
         skip     leave the task out; what waits for it goes on without it
         abort    end the plan for good; agents at work stop, their work stays
     "#);
-    let status = json(&sample::with_roles(), 11, Some(7), 1);
+    let status = json(&sample::with_roles(), 11, Ok(7), 1, NOW);
     insta::assert_snapshot!(serde_json::to_string(&status.lanes).unwrap(), @r#"{"most":3,"busy":1,"roles":[{"role":"coder","most":1,"tasks":[4]},{"role":"tester","most":2,"tasks":[]}],"others":[]}"#);
 }
 
@@ -70,7 +70,7 @@ fn a_person_and_programs_see_who_waits_for_whom() {
                        coder waits for tester · 60 s
        5  ready        Publish · coder
     ");
-    let status = json(&plan, 11, Some(7), 1);
+    let status = json(&plan, 11, Ok(7), 1, NOW);
     insta::assert_snapshot!(serde_json::to_string(&status.waits).unwrap(), @r#"[{"task":4,"role":"coder","on":"tester","request":"task-4b","what":"Does it\u001b[2J count?","since":"2027-01-15T08:04:00Z"}]"#);
     insta::assert_snapshot!(serde_json::to_string(&status.lanes).unwrap(), @r#"{"most":3,"busy":1,"roles":[{"role":"coder","most":1,"tasks":[4]},{"role":"tester","most":2,"tasks":[],"asked":[4]}],"others":[]}"#);
 }
@@ -101,7 +101,7 @@ fn a_small_page_shows_what_goes_on() {
 
 #[test]
 fn programs_get_the_agreed_shape() {
-    let status = json(&sample::plan(), 11, Some(7), 50);
+    let status = json(&sample::plan(), 11, Ok(7), 50, NOW);
     insta::assert_snapshot!(serde_json::to_string_pretty(&status).unwrap(), @r#"
     {
       "plan": {
@@ -255,7 +255,7 @@ fn programs_get_the_agreed_shape() {
       }
     }
     "#);
-    let status = serde_json::to_value(json(&sample::plan(), 11, None, 2)).unwrap();
+    let status = serde_json::to_value(json(&sample::plan(), 11, Err(None), 2, NOW)).unwrap();
     assert_eq!(status["truncated"], true);
     assert_eq!(status["tasks"].as_array().unwrap().len(), 2);
     assert!(status["daemon"].is_null());

@@ -1,0 +1,231 @@
+//! What the daemon does for what roles in the process ask of roles behind files: where whoever is asked has to know something
+//! first, a person is asked by the plan that all is done for, and the answer goes back as `continue`; a report that cannot be read
+//! is asked for once more, and after that the answer says so. All of it is derived from the plans, so that it may be done again
+//! after a crash; the command that is made is sent by the role that waits for it.
+
+use crate::plan::{
+    About, Attempt, AttemptState, Choice, Collaboration, CommandId, DAEMON, Draft, Kind, Plan,
+    PlanId, Question, QuestionId, REPAIR_GRACE, Refusal, Report, ReportStatus, Taken, Time,
+};
+use crate::role::Chain;
+use crate::store::{Store, StoreError};
+
+use super::BY;
+use super::arrival::Refused;
+use super::desk::{Desk, new_question};
+
+/// Reports to one request that cannot be read: after so many there is no answer.
+const MOST_UNREADABLE: u32 = 2;
+
+/// Keeps the report to a request. If it asks something, it is no answer: a person is to be asked, where a daemon carries
+/// out what it is for.
+pub(super) async fn take_report(
+    store: &Store,
+    plan: &PlanId,
+    request: CommandId,
+    report: Report,
+) -> Result<Taken, StoreError> {
+    let asks = report.question.is_some() && Chain::of(store, Some(plan)).await?.owner == DAEMON;
+    let change = move |draft: &mut Draft<'_>| {
+        let taken = draft.report(&request, report)?;
+        if asks && taken == Taken::Counts {
+            draft.agent_asks(&request, new_question())?;
+        }
+        Ok(taken)
+    };
+    store.change(plan, BY, "a report came for it", change).await
+}
+
+/// Keeps that the report to a request cannot be read. Whoever wrote it may mend it for a while.
+pub(super) fn unreadable(
+    draft: &mut Draft<'_>,
+    request: &CommandId,
+    refused: &Refused,
+    hash: &str,
+) -> Result<(), Refusal> {
+    let attempt = draft.plan().attempt(request);
+    match attempt.is_some_and(|attempt| attempt.rejected.is_some()) {
+        true => Ok(()),
+        false => draft
+            .reject(request, &refused.reason, hash, new_question())
+            .map(drop),
+    }
+}
+
+/// Looks after the requests of an internal plan that is waited for.
+pub(super) async fn tend(
+    store: &Store,
+    desk: &Desk,
+    plan: &PlanId,
+    chain: &Chain,
+    now: Time,
+) -> Result<(), StoreError> {
+    let found = store.read(plan, move |plan, _| {
+        let asked = plan.open_questions().filter_map(|question| {
+            let task = plan.task(question.task?)?;
+            let request = plan.current_attempt(task)?.id.clone();
+            let who = task.assignee.clone().unwrap_or_default();
+            (question.about == About::Agent).then(|| (question.clone(), request, who))
+        });
+        (asked.collect::<Vec<_>>(), !unread(plan, now).is_empty())
+    });
+    let (asked, unread) = found.await?;
+    for (question, request, who) in asked {
+        put_to_person(store, desk, plan, chain, question, request, &who).await?;
+    }
+    if unread {
+        mend_unreadable(store, desk, plan, now).await?;
+    }
+    Ok(())
+}
+
+/// Puts the question of a role behind files to a person, by the plan that all is done for; if there is an answer, carries that to
+/// whoever asked.
+async fn put_to_person(
+    store: &Store,
+    desk: &Desk,
+    plan: &PlanId,
+    chain: &Chain,
+    question: Question,
+    request: CommandId,
+    who: &str,
+) -> Result<(), StoreError> {
+    let (Some(top), Some(command)) = (&chain.top, chain.command.clone()) else {
+        return Ok(());
+    };
+    let id = question.id.clone();
+    let put = store.read(top, {
+        let id = id.clone();
+        move |plan, _| plan.question(&id).cloned()
+    });
+    match put.await? {
+        None => {
+            let asker = chain.roles.first();
+            let asker = asker.map_or(String::new(), |role| format!(" for `{role}`"));
+            let reason = format!("the role `{who}` asks, at work{asker}: {}", question.reason);
+            let ask = move |draft: &mut Draft<'_>| {
+                let task = draft.plan().attempt(&command).map(|attempt| attempt.task);
+                let task = task.ok_or(Refusal::UnknownCommand(command))?;
+                draft.ask_for_request(id, task, &request, &reason)
+            };
+            match store.change(top, BY, "a role has a question", ask).await {
+                // The task has ended meanwhile, and soon the internal plan as well.
+                Err(StoreError::Refused(_)) => Ok(()),
+                asked => asked,
+            }
+        }
+        Some(put) => match put.answer {
+            Some(answer) if answer.choice == Choice::Reply => {
+                let (desk, note) = (desk.clone(), answer.note);
+                let carry = move |draft: &mut Draft<'_>| {
+                    go_on(draft, &desk, &request, &id, &note, &answer.by)
+                };
+                let why = "a person has answered";
+                match store.change(plan, BY, why, carry).await {
+                    // It ended meanwhile.
+                    Err(StoreError::Refused(_)) => Ok(()),
+                    carried => carried,
+                }
+            }
+            // It is open, or the task ends without it.
+            _ => Ok(()),
+        },
+    }
+}
+
+/// Hands a request out again, with a person's answer to what was asked about it.
+fn go_on(
+    draft: &mut Draft<'_>,
+    desk: &Desk,
+    request: &CommandId,
+    question: &QuestionId,
+    note: &str,
+    by: &str,
+) -> Result<(), Refusal> {
+    let attempt = draft.plan().attempt(request).cloned();
+    let attempt = attempt.ok_or_else(|| Refusal::UnknownCommand(request.clone()))?;
+    draft.answer(question, Choice::Reply, note, by)?;
+    let said = attempt.report.as_ref();
+    let asked = said.and_then(|report| report.question.as_deref());
+    let told = match (&attempt.session, said) {
+        (Some(_), _) | (_, None) => told(asked, note),
+        (None, Some(report)) => format!(
+            "You were asked this before, and reported:\n\n{}\n\n{}",
+            report.text(),
+            told(asked, note)
+        ),
+    };
+    hand_out(draft, desk, &attempt, Kind::Continue, &told)
+}
+
+fn told(asked: Option<&str>, note: &str) -> String {
+    let asked = asked.unwrap_or_default().trim();
+    format!("You asked:\n\n{asked}\n\nA person answers:\n\n{note}")
+}
+
+fn hand_out(
+    draft: &mut Draft<'_>,
+    desk: &Desk,
+    attempt: &Attempt,
+    kind: Kind,
+    told: &str,
+) -> Result<(), Refusal> {
+    let issue = desk.ask_again(draft.plan(), attempt, kind, told, draft.now())?;
+    draft.issue(attempt.task, issue)
+}
+
+/// Returns the requests whose report cannot be read and was not mended in time.
+fn unread(plan: &Plan, now: Time) -> Vec<Attempt> {
+    let over = |attempt: &&Attempt| {
+        let rejected = attempt.rejected.as_ref();
+        attempt.state == AttemptState::Open
+            && rejected.is_some_and(|rejected| rejected.at.plus(REPAIR_GRACE) <= now)
+    };
+    plan.open_attempts().filter(over).cloned().collect()
+}
+
+/// Asks once more for reports that cannot be read, and answers the requests for which that was in vain.
+async fn mend_unreadable(
+    store: &Store,
+    desk: &Desk,
+    plan: &PlanId,
+    now: Time,
+) -> Result<(), StoreError> {
+    let desk = desk.clone();
+    let change = move |draft: &mut Draft<'_>| {
+        for attempt in unread(draft.plan(), now) {
+            let rejected = attempt.rejected.as_ref();
+            let reason = rejected.map_or("", |rejected| &rejected.reason).to_owned();
+            if attempt.rejections < MOST_UNREADABLE {
+                hand_out(draft, &desk, &attempt, Kind::Repair, &reason)?;
+            } else {
+                let received = draft.now();
+                draft.report(&attempt.id, no_answer(&reason, received))?;
+            }
+        }
+        Ok(())
+    };
+    let why = "its report cannot be read";
+    store.change(plan, BY, why, change).await
+}
+
+fn no_answer(reason: &str, received: Time) -> Report {
+    Report {
+        name: BY.to_owned(),
+        status: ReportStatus::Failed,
+        session: None,
+        results: format!(
+            "There is a report, but it cannot be read, and neither can the one that was asked for in its place: {reason}."
+        ),
+        pitfalls: String::new(),
+        next_steps: String::new(),
+        question: None,
+        blocked_until: None,
+        collaboration: Some(Collaboration::Error),
+        input_tokens: 0,
+        output_tokens: 0,
+        cost_usd: 0.0,
+        hash: "an unreadable report".to_owned(),
+        received,
+    }
+}

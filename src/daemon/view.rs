@@ -1,0 +1,62 @@
+//! The plan as the loop needs it.
+
+use std::collections::BTreeSet;
+
+use crate::plan::{AttemptState, CommandId, Due, Line, Plan, PlanStatus, QuestionId, World, due};
+
+/// The plan as the loop needs it: small, whatever the size of the plan.
+pub(super) struct View {
+    pub(super) seq: i64,
+    pub(super) status: PlanStatus,
+    pub(super) due: Due,
+    /// Attempts whose report is awaited.
+    pub(super) awaited: Vec<CommandId>,
+    /// Attempts whose agents are to be told to stop. One that has reported may end by itself.
+    pub(super) recalls: BTreeSet<CommandId>,
+    pub(super) questions: Vec<QuestionId>,
+    /// Those of them that roles behind files have, of whom a role in the process asked something.
+    pub(super) of_requests: BTreeSet<QuestionId>,
+    /// Roles that have something in hand.
+    pub(super) at_work: BTreeSet<String>,
+    /// A limit of the budget keeps it from going on.
+    pub(super) stopped: bool,
+    pub(super) line: Option<Line>,
+}
+
+impl View {
+    pub(super) fn of(plan: &Plan, seq: i64, world: &World) -> Self {
+        let awaited = plan
+            .open_attempts()
+            .filter(|attempt| attempt.state == AttemptState::Open);
+        Self {
+            seq,
+            status: plan.status().clone(),
+            due: due(plan, world),
+            awaited: awaited.map(|attempt| attempt.id.clone()).collect(),
+            recalls: plan
+                .recalls()
+                .filter(|attempt| {
+                    !matches!(attempt.state, AttemptState::Reported | AttemptState::Judged)
+                })
+                .map(|attempt| attempt.id.clone())
+                .collect(),
+            questions: plan
+                .open_questions()
+                .map(|question| question.id.clone())
+                .collect(),
+            of_requests: plan
+                .open_questions()
+                .filter(|question| question.request.is_some())
+                .map(|question| question.id.clone())
+                .collect(),
+            at_work: super::internal::at_work(plan),
+            stopped: plan.stopped_at().is_some(),
+            line: plan.head().line.clone(),
+        }
+    }
+
+    /// Tells whether something is under way, or will be by itself: a plan that only waits for a human uses no time.
+    pub(super) fn works(&self) -> bool {
+        !self.status.settled() && !self.due.nothing()
+    }
+}

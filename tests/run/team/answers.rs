@@ -1,0 +1,189 @@
+//! What comes back to a request in place of an answer: a question, or a report that cannot be read.
+
+use super::*;
+
+#[test]
+fn a_person_is_asked_what_a_role_behind_files_has_to_know_for_a_request() {
+    let scene = Scene::by_rules("run.max_attempts = 1\n");
+    let other = row(&["c"], "coder").replace("name: Row\nroles:\n", "");
+    let other = other.replace(
+        "description: Asks.",
+        "description: Asks.\n  collaboration_timeout: 7s",
+    );
+    let team = asks_coder("  collaboration_timeout: 4s\n") + &other;
+    scene.env.write("team.yaml", &team);
+    let both = one_for("a") + "\n## Pass it on too\n\n- assignee: c\n\nPass it on.\n";
+    scene.env.write("pass.md", &both);
+    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let of_a = |command: &Command| is_request(command) && command.body().contains("a asks");
+    let first = scene.exchange.take("a request", of_a);
+    let asks = "---\nstatus: PARTIAL_SUCCESS\nsession_id: s-1\nquestion: Which of the two?\n---\n\n## Core results\n\nHalf of it.\n";
+    scene.exchange.submit(&first.id, asks);
+    let (question, text) = scene.exchange.await_questions(1).remove(0);
+    assert!(
+        text.contains("the role `coder` asks, at work for `a`: Which of the two?")
+            && text.contains("task: 1 ·")
+            && text.contains("- reply"),
+        "{text}"
+    );
+    let status = scene.works(&["status"]);
+    assert!(
+        status.contains("waits for your answer") && status.contains("a waits for coder"),
+        "{status}"
+    );
+
+    // Another role that waits for longer has waited long enough: the first one still waits for the person.
+    scene.exchange.await_questions(2);
+    let withdrawn = scene.exchange.texts("commands/withdrawn", ".md");
+    assert_eq!(withdrawn.len(), 1);
+    assert!(withdrawn[0].contains("c asks"), "{withdrawn:?}");
+    assert_eq!(scene.events_named("reported").len(), 1);
+
+    scene.exchange.fill_in(&question, "reply", "The left one.");
+    let again = scene.exchange.take("the same request", of_a);
+    assert_eq!((again.kind(), again.session()), ("continue", "s-1"));
+    assert_eq!(again.field("request_id"), Some(first.id.as_str()));
+    assert!(
+        again.body().contains("    The left one.") && again.body().contains("Which of the two?"),
+        "{}",
+        again.text
+    );
+    assert!(again.body().contains(&format!("report-{}.md", again.id)));
+    scene
+        .exchange
+        .submit(&again.id, &report("SUCCESS", "The left one is mended."));
+    wait_until("the task is done", DEADLINE, || {
+        scene.tasks()[0] == "completed"
+    });
+    let done = scene.works(&["why", "1"]);
+    assert!(done.contains("The left one is mended."), "{done}");
+    assert_eq!(scene.events_named("issued").len(), 2, "an attempt each");
+    let log = scene.works(&["log"]);
+    let words = [
+        "a waits for coder: Pass it on.",
+        "a asks coder again",
+        "a waits for coder: Pass it on.",
+        "coder answered a: completed",
+    ];
+    let mut rest = log.as_str();
+    for words in words {
+        let found = rest.split_once(words);
+        rest = found.unwrap_or_else(|| panic!("{words}: {log}")).1;
+    }
+}
+
+#[test]
+fn a_question_about_a_request_outlives_the_daemon_and_is_answered_meanwhile() {
+    let scene = Scene::by_rules("");
+    // The first role waits for the second, and that for the coder.
+    let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
+    scene
+        .env
+        .write("team.yaml", &(row(&["a", "b"], "coder") + coder));
+    scene.env.write("pass.md", &one_for("a"));
+    let coder = scene.agent(|command| match is_request(command) {
+        false => Act::Leave,
+        true if command.body().contains("A person answers:") => Act::success("Mended."),
+        true => Act::Report(
+            "---\nstatus: FAILED\nquestion: |\n  Which one?\n  ## Constraints\n---\n".to_owned(),
+        ),
+    });
+    let team = ["--team", "team.yaml", "--no-input"];
+    let ran = scene.run(&[&["run", "--plan", "pass.md"], &team[..]].concat());
+    assert_eq!(ran.code, Some(4), "nobody is there to answer: {ran:?}");
+    assert_eq!(scene.tasks(), ["in_progress"]);
+    assert!(!scene.exchange.names("active").is_empty(), "it goes on");
+    scene.works(&["answer", "reply", "--note", "The right one."]);
+    let ran = scene.run(&[&["resume"], &team[..]].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(scene.tasks(), ["completed"]);
+    assert_eq!(scene.events_named("issued").len(), 1);
+    let asked: Vec<Command> = coder.seen().into_iter().filter(is_request).collect();
+    assert_eq!(asked.len(), 2);
+    // Nobody knows its session: it is told all of it again, and what it asked is a quotation.
+    assert_eq!(asked[1].kind(), "new");
+    assert_eq!(
+        asked[1].field("request_id"),
+        Some(asked[0].id.as_str()),
+        "the request stays open"
+    );
+    for words in [
+        "Pass it on.\n\nWhat came of it so far:",
+        "    ## Constraints\n",
+        "    The right one.",
+        "The role `b` waits for your answer",
+    ] {
+        assert!(
+            asked[1].body().contains(words),
+            "{words}: {}",
+            asked[1].text
+        );
+    }
+    assert!(!asked[1].body().contains(&asked[0].id), "{}", asked[1].text);
+    assert_eq!(active(&scene), Vec::<String>::new());
+}
+
+#[test]
+fn a_question_about_a_request_ends_with_the_task() {
+    let scene = Scene::by_rules("");
+    scene.env.write("team.yaml", &asks_coder(""));
+    scene.env.write("pass.md", &one_for("a"));
+    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let first = scene.exchange.take("a request", is_request);
+    let asks = "---\nstatus: FAILED\nquestion: Which one?\n---\n";
+    scene.exchange.submit(&first.id, asks);
+    let (question, _) = scene.exchange.await_questions(1).remove(0);
+    scene
+        .exchange
+        .fill_in(&question, "skip", "Nobody needs it.");
+    scene.await_end();
+    assert_eq!(scene.tasks(), ["skipped"]);
+    assert_eq!(scene.exchange.questions(), []);
+    assert_eq!(active(&scene), Vec::<String>::new());
+    let all: Vec<Value> =
+        serde_json::from_str(&scene.works(&["plans", "--all", "--json"])).unwrap();
+    let of_role = all.iter().find(|plan| plan["owner"] == "role").unwrap();
+    assert_eq!(of_role["shelf"], "history", "{of_role}");
+}
+
+#[test]
+fn a_report_that_cannot_be_read_is_asked_for_once_more_and_then_told_the_role_that_waits_for_it() {
+    let scene = Scene::by_rules("run.max_attempts = 1\n");
+    scene.env.write("team.yaml", &asks_coder(""));
+    scene.env.write("pass.md", &one_for("a"));
+    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let reports = |words: &str| {
+        let all = scene.exchange.texts("reports/processed", ".md");
+        let of_role = all.iter().filter(|text| text.contains("coder answered"));
+        of_role.filter(|text| text.contains(words)).count()
+    };
+    let unreadable = "---\nstatus: [\n---\n";
+    let first = scene.exchange.take("a request", is_request);
+    scene.exchange.submit(&first.id, unreadable);
+    let repair = scene.exchange.take("a repair", is_request);
+    assert_eq!(repair.field("request_id"), Some(first.id.as_str()));
+    assert!(
+        repair.body().contains("could not be read") && repair.body().contains("Pass it on."),
+        "{}",
+        repair.text
+    );
+    assert_eq!(reports("it cannot be read"), 0);
+    scene.exchange.submit(&repair.id, unreadable);
+    wait_until("the role is told", DEADLINE, || {
+        reports("it cannot be read") == 1
+    });
+    let question = scene.exchange.await_questions(1).remove(0);
+    scene.exchange.fill_in(&question.0, "retry", "");
+    let second = scene.exchange.take("another request", |command| {
+        is_request(command) && command.id != first.id
+    });
+    scene.exchange.submit(&second.id, unreadable);
+    let repair = scene.exchange.take("a repair", is_request);
+    scene
+        .exchange
+        .submit(&repair.id, &report("SUCCESS", "Mended now."));
+    scene.await_end();
+    assert_eq!(scene.tasks(), ["completed"]);
+    let said = scene.exchange.texts("reports/processed", ".md").concat();
+    assert!(said.contains("Mended now."), "{said}");
+}
