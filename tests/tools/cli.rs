@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::env::{Ran, TestEnv};
+use crate::common::env::{Ran, TestEnv, skip};
 
 fn parsed(ran: &Ran) -> Value {
     serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
@@ -118,8 +118,7 @@ fn the_function_for_scripts_that_the_readme_shows_reads_every_answer() {
     let ran = match python.output() {
         Ok(ran) => ran,
         Err(error) => {
-            println!("skipped: there is no python3 ({error})");
-            return;
+            return skip(&format!("there is no python3: {error}"));
         }
     };
     let said = String::from_utf8_lossy(&ran.stdout);

@@ -205,14 +205,14 @@ impl Window {
     fn text(&self, total: usize) -> String {
         let mut text = String::new();
         if self.from > 0 {
-            text += &format!("\n… ({} before these)", self.from);
+            text.extend([format!("\n… ({} before these)", self.from)]);
         }
         for line in &self.texts {
             text.extend(["\n", line]);
         }
         let behind = total.saturating_sub(self.from + self.texts.len());
         if behind > 0 {
-            text += &format!("\n… ({behind} after these)");
+            text.extend([format!("\n… ({behind} after these)")]);
         }
         text
     }

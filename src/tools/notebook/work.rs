@@ -443,15 +443,15 @@ fn put_back(draft: &mut Draft<'_>, at: usize) -> Result<String, Refusal> {
     let plan = draft.plan();
     let later = plan.in_progress().filter(|task| plan.index_of(task) > at);
     let later: Vec<Task> = later.cloned().collect();
-    let mut text = String::new();
+    let mut said = Vec::new();
     for task in later {
         draft.reset_task(task.number)?;
         let called = called(draft.plan().index_of(&task), &task);
-        text += &format!(
+        said.push(format!(
             " The subtask {called}, was in progress and is 'todo' again: it comes after that one."
-        );
+        ));
     }
-    Ok(text)
+    Ok(said.concat())
 }
 
 /// Returns what becomes of a plan by the states its subtasks were given.

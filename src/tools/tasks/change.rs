@@ -19,10 +19,11 @@ pub(super) fn add_all(
     }
     draft.reopen()?;
     let new = tasks.iter().enumerate().map(|(place, task)| {
-        let mut named = format!("the new task `{}`", one_line(&task.subject, 60));
-        if tasks.len() > 1 {
-            named += &format!(" at place {}", place + 1);
-        }
+        let subject = one_line(&task.subject, 60);
+        let named = match tasks.len() {
+            1 => format!("the new task `{subject}`"),
+            _ => format!("the new task `{subject}` at place {}", place + 1),
+        };
         new_task(draft, &named, task, tasks.len())
     });
     let new = new.collect::<Result<Vec<_>, _>>()?;
