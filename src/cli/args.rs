@@ -74,6 +74,14 @@ impl Program {
         Self(format!("plan-agent{}", config.unwrap_or_default()))
     }
 
+    /// Names the program where it is to be run in another folder.
+    pub fn within(folder: &Path) -> Self {
+        Self(format!(
+            "cd {} && plan-agent",
+            quoted(&folder.to_string_lossy())
+        ))
+    }
+
     /// Tells how a plan goes on, or the only one if it has no name here. Its agent and its team are not remembered.
     pub fn goes_on(&self, plan: &str, of_team: bool) -> String {
         let resume = format!("{self} resume {plan}");

@@ -89,7 +89,9 @@ async fn carry_out(
     let file = line.config.as_deref();
     let config = || Config::load(file, &environment);
     let setup = || Setup::load(line.config.clone(), environment.clone());
-    let near = || Setup::near(line.config.clone(), environment.clone());
+    let near = || Setup::near(line.config.clone(), environment.clone(), true);
+    // What an agent starts for itself must not stop the daemon around it.
+    let within = || Setup::near(line.config.clone(), environment.clone(), false);
     let with = |team: &Team| {
         let file = team.file.clone();
         let setup = setup();
@@ -127,19 +129,21 @@ async fn carry_out(
             let setup = with(&args.team);
             run::worker(args, setup, ended()).await
         }
-        Command::Abort(args) => run::abort(args, setup(), ended(), out).await,
+        Command::Abort(args) => run::abort(args, within(), ended(), out).await,
         Command::Tools(args) => tool::list(&args, out),
         Command::Tool(args) => tool::call(args, near(), ended(), out).await,
         Command::Mcp(args) => mcp::serve(args, near(), ended()).await,
-        Command::Stop => control::stop(&setup().await?.quiet()?, out).await,
+        Command::Stop => control::stop(&within().await?.quiet()?, out).await,
         Command::Plans(args) => plans::plans(&args, &near().await?.quiet()?, out).await,
         Command::Status(args) => plans::status(&args, &near().await?.site().await?, out).await,
         Command::Show(args) => plans::show(&args, &near().await?.site().await?, out).await,
         Command::Why(args) => plans::why(&args, &near().await?.site().await?, out).await,
         Command::Diff(args) => diff::diff(&args, &near().await?.site().await?, out).await,
         Command::Log(args) => log::log(&args, &near().await?.site().await?, out).await,
-        Command::Answer(args) => control::answer(&args, &setup().await?.site().await?, out).await,
-        Command::Restore(args) => control::restore(&args, &setup().await?.site().await?, out).await,
-        Command::Pause(args) => control::pause(&args, &setup().await?.site().await?, out).await,
+        Command::Answer(args) => control::answer(&args, &within().await?.site().await?, out).await,
+        Command::Restore(args) => {
+            control::restore(&args, &within().await?.site().await?, out).await
+        }
+        Command::Pause(args) => control::pause(&args, &within().await?.site().await?, out).await,
     }
 }

@@ -53,37 +53,42 @@ impl Setup {
         .await
     }
 
-    /// Reads the configuration of whoever looks at plans or changes them: if none is named, within an exchange folder (as an
-    /// agent is in its workspace) and below, that of the project around it; else of the folder for which a worker started
-    /// this process, unless there are plans here.
+    /// Reads the configuration of whoever looks at plans or controls them. If none is named, and neither this folder nor the
+    /// environment has plans of its own: within an exchange folder (as an agent is in its workspace), that of the project
+    /// around it; for tools and views also that of the folder for which a worker started this process.
     ///
     /// # Errors
     /// As [`Setup::load`].
-    pub async fn near(file: Option<PathBuf>, environment: Environment) -> Result<Self, Failure> {
-        let around = environment.clone();
-        let found = signals::beside(move || {
-            let Some(root) = std::env::current_dir()
-                .ok()
-                .and_then(|here| exchange_folder(&here, &around))
-            else {
-                return Ok(None);
+    pub async fn near(
+        file: Option<PathBuf>,
+        environment: Environment,
+        told: bool,
+    ) -> Result<Self, Failure> {
+        if file.is_some() {
+            return Self::load(file, environment).await;
+        }
+        signals::beside(move || {
+            let own = Config::load(None, &environment);
+            let root = own.as_ref().map(Config::root).unwrap_or_default();
+            let found = (!has_plans(&root) && environment.get(VOLUMES_ROOT).is_none())
+                .then(|| exchange_folder(&environment, told))
+                .flatten();
+            let (config, program) = match found {
+                Some(root) => {
+                    let config = Config::around(&root, &environment)?;
+                    let program = Program::within(config.folder());
+                    (config, program)
+                }
+                None => (own?, Program::with(None)),
             };
-            let config = Config::around(&root, &around)?;
-            // What is to be typed next works from here too, where the file says it.
-            let program = Program::with(config.file());
-            Ok::<_, Failure>(Some((config, program)))
-        });
-        if file.is_none()
-            && let Some((config, program)) = found.await?
-        {
-            return Ok(Self {
+            Ok(Self {
                 config,
                 environment,
                 program,
                 team: None,
-            });
-        }
-        Self::load(file, environment).await
+            })
+        })
+        .await
     }
 
     /// Reads the team: that of a file, else the one that is configured, if there is one. What is wrong in the file is told with
@@ -443,14 +448,18 @@ pub(super) fn unusable(file: &str, problems: &[Problem]) -> Failure {
     Failure::usage(anyhow!(told.collect::<Vec<_>>().join("\nerror: ")))
 }
 
-/// Returns the exchange folder that is meant in a folder that is not the project's own.
-fn exchange_folder(here: &Path, environment: &Environment) -> Option<PathBuf> {
-    let plans = |root: &Path| Volumes::at(root).is_ok_and(|volumes| volumes.database().exists());
-    let within = here.ancestors().find(|root| plans(root));
-    if let Some(root) = within {
-        return Some(root.to_owned());
-    }
-    let own = here.join(crate::config::Volumes::default().root);
-    let told = environment.get(EXCHANGE).map(PathBuf::from);
-    told.filter(|root| root.is_absolute() && plans(root) && !plans(&own))
+/// The variable that overrides `volumes.root`.
+const VOLUMES_ROOT: &str = "PLAN_AGENT_VOLUMES_ROOT";
+
+/// Returns the exchange folder that this process runs in, else the one for which it was started if it may be `told`.
+fn exchange_folder(environment: &Environment, told: bool) -> Option<PathBuf> {
+    let here = std::env::current_dir().ok()?;
+    let within = here.ancestors().find(|root| has_plans(root));
+    let told = environment.get(EXCHANGE).filter(|_| told).map(Path::new);
+    let found = within.or(told.filter(|root| root.is_absolute() && has_plans(root)));
+    found.map(Path::to_owned)
+}
+
+fn has_plans(root: &Path) -> bool {
+    Volumes::at(root).is_ok_and(|volumes| volumes.database().exists())
 }

@@ -358,14 +358,22 @@ impl Tables {
         Ok((heads, total))
     }
 
-    /// Returns the plan with an attempt of this id: one look into the primary key a plan.
-    pub(super) fn plan_of(&mut self, command: &CommandId) -> Result<Option<PlanId>> {
-        let row = self.one(
+    /// Returns the plans that may have an attempt of this id: one look into the primary key a plan, and a search through what
+    /// is in the log alone. One statement: nothing is missed that another process writes from there to here meanwhile.
+    pub(super) fn plans_of(&mut self, command: &CommandId) -> Result<Vec<PlanId>> {
+        let rows = self.database.query(
             "SELECT plans.id FROM plans JOIN plan_rows ON plan_rows.plan = plans.id \
-             AND plan_rows.kind = 'attempt' AND plan_rows.id = $1",
-            &[Value::Text(command.as_str())],
+             AND plan_rows.kind = 'attempt' AND plan_rows.id = $1 \
+             UNION SELECT plans.id FROM plans JOIN log ON log.plan = plans.id AND log.seq > plans.folded \
+             WHERE plans.folded < plans.seq AND log.delta LIKE $2 ESCAPE '!'",
+            &[
+                Value::Text(command.as_str()),
+                Value::Text(&like_attempt(command)),
+            ],
         )?;
-        row.map(|mut row| row.text(0).map(PlanId::new)).transpose()
+        rows.into_iter()
+            .map(|mut row| row.text(0).map(PlanId::new))
+            .collect()
     }
 
     /// Returns up to which change the plan's rows are written.
@@ -386,11 +394,12 @@ impl Tables {
             .map(drop)
     }
 
-    /// Returns plans whose rows are not all written.
-    pub(super) fn unfolded(&mut self) -> Result<Vec<PlanId>> {
-        let rows = self
-            .database
-            .query("SELECT id FROM plans WHERE folded < seq ORDER BY id", &[])?;
+    /// Returns plans whose rows are not all written, those with most changes to write first.
+    pub(super) fn unfolded(&mut self, limit: i64) -> Result<Vec<PlanId>> {
+        let rows = self.database.query(
+            "SELECT id FROM plans WHERE folded < seq ORDER BY seq - folded DESC, id LIMIT $1",
+            &[Value::Number(limit)],
+        )?;
         rows.into_iter()
             .map(|mut row| row.text(0).map(PlanId::new))
             .collect()
@@ -455,6 +464,19 @@ impl Tables {
 
 fn head_record(mut row: Record) -> Result<HeadRecord> {
     Ok((row.text(0)?, row.number(1)?, row.text(2)?))
+}
+
+/// Returns a pattern for deltas that may have an attempt of this id.
+fn like_attempt(command: &CommandId) -> String {
+    let id = serde_json::Value::from(command.as_str()).to_string();
+    let escaped = id.chars().flat_map(|c| {
+        ['%', '_', '!']
+            .contains(&c)
+            .then_some('!')
+            .into_iter()
+            .chain([c])
+    });
+    format!("%{}%", escaped.collect::<String>())
 }
 
 /// The delta of a log entry as it is stored, made of rows that are JSON already.

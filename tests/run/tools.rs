@@ -128,6 +128,55 @@ fn an_agent_reaches_its_plan_from_the_folder_it_works_in() {
 }
 
 #[test]
+fn within_the_exchange_folder_its_plan_is_seen_and_controlled() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    scene.exchange.take("the first task", |_| true);
+    let from = |folder: &str, args: &[&str]| {
+        let mut command = scene.env.command(args);
+        let output = command
+            .current_dir(scene.env.path(folder))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let status = from("volumes/workspace", &["status"]);
+    assert!(status.contains("running"), "{status}");
+    let paused = from("volumes/workspace", &["pause"]);
+    scene.await_status("paused");
+    // The way on can be typed from there.
+    let root = scene.env.path("").canonicalize().unwrap();
+    let way = format!("`cd {} && plan-agent resume", root.display());
+    assert!(paused.contains(&way), "{way}: {paused}");
+}
+
+#[test]
+fn plans_of_the_own_folder_come_before_those_of_who_started_it() {
+    let scene = Scene::by_rules("");
+    scene.works(&[
+        "tool",
+        "TaskCreate",
+        r#"{"subject": "of the outer folder"}"#,
+    ]);
+    let inner = Scene::by_rules("volumes.root = 'exchange'");
+    inner.works(&[
+        "tool",
+        "TaskCreate",
+        r#"{"subject": "of the inner folder"}"#,
+    ]);
+    let listed = || {
+        let mut command = inner.env.command(&["tool", "TaskList", "{}"]);
+        command.env("PLAN_AGENT_EXCHANGE", scene.env.path("volumes"));
+        let output = command.output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(listed().contains("of the inner folder"), "{}", listed());
+    fs::remove_dir_all(inner.env.path("exchange")).unwrap();
+    assert!(listed().contains("of the outer folder"), "{}", listed());
+}
+
+#[test]
 fn the_shell_does_not_run_what_a_tool_wrote_into_a_persons_task() {
     let scene = Scene::by_rules("run.max_attempts = 1");
     scene.env.write(

@@ -14,24 +14,19 @@ use crate::store::sql::{LogRecord, Tables, stored_rows};
 const LARGE: usize = 64 * 1024;
 
 /// Plans whose rows are written at once, so that nobody waits long for a folder with many plans.
-const AT_ONCE: usize = 32;
+const AT_ONCE: i64 = 32;
 
 impl Owner {
     /// Writes the rows that are only in the log, and lets the database do what makes later changes faster. What fails here has
     /// no effect on any plan, and is tried again after further changes.
     pub(super) fn tidy(&mut self) {
-        let behind = self.tables().and_then(|tables| Ok(tables.unfolded()?));
-        let mut folded = 0;
+        let behind = self
+            .tables()
+            .and_then(|tables| Ok(tables.unfolded(AT_ONCE)?));
         for plan in behind.unwrap_or_default() {
-            match self.fold(&plan) {
-                Ok(()) => folded += 1,
-                Err(error) => {
-                    self.give_up();
-                    tracing::debug!(%plan, %error, "rows stay in the log alone");
-                }
-            }
-            if folded == AT_ONCE {
-                break;
+            if let Err(error) = self.fold(&plan) {
+                self.give_up();
+                tracing::debug!(%plan, %error, "rows stay in the log alone");
             }
         }
         if let Some(tables) = &mut self.tables {
@@ -105,9 +100,16 @@ pub(super) fn read(
     tables: &mut Tables,
     plan: &PlanId,
 ) -> Result<(Vec<Row>, Option<i64>, usize), StoreError> {
-    // In this order: what another process writes meanwhile is then read twice, and not missed.
-    let after = tables.folded(plan)?;
-    let bodies = tables.rows(plan)?;
+    let mut after = tables.folded(plan)?;
+    let bodies = loop {
+        let bodies = tables.rows(plan)?;
+        // Another process may have written rows meanwhile: older ones must not come after them.
+        let folded = tables.folded(plan)?;
+        if folded == after {
+            break bodies;
+        }
+        after = folded;
+    };
     let entries = tables.log_after(plan, after, i64::MAX)?;
     let mut rows: Vec<Row> = bodies
         .iter()

@@ -59,14 +59,10 @@ impl Owner {
     }
 
     pub(super) fn plan_of(&mut self, command: &CommandId) -> Result<Option<PlanId>, StoreError> {
-        let tables = self.tables()?;
-        if let Some(plan) = tables.plan_of(command)? {
-            return Ok(Some(plan));
-        }
-        // The rows of these are not all written. One that is damaged does not hide the others.
-        for plan in tables.unfolded()? {
+        for plan in self.tables()?.plans_of(command)? {
             match self.fresh(&plan) {
                 Err(error @ (StoreError::Database(_) | StoreError::Closed)) => return Err(error),
+                // Damaged: it does not hide another one.
                 Err(_) => continue,
                 Ok(()) => {}
             }
