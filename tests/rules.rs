@@ -18,11 +18,7 @@ fn every_rule_names_a_test_that_is_there() {
         .flat_map(|folder| files(&root.join(folder)))
         .map(|file| fs::read_to_string(file).unwrap())
         .collect();
-    let tests: BTreeSet<&str> = sources
-        .split("fn ")
-        .skip(1)
-        .filter_map(|rest| rest.split(['(', '<']).next())
-        .collect();
+    let tests = tests(&sources);
     let rows: Vec<&str> = rules
         .lines()
         .filter(|line| line.starts_with("| ") && !line.starts_with("| |"))
@@ -39,4 +35,35 @@ fn every_rule_names_a_test_that_is_there() {
             assert!(tests.contains(name), "there is no test `{name}`: {row}");
         }
     }
+}
+
+/// Returns the names of the functions that run as tests: those with an attribute for it, and those of `proptest!` that have
+/// the same one.
+fn tests(sources: &str) -> BTreeSet<&str> {
+    let lines: Vec<&str> = sources.lines().map(str::trim).collect();
+    let is_test = |line: &str| line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+    let mut tests = BTreeSet::new();
+    for (at, line) in lines.iter().enumerate() {
+        let signature = line.strip_prefix("pub ").unwrap_or(line);
+        let signature = signature.strip_prefix("async ").unwrap_or(signature);
+        let Some(rest) = signature.strip_prefix("fn ") else {
+            continue;
+        };
+        let above = lines[..at].iter().rev();
+        let attributed = above
+            .take_while(|line| line.starts_with("#[") || line.starts_with("//"))
+            .copied()
+            .any(is_test);
+        if attributed {
+            tests.extend(rest.split(['(', '<']).next());
+        }
+    }
+    tests
+}
+
+#[test]
+fn a_function_without_the_attribute_is_no_test() {
+    let sources =
+        "#[test]\n#[cfg(unix)]\nfn one() {}\n\nfn two() {}\n#[tokio::test]\nasync fn three() {}\n";
+    assert_eq!(tests(sources), BTreeSet::from(["one", "three"]));
 }

@@ -13,7 +13,6 @@ use super::signals::{Ended, beside, unless};
 use super::site::{BY, Site};
 use crate::config::{Config, Planner};
 use crate::tools::{Dialect, Settings, Tool, Toolbox};
-use crate::wire::text::one_line;
 
 /// Bytes of arguments that are read from standard input at most: a plan of as many tasks as a tool takes.
 const MAX_INPUT: u64 = 64 * 1024 * 1024;
@@ -117,10 +116,19 @@ pub async fn call(
 ) -> Result<Exit, Failure> {
     let nothing = "nothing was called";
     let setup = unless(&mut ended, nothing, setup).await?.quiet()?;
-    let dialect = find(&args, &setup)?;
+    let Dialects(dialects) = &args.dialect;
+    let dialect = Dialect::answering(dialects, &args.name);
+    let dialect = dialect.ok_or_else(|| Failure::usage(anyhow!("no dialect is named")))?;
     let arguments = unless(&mut ended, nothing, read(args.arguments)).await?;
-    let open = open(&setup, args.plan.as_deref());
-    let (_, toolbox) = unless(&mut ended, nothing, open).await?;
+    let known = dialect.tools().iter().any(|tool| tool.name == args.name);
+    let toolbox = if known {
+        let open = open(&setup, args.plan.as_deref());
+        unless(&mut ended, nothing, open).await?.1
+    } else {
+        // No folder is made for a name that was mistyped.
+        let nowhere = Toolbox::in_memory().await;
+        nowhere.context("failed to answer for an unknown tool")?
+    };
     let called = toolbox.call(dialect, &args.name, arguments);
     let answer = unless(&mut ended, "the call may have taken effect", async {
         Ok(called.await)
@@ -134,37 +142,13 @@ pub async fn call(
     })
 }
 
-fn find(args: &args::Tool, setup: &Setup) -> Result<Dialect, Failure> {
-    let Dialects(dialects) = &args.dialect;
-    let named = |dialect: &&Dialect| dialect.tools().iter().any(|tool| tool.name == args.name);
-    if let Some(dialect) = dialects.iter().find(named) {
-        return Ok(*dialect);
-    }
-    let known = dialects
-        .iter()
-        .flat_map(|dialect| dialect.tools().iter().map(|tool| tool.name));
-    let nearest = known
-        .map(|name| (strsim::jaro_winkler(&args.name, name), name))
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b));
-    let list = format!("`{} tools` lists them", setup.program);
-    let hint = nearest.map_or(list.clone(), |(_, name)| {
-        format!("did you mean `{name}`? {list}")
-    });
-    let name = one_line(&args.name, 80);
-    Err(Failure::usage(anyhow!("there is no tool `{name}`")).hint(hint))
-}
-
+/// Reads the arguments. What is no JSON is handed on as it is: the tool says so in its own shape.
 async fn read(arguments: String) -> Result<Value, Failure> {
     let text = match arguments.as_str() {
         "-" => beside(read_input).await?,
         _ => arguments,
     };
-    serde_json::from_str(&text).map_err(|error| {
-        Failure::usage(anyhow!("the arguments are no JSON: {error}")).hint(
-            "give an object in single quotes, '{\"name\": \"value\"}', or `-` to read it from standard input",
-        )
-    })
+    Ok(serde_json::from_str(&text).unwrap_or(Value::String(text)))
 }
 
 fn read_input() -> Result<String, Failure> {

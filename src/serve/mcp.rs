@@ -9,11 +9,11 @@ use hyper::http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
     CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
-    Implementation, ListPromptsResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, Prompt, PromptMessage, ReadResourceRequestParams, ReadResourceResponse,
-    ReadResourceResult, Resource, ResourceContents, ResourceUpdatedNotificationParam, Role,
-    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, ToolAnnotations,
-    UnsubscribeRequestParams,
+    Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, Prompt, PromptMessage,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
+    ResourceContents, ResourceUpdatedNotificationParam, Role, ServerCapabilities, ServerConfig,
+    SubscribeRequestParams, SubscriptionFilter, ToolAnnotations, UnsubscribeRequestParams,
 };
 use rmcp::service::{RequestContext, ServerInitializeError, SubscriptionContext, serve_server};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -172,20 +172,8 @@ impl Shared {
             .flat_map(|dialect| dialect.tools().iter().map(|tool| (*dialect, tool)))
     }
 
-    /// Returns the dialect of a tool, or the one whose tools are named most like it: that one knows what to answer.
-    fn dialect_of(&self, name: &str) -> Option<Dialect> {
-        let likeness = |tool: &Tool| match tool.name == name {
-            true => 2.0,
-            false => strsim::jaro_winkler(tool.name, name),
-        };
-        let nearest = self
-            .tools()
-            .max_by(|(_, a), (_, b)| likeness(a).total_cmp(&likeness(b)));
-        nearest.map(|(dialect, _)| dialect)
-    }
-
     async fn call(&self, caller: &str, name: &str, arguments: Value) -> CallToolResult {
-        let Some(dialect) = self.dialect_of(name) else {
+        let Some(dialect) = Dialect::answering(&self.dialects, name) else {
             return CallToolResult::error(vec![ContentBlock::text("no tools are served")]);
         };
         let toolbox = self.toolbox.clone().with_caller(caller);
@@ -380,6 +368,23 @@ impl ServerHandler for Server {
                      states true: set a task in progress when you begin it, and completed when it is done."
                 }
             })
+    }
+
+    /// Only the versions that begin with this subscribe to a resource by a request of its own, for which a client has to be
+    /// reached later.
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let mut info = self.negotiate_initialize(&request)?;
+        if self.session.is_none()
+            && let Some(resources) = &mut info.capabilities.resources
+        {
+            resources.subscribe = None;
+        }
+        Ok(info)
     }
 
     async fn list_tools(

@@ -292,7 +292,20 @@ fn misfit(schema: &Value, value: &Value, path: &str) -> ArgumentError {
     } else {
         "is"
     };
-    ArgumentError::new(path, format!("{verb} {shown}, not {}", wanted(schema)))
+    let broken = broken(schema, value)
+        .map(|error| format!(", which is no JSON ({error})"))
+        .unwrap_or_default();
+    let wanted = wanted(schema);
+    ArgumentError::new(path, format!("{verb} {shown}{broken}, not {wanted}"))
+}
+
+/// Says what is wrong with a text that was to be the JSON of an object or a list.
+fn broken(schema: &Value, value: &Value) -> Option<serde_json::Error> {
+    let kinds = kinds(schema);
+    let text = value.as_str()?.trim_start();
+    let meant = (text.starts_with('{') && kinds.contains(&"object"))
+        || (text.starts_with('[') && kinds.contains(&"array"));
+    serde_json::from_str::<Value>(text).err().filter(|_| meant)
 }
 
 /// Says what a schema asks for.

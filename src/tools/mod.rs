@@ -77,6 +77,20 @@ impl Dialect {
         }
     }
 
+    /// Returns which of some dialects answers to the name of a tool: the one that has it, else the one whose tools are named
+    /// most like it, which knows how to say that there is none. `None` without any dialect.
+    pub fn answering(dialects: &[Self], name: &str) -> Option<Self> {
+        let likeness = |tool: &Tool| match tool.name == name {
+            true => 2.0,
+            false => strsim::jaro_winkler(tool.name, name),
+        };
+        let tools = dialects
+            .iter()
+            .flat_map(|dialect| dialect.tools().iter().map(|tool| (*dialect, tool)));
+        let nearest = tools.max_by(|(_, a), (_, b)| likeness(a).total_cmp(&likeness(b)));
+        nearest.map(|(dialect, _)| dialect)
+    }
+
     /// Returns the dialect that has a tool of this name; no two have.
     pub fn of_tool(name: &str) -> Option<Self> {
         Self::ALL
@@ -169,10 +183,12 @@ impl Answer {
 /// Why a tool did not do what it was asked; each dialect has its own words for it.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    #[error("there is no tool `{name}`{}", meant(.similar.as_ref()))]
+    #[error("there is no tool `{name}`{}", meant(.similar.as_ref(), *.elsewhere))]
     UnknownTool {
         name: String,
         similar: Option<String>,
+        /// Another dialect, which has it.
+        elsewhere: Option<Dialect>,
     },
     #[error(transparent)]
     Argument(#[from] ArgumentError),
@@ -190,9 +206,12 @@ impl From<Refusal> for ToolError {
     }
 }
 
-fn meant(name: Option<&String>) -> String {
-    name.map(|name| format!("; is `{name}` meant?"))
-        .unwrap_or_default()
+fn meant(similar: Option<&String>, elsewhere: Option<Dialect>) -> String {
+    match (elsewhere, similar) {
+        (Some(dialect), _) => format!(" here; the dialect `{dialect}` has it"),
+        (None, Some(name)) => format!("; is `{name}` meant?"),
+        (None, None) => String::new(),
+    }
 }
 
 impl ToolError {
@@ -295,6 +314,7 @@ impl Toolbox {
         ToolError::UnknownTool {
             name: crate::wire::text::one_line(name, 80),
             similar: similar.map(|tool| tool.name.to_owned()),
+            elsewhere: Dialect::of_tool(name),
         }
     }
 

@@ -206,7 +206,12 @@ impl PlanTool {
         plan_id: impl Into<Option<&'a str>>,
         task_id: &str,
     ) -> Result<Option<TaskInfo>, ToolError> {
-        or(self.task(plan_id.into(), task_id).await.map(Some), None)
+        let page = Page {
+            limit: Some(usize::MAX),
+            offset: None,
+        };
+        let task = self.task(plan_id.into(), task_id, page);
+        or(task.await.map(Some), None)
     }
 
     /// Sets the status of a task and, unless it is `None`, what came of it; then the status of the plan follows. `false` for
@@ -330,9 +335,9 @@ impl PlanTool {
         made.await
     }
 
-    async fn task(&self, plan: Option<&str>, task: &str) -> Result<TaskInfo, Reason> {
+    async fn task(&self, plan: Option<&str>, task: &str, page: Page) -> Result<TaskInfo, Reason> {
         let key = task.to_owned();
-        let find = move |plan: &Plan| find(plan, &key).map(|task| TaskInfo::full(plan, task));
+        let find = move |plan: &Plan| find(plan, &key).map(|task| TaskInfo::page(plan, task, page));
         Ok(self.read(plan, find).await??)
     }
 
@@ -448,7 +453,11 @@ impl PlanTool {
 
     async fn answer_task(&self, arguments: Value) -> Result<Answer, Reason> {
         let arguments: TaskArguments = args::read(arguments)?;
-        let task = self.task(arguments.plan_id.as_deref(), &arguments.task_id);
+        let page = Page {
+            limit: arguments.limit,
+            offset: arguments.offset,
+        };
+        let task = self.task(arguments.plan_id.as_deref(), &arguments.task_id, page);
         Ok(Answer::result(json!(task.await?)))
     }
 

@@ -11,6 +11,7 @@ mod tests;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::page::MAX_LIMIT;
 use super::{Answer, ArgumentError, Dialect, Page, Part, Tool, ToolError, Toolbox, args};
 use crate::plan::{
     Draft, Head, Origin, Plan, PlanId, Refusal, Shown, Task, TaskId, TaskStatus, Time,
@@ -29,7 +30,10 @@ pub(super) const TOOLS: &[Tool] = &[
         "TaskCreate",
         "Creates a task, or several with `tasks` in one step. Returns the ids.",
     ),
-    Tool::look::<GetArguments>("TaskGet", "Returns a task in full."),
+    Tool::look::<GetArguments>(
+        "TaskGet",
+        "Returns a task in full; limit and offset are of blocks and blockedBy.",
+    ),
     Tool::look::<ListFilter>(
         "TaskList",
         "Lists the tasks that are not deleted; blockedBy has what a task still waits for.",
@@ -42,6 +46,9 @@ pub(super) const TOOLS: &[Tool] = &[
 
 /// The name in `metadata` of what a terminal shows while the task is in progress.
 const ACTIVE_FORM: &str = "activeForm";
+
+/// Bytes of that at most: it is one line.
+const MAX_ACTIVE_FORM: usize = 4096;
 
 /// Ids of other tasks that are shown of one in a list, and of one in full.
 const IDS_IN_LIST: usize = 10;
@@ -120,17 +127,25 @@ impl TaskTools {
         self.add(tasks, Run::Dry).await
     }
 
-    /// Returns a task in full.
+    /// Returns a task in full, with the first hundred of the tasks that wait for it and of those it waits for.
     ///
     /// # Errors
     /// No such task.
     pub async fn get(&self, id: &str) -> Result<TaskDetail, ToolError> {
+        self.get_page(id, Page::default()).await
+    }
+
+    /// Returns a task in full, with a page of the tasks that wait for it and of those it waits for.
+    ///
+    /// # Errors
+    /// No such task.
+    pub async fn get_page(&self, id: &str, page: Page) -> Result<TaskDetail, ToolError> {
         let id = Id::from(id);
         let plan = match self.toolbox.current(Dialect::Tasks).await {
             Err(ToolError::NoPlan) => return Err(unknown(&id)),
             plan => plan?,
         };
-        let read = move |plan: &Plan, _| find(plan, &id).map(|task| detail(plan, task));
+        let read = move |plan: &Plan, _| find(plan, &id).map(|task| detail(plan, task, page));
         Ok(self.toolbox.store().read(&plan, read).await??)
     }
 
@@ -176,6 +191,7 @@ impl TaskTools {
         if update.result.is_some() && update.status.is_none() {
             return Err(ArgumentError::new("result", "goes with a `status`").into());
         }
+        short("", update.active_form.as_ref())?;
         let plan = match self.toolbox.current(Dialect::Tasks).await {
             Err(ToolError::NoPlan) => return Err(unknown(&update.task_id)),
             plan => plan?,
@@ -185,6 +201,14 @@ impl TaskTools {
     }
 
     async fn add(&self, tasks: Vec<TaskCreate>, run: Run) -> Result<Vec<TaskCreated>, ToolError> {
+        for (place, task) in tasks.iter().enumerate() {
+            let list = if tasks.len() > 1 {
+                &format!("tasks[{place}].")
+            } else {
+                ""
+            };
+            short(list, task.active_form.as_ref())?;
+        }
         let toolbox = &self.toolbox;
         let made = match toolbox.current(Dialect::Tasks).await {
             Err(ToolError::NoPlan) => self.first(tasks, run).await,
@@ -242,9 +266,12 @@ impl TaskTools {
 
     async fn answer_get(&self, arguments: Value) -> Result<Answer, ToolError> {
         let arguments: GetArguments = args::read(arguments)?;
-        Ok(Answer::result(json(
-            &self.get(arguments.task_id.as_str()).await?,
-        )))
+        let page = Page {
+            limit: arguments.limit,
+            offset: arguments.offset,
+        };
+        let id = arguments.task_id.as_str();
+        Ok(Answer::result(json(&self.get_page(id, page).await?)))
     }
 
     async fn answer_list(&self, arguments: Value) -> Result<Answer, ToolError> {
@@ -307,6 +334,17 @@ fn find<'a>(plan: &'a Plan, id: &Id) -> Result<&'a Task, Refusal> {
         .ok_or_else(|| Refusal::UnknownTask(one_line(id.as_str(), 60)))
 }
 
+/// Refuses an `activeForm` that is too long, which the core would call metadata.
+fn short(list: &str, active_form: Option<&String>) -> Result<(), ArgumentError> {
+    match active_form.map(String::len) {
+        Some(bytes) if bytes > MAX_ACTIVE_FORM => Err(ArgumentError::new(
+            &format!("{list}{ACTIVE_FORM}"),
+            format!("has {bytes} bytes; at most {MAX_ACTIVE_FORM} fit"),
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn unknown(id: &Id) -> ToolError {
     Refusal::UnknownTask(one_line(id.as_str(), 60)).into()
 }
@@ -326,9 +364,12 @@ fn line(plan: &Plan, task: &Task) -> TaskLine {
     }
 }
 
-fn detail(plan: &Plan, task: &Task) -> TaskDetail {
-    let dependants = plan.dependants(task.number).map(|task| &task.number);
-    let blocks = plan.dependants(task.number).count();
+fn detail(plan: &Plan, task: &Task, page: Page) -> TaskDetail {
+    let limit = page.limit.unwrap_or(IDS_IN_FULL).min(MAX_LIMIT);
+    let offset = page.offset.unwrap_or(0);
+    let left = |total: usize| total.saturating_sub(offset.saturating_add(limit));
+    let dependants = || plan.dependants(task.number).map(|task| &task.number);
+    let waits_for = task.dependencies.iter();
     let mut metadata = task.metadata.clone();
     let active_form = match metadata.remove(ACTIVE_FORM) {
         Some(Value::String(text)) => Some(text),
@@ -341,10 +382,10 @@ fn detail(plan: &Plan, task: &Task) -> TaskDetail {
         status: task.status.into(),
         active_form,
         owner: task.assignee.clone(),
-        blocks: ids(dependants, IDS_IN_FULL),
-        blocks_left: blocks.saturating_sub(IDS_IN_FULL),
-        blocked_by: ids(task.dependencies.iter(), IDS_IN_FULL),
-        blocked_by_left: task.dependencies.len().saturating_sub(IDS_IN_FULL),
+        blocks_left: left(dependants().count()),
+        blocks: ids(dependants().skip(offset), limit),
+        blocked_by_left: left(waits_for.len()),
+        blocked_by: ids(waits_for.skip(offset), limit),
         metadata,
         result: task.result.clone().filter(|result| !result.is_empty()),
     }

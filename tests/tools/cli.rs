@@ -1,10 +1,10 @@
 //! `plan-agent tools` and `plan-agent tool`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::common::env::{Ran, TestEnv};
+use crate::common::env::{Ran, TestEnv, skip};
 
-fn json(ran: &Ran) -> Value {
+fn parsed(ran: &Ran) -> Value {
     serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
 }
 
@@ -13,7 +13,7 @@ fn a_list_of_tools_needs_no_folder_and_makes_none() {
     let env = TestEnv::new();
     let all = env.run(&["tools", "--json"]);
     assert_eq!(all.code, Some(0), "{all:?}");
-    let tools = json(&all);
+    let tools = parsed(&all);
     for tool in tools.as_array().unwrap() {
         assert_eq!(tool["schema"]["type"], "object", "{tool}");
         let dialect = tool["dialect"].as_str().unwrap();
@@ -29,16 +29,102 @@ fn a_list_of_tools_needs_no_folder_and_makes_none() {
 #[test]
 fn wrong_usage_is_told_and_prints_nothing() {
     let env = TestEnv::new();
-    insta::assert_snapshot!(env.run(&["tool", "nix"]).seen(&env), @r"
-    error: there is no tool `nix`
-    Hint: `plan-agent tools` lists them
-    exit 2
-    ");
     insta::assert_snapshot!(env.run(&["tools", "--dialect", "x"]).seen(&env), @r"
     error: invalid value 'x' for '--dialect <plan-tool|plan-manager|notebook|tasks|all>': must be one of plan-tool, plan-manager, notebook, tasks, all
 
     For more information, try '--help'.
     exit 2
     ");
+    let none = env.run(&["tool"]);
+    assert_eq!((none.code, none.stdout.as_str()), (Some(2), ""), "{none:?}");
     assert!(!env.path("volumes").exists());
+}
+
+/// What a script does with each of these is the same: it reads one line of JSON and looks at the exit code.
+#[test]
+fn what_no_tool_understands_is_answered_in_the_shape_of_the_dialect() {
+    let env = TestEnv::new();
+    let answer = |args: &[&str]| {
+        let ran = env.run(&[&["tool"], args].concat());
+        assert_eq!(
+            (ran.code, ran.stdout.lines().count()),
+            (Some(1), 1),
+            "{ran:?}"
+        );
+        parsed(&ran)
+    };
+    let nope = answer(&["Nope"]);
+    assert!(
+        nope.to_string().contains("here is no tool `Nope`"),
+        "{nope}"
+    );
+    assert_eq!(
+        answer(&["TaskCreat"]),
+        json!({"result": null, "reason": "there is no tool `TaskCreat`; is `TaskCreate` meant?"})
+    );
+    assert_eq!(
+        answer(&["TaskGet", "{}", "--dialect", "plan-manager"])["error"]["code"],
+        "INVALID_ARGUMENT"
+    );
+    let other = answer(&["getPlan", "{}", "--dialect", "notebook"]);
+    assert_eq!(other["metadata"]["error_code"], "UNKNOWN_TOOL");
+    assert_eq!(
+        other["result"],
+        "There is no tool 'getPlan'. The dialect 'plan-manager' has it."
+    );
+    assert!(!env.path("volumes").exists());
+    for (tool, said) in [
+        ("addTask", "/error/message"),
+        ("TaskCreate", "/reason"),
+        ("create_plan", "/result"),
+        ("get_task", "/reason"),
+    ] {
+        for broken in ["{\"a\": ", "[1, 2]", "nonsense", ""] {
+            let answer = answer(&[tool, broken]);
+            let said = answer.pointer(said).and_then(Value::as_str);
+            let said = said.unwrap_or_else(|| panic!("{tool} {broken}: {answer}"));
+            assert!(said.contains("not an object"), "{said}");
+            assert_eq!(
+                said.contains("which is no JSON (EOF"),
+                broken.starts_with('{'),
+                "{said}"
+            );
+        }
+    }
+    let plans = env.run(&["plans", "--all", "--json"]);
+    assert!(!plans.stdout.contains("\"id\""), "{plans:?}");
+}
+
+#[test]
+fn the_function_for_scripts_that_the_readme_shows_reads_every_answer() {
+    let env = TestEnv::new();
+    let readme = include_str!("../../README.md");
+    let (_, script) = readme.split_once("```python\n").expect("the script");
+    let (script, _) = script.split_once("\n```").expect("its end");
+    let script = format!(
+        "{script}\nprint(call(\"Nope\"))\nprint(call(\"completeTask\", task_id=7)[\"error\"][\"code\"])\n"
+    );
+    let bin = env.path("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let link = bin.join("plan-agent");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_plan-agent"), link).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut python = std::process::Command::new("python3");
+    python
+        .args(["-c", &script])
+        .current_dir(env.path("."))
+        .env("HOME", env.path("."))
+        .env("PATH", format!("{}:{path}", bin.display()));
+    let ran = match python.output() {
+        Ok(ran) => ran,
+        Err(error) => {
+            return skip(&format!("there is no python3: {error}"));
+        }
+    };
+    let said = String::from_utf8_lossy(&ran.stdout);
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(ran.status.success(), "{ran:?}");
+    assert_eq!(lines[0], "Started task 1: Build", "{ran:?}");
+    assert!(lines[1].contains("here is no tool `Nope`"), "{ran:?}");
+    assert_eq!(lines[2], "INVALID_ARGUMENT", "{ran:?}");
 }

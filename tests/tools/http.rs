@@ -224,6 +224,12 @@ fn a_server_that_is_started_again_is_not_noticed() {
         "{begun}"
     );
     assert_eq!(begun["result"]["protocolVersion"], "2025-06-18");
+    // What is refused over HTTP is not announced.
+    let resources = &begun["result"]["capabilities"]["resources"];
+    assert!(
+        resources.is_object() && resources["subscribe"] != true,
+        "{begun}"
+    );
     served.call("TaskCreate", json!({"subject": "Knead"}));
     let address = served.address.clone();
     let token = served.token.clone();
@@ -274,6 +280,46 @@ fn one_that_listens_is_told_what_another_process_changes() {
     let made = env.run(&["tool", "TaskCreate", "{\"subject\": \"Knead\"}"]);
     assert_eq!(made.code, Some(0), "{made:?}");
     told();
+}
+
+#[test]
+fn a_client_of_the_present_protocol_is_named_in_the_history() {
+    let env = TestEnv::new();
+    let served = serve(&env, "127.0.0.1:0");
+    let version = "2026-07-28";
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "miller", "version": "1"},
+    });
+    let ask = |method: &str, name: &str, mut params: Value| {
+        params["_meta"] = meta.clone();
+        let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
+        let headers = [
+            ("MCP-Protocol-Version", version),
+            ("Mcp-Method", method),
+            ("Mcp-Name", name),
+        ];
+        let reply = served.post(&headers[..if name.is_empty() { 2 } else { 3 }], &body);
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.json()
+    };
+    let found = ask("server/discover", "", json!({}));
+    // Changes are told by `subscriptions/listen`.
+    assert_eq!(
+        found["result"]["capabilities"]["resources"]["subscribe"], true,
+        "{found}"
+    );
+    let made = json!({"name": "TaskCreate", "arguments": {"subject": "Grind"}});
+    let made = ask("tools/call", "TaskCreate", made);
+    assert!(made["result"]["isError"] != true, "{made}");
+    // Arguments that are no object come another way to the tools.
+    let again = json!({"name": "TaskCreate", "arguments": "{\"subject\": \"Bake\"}"});
+    ask("tools/call", "TaskCreate", again);
+    let log = env.run(&["log", "tasks", "--json"]).stdout;
+    assert!(log.contains("Grind") && log.contains("Bake"), "{log}");
+    let by_client = |line: &str| line.contains("\"by\":\"miller\"");
+    assert!(log.lines().all(by_client), "{log}");
 }
 
 #[test]

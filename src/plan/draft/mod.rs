@@ -35,7 +35,8 @@ use wait::ended;
 pub enum Refusal {
     #[error("there is no task `{0}`")]
     UnknownTask(String),
-    #[error("task `{task}` depends on `{dependency}`, which does not exist")]
+    /// `task` says which one: a new task has no number that says anything yet.
+    #[error("{task} depends on `{dependency}`, which does not exist")]
     UnknownDependency { task: String, dependency: String },
     #[error("the dependencies form a cycle: {}", way(.0))]
     Cycle(Vec<TaskId>),

@@ -74,7 +74,12 @@ impl Draft<'_> {
             if name.is_empty() {
                 return Err(Refusal::NoName);
             }
-            let dependencies = self.resolve(&key, &task.dependencies, &names, &numbers)?;
+            let called = || {
+                let shown = task.key.as_ref().unwrap_or(&name);
+                let shown: String = shown.lines().flat_map(str::chars).take(60).collect();
+                format!("the new task `{shown}`")
+            };
+            let dependencies = self.resolve(called, &task.dependencies, &names, &numbers)?;
             let mut metadata = Map::new();
             merge(&mut metadata, &task.metadata)?;
             added.push(Task {
@@ -246,7 +251,8 @@ impl Draft<'_> {
             task.assignee.clone_from(assignee);
         }
         if let Some(dependencies) = &changes.dependencies {
-            task.dependencies = self.resolve(&task.key, dependencies, &BTreeMap::new(), new)?;
+            let called = || format!("task `{}`", task.key);
+            task.dependencies = self.resolve(called, dependencies, &BTreeMap::new(), new)?;
             let next = |node: TaskId| {
                 if node == id {
                     task.dependencies.clone()
@@ -380,7 +386,7 @@ impl Draft<'_> {
 
     fn resolve(
         &self,
-        key: &str,
+        called: impl Fn() -> String,
         references: &[TaskRef],
         names: &BTreeMap<String, TaskId>,
         new: &[TaskId],
@@ -403,7 +409,7 @@ impl Draft<'_> {
             };
             let Some(found) = found else {
                 return Err(Refusal::UnknownDependency {
-                    task: key.to_owned(),
+                    task: called(),
                     dependency: shown,
                 });
             };

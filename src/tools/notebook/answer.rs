@@ -213,10 +213,17 @@ fn said(error: &ToolError) -> String {
             let status = status.as_str();
             format!("That is not possible while a daemon carries the plan out: it is {status}.")
         }
-        ToolError::UnknownTool { name, similar } => {
-            let similar = similar.as_ref();
-            let meant = similar.map(|name| format!(" Is '{name}' meant?"));
-            format!("There is no tool '{name}'.{}", meant.unwrap_or_default())
+        ToolError::UnknownTool {
+            name,
+            similar,
+            elsewhere,
+        } => {
+            let meant = match (elsewhere, similar) {
+                (Some(dialect), _) => format!(" The dialect '{dialect}' has it."),
+                (None, Some(name)) => format!(" Is '{name}' meant?"),
+                (None, None) => String::new(),
+            };
+            format!("There is no tool '{name}'.{meant}")
         }
         error => format!("That is not possible: {error}."),
     }

@@ -1,5 +1,7 @@
 //! What an agent is told of its plan before each step: where it stands, and what to call next. At most [`MAX`] bytes, however
-//! large the plan is: a window around the subtask in hand.
+//! large the plan is: of the subtasks what fits around the one in hand.
+
+use std::collections::VecDeque;
 
 use serde::Serialize;
 
@@ -11,9 +13,11 @@ use crate::wire::text::clip_bytes as clip;
 /// Bytes of a hint.
 pub(super) const MAX: usize = 4096;
 
-/// Subtasks that are listed before and after the one in hand.
+/// Subtasks before the one in hand that are listed rather than any after it.
 const BEFORE: usize = 3;
-const AFTER: usize = 5;
+
+/// Bytes that are kept for what is said of the subtasks that are not listed.
+const UNLISTED: usize = 80;
 
 const OPEN: &str = "<system-hint>";
 const CLOSE: &str = "</system-hint>";
@@ -64,8 +68,8 @@ pub(super) struct Outline {
     in_progress: Option<(usize, SubTask)>,
     /// The first that is to be done.
     next: Option<usize>,
-    /// The place of the first line, and the lines.
-    window: (usize, Vec<String>),
+    /// As many lines as fit into a hint that says nothing else.
+    window: Window,
 }
 
 impl Outline {
@@ -75,8 +79,10 @@ impl Outline {
         let total = plan.subtasks.len();
         let in_progress = place(State::InProgress);
         let next = place(State::Todo);
-        let (from, to) = window(in_progress.or(next), total);
-        let lines = plan.subtasks[from..to].iter();
+        let line = |at: usize| {
+            let subtask = plan.subtasks.get(at);
+            subtask.map(|it| short_line(it.state, &it.name))
+        };
         Self {
             heading: short_heading(
                 &plan.name,
@@ -90,10 +96,7 @@ impl Outline {
             abandoned: count(State::Abandoned),
             in_progress: in_progress.map(|at| (at, plan.subtasks[at].clone())),
             next,
-            window: (
-                from,
-                lines.map(|it| short_line(it.state, &it.name)).collect(),
-            ),
+            window: Window::around(in_progress.or(next), total, MAX, line),
         }
     }
 
@@ -105,14 +108,16 @@ impl Outline {
         let next = plan.tasks_in(Shown::Pending).next();
         let next = next.map(|task| plan.index_of(task));
         let at = in_progress.as_ref().map(|(at, _)| *at);
-        let (from, to) = window(at.or(next), counts.total());
-        let lines = (from..to).filter_map(|at| plan.nth(at));
+        let line = |at: usize| {
+            let task = plan.nth(at);
+            task.map(|task| short_line(State::of_task(task.status), &task.name))
+        };
         Self {
             heading: short_heading(
                 &head.name,
                 &head.description,
                 &head.expected_outcome,
-                State::of_plan(&head.status),
+                State::of_plan(head),
                 &time_text(head.created_at),
             ),
             total: counts.total(),
@@ -120,27 +125,94 @@ impl Outline {
             abandoned: counts.failed + counts.skipped,
             in_progress,
             next,
-            window: (
-                from,
-                lines
-                    .map(|task| short_line(State::of_task(task.status), &task.name))
-                    .collect(),
-            ),
+            window: Window::around(at.or(next), counts.total(), MAX, line),
         }
     }
 
-    /// Returns the plan as Markdown, without the subtasks that are far from the one in hand.
-    fn markdown(&self) -> String {
-        let (from, lines) = &self.window;
-        let behind = self.total - from - lines.len();
-        let mut text = self.heading.clone();
-        let mut add = |line: &str| text.extend(["\n", line]);
-        if *from > 0 {
-            add(&format!("… ({from} before these)"));
+    /// Returns the plan as Markdown with as many subtasks as fit into so many bytes.
+    fn markdown(&self, room: usize) -> String {
+        let room = room.saturating_sub(self.heading.len());
+        let all = self.window.text(self.total);
+        let text = if all.len() <= room {
+            all
+        } else {
+            self.window.within(room).text(self.total)
+        };
+        format!("{}{text}", self.heading)
+    }
+}
+
+/// Texts of subtasks that follow each other, around the one in hand.
+struct Window {
+    /// The place of the first.
+    from: usize,
+    /// The place of the one in hand.
+    at: usize,
+    texts: VecDeque<String>,
+}
+
+impl Window {
+    /// Takes as many texts as fit into so many bytes, each on a line of its own: the one in hand, or the last, a few before it,
+    /// those after it, the others before it.
+    fn around(
+        at: Option<usize>,
+        total: usize,
+        room: usize,
+        text: impl Fn(usize) -> Option<String>,
+    ) -> Self {
+        let at = at.unwrap_or_else(|| total.saturating_sub(1));
+        let mut room = room.saturating_sub(UNLISTED);
+        let mut fitting = |at: usize| {
+            let text = text(at)?;
+            room = room.checked_sub(text.len() + 1)?;
+            Some(text)
+        };
+        let mut texts: VecDeque<String> = fitting(at).into_iter().collect();
+        let mut from = at;
+        let mut to = at + texts.len();
+        let few = at.saturating_sub(BEFORE);
+        while from > few && to > at {
+            let Some(text) = fitting(from - 1) else { break };
+            texts.push_front(text);
+            from -= 1;
         }
-        lines.iter().for_each(|line| add(line));
+        while to > at && to < total {
+            let Some(text) = fitting(to) else { break };
+            texts.push_back(text);
+            to += 1;
+        }
+        while from > 0 && from <= few && to > at {
+            let Some(text) = fitting(from - 1) else { break };
+            texts.push_front(text);
+            from -= 1;
+        }
+        Self { from, at, texts }
+    }
+
+    /// Takes those of them that fit into so many bytes.
+    fn within(&self, room: usize) -> Self {
+        let text = |at: usize| self.texts.get(at).cloned();
+        let at = self.at - self.from;
+        let inner = Self::around(Some(at), self.texts.len(), room, text);
+        Self {
+            from: self.from + inner.from,
+            at: self.at,
+            texts: inner.texts,
+        }
+    }
+
+    /// Returns the texts as lines, with how many there are before and after them.
+    fn text(&self, total: usize) -> String {
+        let mut text = String::new();
+        if self.from > 0 {
+            text.extend([format!("\n… ({} before these)", self.from)]);
+        }
+        for line in &self.texts {
+            text.extend(["\n", line]);
+        }
+        let behind = total.saturating_sub(self.from + self.texts.len());
         if behind > 0 {
-            add(&format!("… ({behind} after these)"));
+            text.extend([format!("\n… ({behind} after these)")]);
         }
         text
     }
@@ -178,18 +250,25 @@ pub(super) fn of_outline(plan: Option<&Outline>) -> String {
             "{where_it_stands} What you can do:\n- Begin the next one: call 'update_subtask_state' with subtask_idx={next} and state='in_progress'.\n- If it cannot be done, change the plan with 'revise_current_plan', or ask the user.\n- If the user wants the plan no more, ask to be sure, and call 'finish_plan' with state='abandoned'."
         )
     };
-    let plan = fenced(&plan.markdown());
-    let hint = format!(
-        "The current plan:\n{plan}\n{options}\n- What the user asks besides the plan comes first; then go on with the plan."
-    );
+    let most = MAX - OPEN.len() - CLOSE.len();
+    let with_room = |room: usize| {
+        let plan = fenced(&plan.markdown(room));
+        format!(
+            "The current plan:\n{plan}\n{options}\n- What the user asks besides the plan comes first; then go on with the plan."
+        )
+    };
+    // The fence around the plan is as long as what stands in it asks for.
+    let mut room = most;
+    let mut hint = with_room(room);
+    while hint.len() > most && room > 0 {
+        room = room.saturating_sub(hint.len() - most);
+        hint = with_room(room);
+    }
     // A plan's own text must not seem to end the hint.
     let hint = hint
         .replace(OPEN, "(system-hint)")
         .replace(CLOSE, "(/system-hint)");
-    format!(
-        "{OPEN}{}{CLOSE}",
-        clip(&hint, MAX - OPEN.len() - CLOSE.len())
-    )
+    format!("{OPEN}{}{CLOSE}", clip(&hint, most))
 }
 
 /// Returns the hint for a plan of the core, or for the lack of one.
@@ -205,40 +284,22 @@ pub(crate) fn page(plan: &CorePlan, max: usize) -> String {
         &head.name,
         &head.description,
         &head.expected_outcome,
-        State::of_plan(&head.status),
+        State::of_plan(head),
         &time_text(head.created_at),
     );
     let in_hand = plan.in_progress().next();
     let in_hand = in_hand.or_else(|| plan.tasks_in(Shown::Pending).next());
+    let at = in_hand.map(|task| plan.index_of(task));
     let total = plan.counts().total();
-    let (from, _) = window(in_hand.map(|task| plan.index_of(task)), total);
-    if from > 0 {
-        text.extend([format!("\n… ({from} before these)")]);
-    }
-    let mut shown = from;
-    for task in (from..total).map_while(|at| plan.nth(at)) {
-        let mut subtask = short(&SubTask::of(task));
-        subtask.name = format!("{shown}. {}", subtask.name);
+    let detailed = |at: usize| {
+        let mut subtask = short(&SubTask::of(plan.nth(at)?));
+        subtask.name = format!("{at}. {}", subtask.name);
         subtask.outcome = subtask.outcome.map(|outcome| clip(&outcome, 300));
-        let markdown = subtask.to_markdown(true);
-        // What is said below the list needs some room as well.
-        if text.len() + markdown.len() + 60 > max {
-            break;
-        }
-        text.extend(["\n", &markdown]);
-        shown += 1;
-    }
-    if shown < total {
-        text.extend([format!("\n… ({} after these)", total - shown)]);
-    }
+        Some(subtask.to_markdown(true))
+    };
+    let room = max.saturating_sub(text.len());
+    text += &Window::around(at, total, room, detailed).text(total);
     clip(&text, max)
-}
-
-/// Returns the places that are listed around one.
-fn window(around: Option<usize>, total: usize) -> (usize, usize) {
-    let around = around.unwrap_or_else(|| total.saturating_sub(1));
-    let to = (around + AFTER + 1).min(total);
-    (around.saturating_sub(BEFORE).min(to), to)
 }
 
 fn short_heading(

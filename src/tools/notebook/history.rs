@@ -7,7 +7,7 @@ use super::answer::{ErrorCode, NotebookError, ToolResponse};
 use super::bring::{called, describe, head_of, past_of, prepare, shown};
 use super::model::{End, Plan, State, time_text};
 use super::shelved::{Kept, StoreStorage, kept};
-use super::work::{in_hand, rest};
+use super::work::{follow, in_hand};
 use crate::plan::{
     DAEMON, Draft, Head, PlanId, PlanStatus, Shelf, Task, TaskId, TaskStatus, Time, counted,
 };
@@ -386,7 +386,12 @@ impl PlanNotebook {
             if let Some(here) = &here {
                 here.still(draft)?;
             }
-            rewrite(draft, &plan)
+            rewrite(draft, &plan)?;
+            // One that has not been begun stays so, whatever its subtasks are: it is as it was given.
+            if draft.plan().status() == &PlanStatus::Running {
+                draft.follow_tasks();
+            }
+            Ok::<_, NotebookError>(())
         };
         let loaded = match head {
             Some(head) => toolbox.take_up(Dialect::Notebook, &head, why, load).await,
@@ -452,7 +457,7 @@ fn go_on(draft: &mut Draft<'_>) -> Result<(), NotebookError> {
     for task in tasks {
         draft.reset_task(task)?;
     }
-    Ok(rest(draft)?)
+    Ok(follow(draft)?)
 }
 
 /// Makes a plan what another one is; nothing changes if it is that already.
@@ -519,7 +524,7 @@ impl Entry {
             name: shown(&kept.name),
             created_at: time_text(head.created_at),
             description: one_line(&kept.description, DESCRIPTION),
-            state: State::of_plan(&kept.status),
+            state: State::of_status(&kept.status),
         })
     }
 

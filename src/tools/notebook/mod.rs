@@ -152,6 +152,8 @@ struct Given {
 
 impl From<Given> for SubTask {
     fn from(given: Given) -> Self {
+        // One that is done already was finished by now.
+        let done = (given.state == State::Done).then(model::now_text);
         Self {
             name: given.name,
             description: given.description,
@@ -159,7 +161,7 @@ impl From<Given> for SubTask {
             outcome: given.outcome,
             state: given.state,
             created_at: given.created_at.unwrap_or_else(model::now_text),
-            finished_at: given.finished_at,
+            finished_at: given.finished_at.or(done),
         }
     }
 }

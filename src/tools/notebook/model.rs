@@ -6,8 +6,8 @@ use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Plan as CorePlan, PlanStatus, Task, TaskStatus, Time};
-use crate::tools::new_plan_id;
+use crate::plan::{Head, Plan as CorePlan, PlanStatus, Shelf, Task, TaskStatus, Time};
+use crate::tools::{Dialect, new_plan_id};
 
 /// The word for the state of a plan or a subtask: not begun; begun, as at most one subtask is; finished with an outcome; given
 /// up or left out.
@@ -71,8 +71,20 @@ impl State {
         }
     }
 
-    /// Returns the word for a plan's state.
-    pub(super) fn of_plan(status: &PlanStatus) -> Self {
+    /// Returns the word for the state of a plan. One of the notebook's own is open until it is finished, also when its
+    /// subtasks are settled and others see it ended.
+    pub(super) fn of_plan(head: &Head) -> Self {
+        if open(head) {
+            return match head.status {
+                PlanStatus::Idle => Self::Todo,
+                _ => Self::InProgress,
+            };
+        }
+        Self::of_status(&head.status)
+    }
+
+    /// Returns the word for a state of the core's that a plan has.
+    pub(super) fn of_status(status: &PlanStatus) -> Self {
         match status {
             PlanStatus::Idle => Self::Todo,
             PlanStatus::Running | PlanStatus::Paused(_) => Self::InProgress,
@@ -219,6 +231,7 @@ impl Plan {
 
     pub(super) fn of(plan: &CorePlan) -> Self {
         let head = plan.head();
+        let open = open(head);
         Self {
             id: head.key().to_owned(),
             name: head.name.clone(),
@@ -226,11 +239,18 @@ impl Plan {
             expected_outcome: head.expected_outcome.clone(),
             subtasks: plan.tasks().map(SubTask::of).collect(),
             created_at: time_text(head.created_at),
-            state: State::of_plan(&head.status),
-            finished_at: head.finished_at.map(time_text),
-            outcome: head.outcome.clone(),
+            state: State::of_plan(head),
+            finished_at: head.finished_at.filter(|_| !open).map(time_text),
+            outcome: head.outcome.clone().filter(|_| !open),
         }
     }
+}
+
+/// Tells whether a plan is one of the notebook's that nobody has finished or put away.
+fn open(head: &Head) -> bool {
+    head.owner == Dialect::Notebook.as_str()
+        && head.shelf == Shelf::Current
+        && head.status != PlanStatus::Abandoned
 }
 
 /// Returns a moment in local time.

@@ -69,7 +69,8 @@ impl PlanNotebook {
                 "create_plan",
                 move |draft| {
                     prepared.fill(draft)?;
-                    Ok::<_, NotebookError>(draft.record_plan(begun)?)
+                    draft.record_plan(begun)?;
+                    Ok::<_, NotebookError>(follow(draft)?)
                 },
             )
             .await;
@@ -162,11 +163,14 @@ impl PlanNotebook {
                 last,
                 &format!(" for action '{}'", action.as_str()),
             )?;
-            match subtask {
+            go_on(draft)?;
+            let text = match subtask {
                 Some(subtask) if action == Action::Add => add(draft, at, &subtask, max),
                 Some(subtask) => revise(draft, at, &subtask),
                 None => delete(draft, at),
-            }
+            }?;
+            follow(draft)?;
+            Ok(text)
         })
         .await
     }
@@ -201,14 +205,18 @@ impl PlanNotebook {
                 its_turn(draft.plan(), at, &task)?;
             }
             let reported = reported(draft, &called, &task, state);
-            let before = State::of_plan(draft.plan().status());
+            let before = State::of_plan(draft.plan().head());
+            go_on(draft)?;
             set_state(draft, &task, state, "abandoned")?;
             if let Some(reported) = reported {
                 return Ok(reported);
             }
-            rest(draft)?;
-            let after = State::of_plan(draft.plan().status());
             let mut text = format!("The subtask {called}, is marked as '{word}' successfully.");
+            if state == State::Todo {
+                text += &put_back(draft, at)?;
+            }
+            follow(draft)?;
+            let after = State::of_plan(draft.plan().head());
             if before != after {
                 text = format!("{text} The state of the plan is now '{}'.", after.as_str());
             }
@@ -248,11 +256,13 @@ impl PlanNotebook {
                 ));
             }
             let reported = reported(draft, &called, &task, State::Done);
+            go_on(draft)?;
             set_state(draft, &task, State::Done, &outcome)?;
             if let Some(reported) = reported {
                 return Ok(reported);
             }
             let next = begin_next(draft);
+            follow(draft)?;
             Ok(format!(
                 "The subtask {called}, is marked as done successfully. {next}"
             ))
@@ -293,13 +303,13 @@ impl PlanNotebook {
     }
 }
 
-/// Looks whether the plan is still the one in use, and lets it go on if it has ended by the state of its subtasks.
-pub(super) fn in_hand(draft: &mut Draft<'_>) -> Result<(), NotebookError> {
+/// Looks whether the plan is still the one in use.
+pub(super) fn in_hand(draft: &Draft<'_>) -> Result<(), NotebookError> {
     let head = draft.plan().head();
     if head.shelf != Shelf::Current {
         let name = shown(&head.name);
         let why = if head.status.settled() {
-            let state = State::of_plan(&head.status).as_str();
+            let state = State::of_plan(head).as_str();
             format!("it is finished as '{state}'")
         } else {
             "another caller has put it away".to_owned()
@@ -309,7 +319,12 @@ pub(super) fn in_hand(draft: &mut Draft<'_>) -> Result<(), NotebookError> {
             format!("The plan '{name}' is no longer the current one: {why}."),
         ));
     }
-    if head.owner != DAEMON {
+    Ok(())
+}
+
+/// Lets a plan go on that has ended by the states of its subtasks.
+fn go_on(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+    if draft.plan().head().owner != DAEMON {
         draft.go_on()?;
     }
     Ok(())
@@ -419,6 +434,26 @@ fn begin_next(draft: &mut Draft<'_>) -> String {
     }
 }
 
+/// Sets the subtask in progress to be done again if one before this place is: its turn is not before that one's. Nobody could
+/// go on otherwise. Says so.
+fn put_back(draft: &mut Draft<'_>, at: usize) -> Result<String, Refusal> {
+    if draft.carried_out() {
+        return Ok(String::new());
+    }
+    let plan = draft.plan();
+    let later = plan.in_progress().filter(|task| plan.index_of(task) > at);
+    let later: Vec<Task> = later.cloned().collect();
+    let mut said = Vec::new();
+    for task in later {
+        draft.reset_task(task.number)?;
+        let called = called(draft.plan().index_of(&task), &task);
+        said.push(format!(
+            " The subtask {called}, was in progress and is 'todo' again: it comes after that one."
+        ));
+    }
+    Ok(said.concat())
+}
+
 /// Returns what becomes of a plan by the states its subtasks were given.
 fn begun(plan: &Plan) -> PlanPast {
     let begun = plan.subtasks.iter().any(|it| it.state == State::InProgress);
@@ -456,9 +491,11 @@ fn add(
         })?;
     }
     let name = shown(&subtask.name);
-    Ok(format!(
-        "A new subtask, named '{name}', is added successfully at index {at}."
-    ))
+    let mut text = format!("A new subtask, named '{name}', is added successfully at index {at}.");
+    if subtask.state == State::Todo {
+        text += &put_back(draft, at)?;
+    }
+    Ok(text)
 }
 
 fn revise(draft: &mut Draft<'_>, at: usize, subtask: &SubTask) -> Result<String, NotebookError> {
@@ -500,14 +537,15 @@ fn delete(draft: &mut Draft<'_>, at: usize) -> Result<String, NotebookError> {
         draft.reset_task(task.number)?;
     }
     draft.remove_task(task.number)?;
-    rest(draft)?;
     Ok(format!("The subtask {called}, is deleted successfully."))
 }
 
-/// Sets a plan that nobody has begun, or that was begun in vain, to be done.
-pub(super) fn rest(draft: &mut Draft<'_>) -> Result<(), Refusal> {
-    if draft.plan().head().owner != DAEMON {
+/// Has the plan follow its subtasks: to be done while none has been begun, ended for whoever else looks at it once all are
+/// settled. In the notebook it stays open until it is finished.
+pub(super) fn follow(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+    if draft.plan().head().owner != DAEMON && !draft.plan().status().settled() {
         draft.rest()?;
+        draft.follow_tasks();
     }
     Ok(())
 }

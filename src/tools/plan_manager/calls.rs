@@ -32,7 +32,10 @@ pub(in crate::tools) const TOOLS: &[Tool] = &[
     ),
     Tool::look::<GetTaskList>("getTaskList", "Tasks in their order."),
     Tool::look::<Nothing>("getPlanStatus", "Progress in numbers."),
-    Tool::look::<OneTask>("getTaskById", "All of one task."),
+    Tool::look::<GetTaskById>(
+        "getTaskById",
+        "All of one task; limit and offset are of its dependencies.",
+    ),
     Tool::look::<Paged>(
         "getExecutableTaskList",
         "Pending tasks whose dependencies are met.",
@@ -70,6 +73,14 @@ struct Paged {
 #[serde(deny_unknown_fields)]
 struct OneTask {
     task_id: i64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetTaskById {
+    task_id: i64,
+    limit: Option<usize>,
+    offset: Option<usize>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -199,8 +210,9 @@ pub(in crate::tools) async fn call(toolbox: &Toolbox, name: &str, given: Value) 
         }
         "getPlanStatus" => with(given, async |_: Nothing| manager.get_plan_status().await).await,
         "getTaskById" => {
-            with(given, async |a: OneTask| {
-                manager.get_task_by_id(a.task_id).await
+            with(given, async |a: GetTaskById| {
+                let page = page(a.limit, a.offset);
+                manager.get_task_by_id(a.task_id, page).await
             })
             .await
         }

@@ -494,8 +494,10 @@ fn none_executable(plan: &Plan) -> PlanManagerError {
             .unwrap_or_default(),
         ..Details::default()
     };
-    let message = match plan.counts().total() {
+    let counts = plan.counts();
+    let message = match counts.total() {
         0 => "The plan has no tasks; addTask adds one",
+        total if total == counts.settled() => "No task is left: each one is settled",
         _ => "No task is executable: each one that is left waits for another",
     };
     PlanManagerError::new(ErrorCode::InvalidStatus, message, details)

@@ -81,18 +81,18 @@ impl PlanManager {
         .await
     }
 
-    /// Returns a task with all that is known of it.
+    /// Returns a task with all that is known of it, and a page of its dependencies: the first 400 if none is named.
     ///
     /// # Errors
     /// `TASK_NOT_FOUND`, `PLAN_NOT_ACTIVE` (there is no plan).
-    pub async fn get_task_by_id(&self, task_id: i64) -> Result<TaskFound> {
+    pub async fn get_task_by_id(&self, task_id: i64, page: Page) -> Result<TaskFound> {
         self.look(move |plan| {
             let number = number(plan, task_id)?;
             let task = plan
                 .task(number)
                 .ok_or_else(|| PlanManagerError::not_found(&task_id))?;
             Ok(TaskFound {
-                task: Task::of(plan, task, Room::ALL),
+                task: Task::of(plan, task, Room::whole(page)),
                 retry_count: Some(task.failures).filter(|failures| *failures > 0),
                 last_error: match task.status.settled() {
                     true => None,

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{self, Plan, PlanStatus, Shown, TaskId, TaskStatus};
+use crate::tools::page::{MAX_LIMIT, Page};
 use crate::wire::text::clip;
 
 /// The state of a task.
@@ -74,12 +75,13 @@ pub(super) fn plan_word(status: &PlanStatus) -> &'static str {
     }
 }
 
-/// How much of a task is shown: characters of its name and of each other text, and dependencies.
+/// How much of a task is shown: characters of its name and of each other text, and which of its dependencies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     name: usize,
     text: usize,
     dependencies: usize,
+    after: usize,
 }
 
 impl Room {
@@ -88,19 +90,25 @@ impl Room {
         name: 200,
         text: 400,
         dependencies: 40,
+        after: 0,
     };
     /// Alone, beside something else.
     pub(super) const ONE: Self = Self {
         name: 1000,
         text: 2000,
         dependencies: 400,
+        after: 0,
     };
-    /// When it is what was asked for.
-    pub(super) const ALL: Self = Self {
-        name: usize::MAX,
-        text: usize::MAX,
-        dependencies: usize::MAX,
-    };
+
+    /// When it is what was asked for: all of it, and a page of its dependencies.
+    pub(super) fn whole(page: Page) -> Self {
+        Self {
+            name: usize::MAX,
+            text: usize::MAX,
+            dependencies: page.limit.unwrap_or(Self::ONE.dependencies).min(MAX_LIMIT),
+            after: page.offset.unwrap_or(0),
+        }
+    }
 }
 
 /// A task.
@@ -110,7 +118,7 @@ pub struct Task {
     pub name: String,
     pub status: Status,
     pub dependencies: Vec<i64>,
-    /// Dependencies that are not shown, because the list is long.
+    /// Dependencies after these.
     #[serde(skip_serializing_if = "is_zero")]
     pub dependencies_left: usize,
     pub reasoning: String,
@@ -120,15 +128,16 @@ pub struct Task {
 
 impl Task {
     pub(super) fn of(plan: &Plan, task: &plan::Task, room: Room) -> Self {
-        let shown = task.dependencies.iter().take(room.dependencies);
-        let dependencies: Vec<i64> = shown.map(|id| id.0.into()).collect();
+        let after = task.dependencies.iter().skip(room.after);
+        let left = after.len().saturating_sub(room.dependencies);
+        let shown = after.take(room.dependencies);
         let result = task.result.as_ref().filter(|_| task.status.settled());
         Self {
             id: task.number.0.into(),
             name: clip(&task.name, room.name),
             status: Status::of(plan, task),
-            dependencies_left: task.dependencies.len() - dependencies.len(),
-            dependencies,
+            dependencies: shown.map(|id| id.0.into()).collect(),
+            dependencies_left: left,
             reasoning: clip(&task.reasoning, room.text),
             result: result.map(|result| clip(result, room.text)),
         }

@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Head, Plan, PlanStatus as CorePlanStatus, Task, TaskStatus as CoreStatus};
+use crate::plan::{
+    Head, Plan, PlanStatus as CorePlanStatus, Task, TaskId, TaskStatus as CoreStatus,
+};
+use crate::tools::Page;
 use crate::wire::plan_file::Structure;
 use crate::wire::text::{clip, one_line, time_text};
 
@@ -13,9 +16,8 @@ const CLIPPED: usize = 300;
 /// Characters of the plan's name beside its tasks.
 const NAME: usize = 100;
 
-/// Dependencies that are shown of a task in a list, and of one in full.
+/// Dependencies that are shown of a task in a list.
 const IDS_IN_LIST: usize = 10;
-const IDS_IN_FULL: usize = 100;
 
 /// The state of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -125,7 +127,7 @@ pub struct TaskInfo {
     pub step_id: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
-    /// The first of the tasks that the structure says it depends on, which nothing enforces; and how many more there are.
+    /// A page of the tasks that the structure says it depends on, which nothing enforces; and how many are after these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<String>,
     #[serde(default, skip_serializing_if = "none")]
@@ -133,23 +135,37 @@ pub struct TaskInfo {
 }
 
 impl TaskInfo {
-    /// Returns a task in full.
+    /// Returns a task in full, with as many of the tasks it depends on as a page may have.
     pub(super) fn full(plan: &Plan, task: &Task) -> Self {
-        Self::of(plan, task, IDS_IN_FULL, str::to_owned)
+        let page = Page {
+            limit: Some(usize::MAX),
+            offset: None,
+        };
+        Self::page(plan, task, page)
+    }
+
+    /// Returns a task in full, with a page of the tasks it depends on.
+    pub(super) fn page(plan: &Plan, task: &Task, page: Page) -> Self {
+        Self::of(plan, task, page, str::to_owned)
     }
 
     /// Returns a task with its texts cut short.
     pub(super) fn short(plan: &Plan, task: &Task) -> Self {
-        Self::of(plan, task, IDS_IN_LIST, |text| clip(text, CLIPPED))
+        let page = Page {
+            limit: Some(IDS_IN_LIST),
+            offset: None,
+        };
+        Self::of(plan, task, page, |text| clip(text, CLIPPED))
     }
 
-    fn of(plan: &Plan, task: &Task, ids: usize, text: impl Fn(&str) -> String) -> Self {
+    fn of(plan: &Plan, task: &Task, page: Page, text: impl Fn(&str) -> String) -> Self {
         let result = task.result.as_deref().filter(|result| !result.is_empty());
-        let dependencies = task.dependencies.iter().take(ids);
-        let key = |id| {
-            plan.task(id)
+        let key = |id: &TaskId| {
+            plan.task(*id)
                 .map_or_else(|| id.to_string(), |task| task.key.clone())
         };
+        let dependencies = task.dependencies.iter();
+        let dependencies = page.shown(dependencies.len(), dependencies, key);
         Self {
             task_id: task.key.clone(),
             name: text(&task.name),
@@ -159,8 +175,8 @@ impl TaskInfo {
             result_summary: result.map(&text),
             step_id: task.step_id.as_deref().map(text),
             optional: task.optional,
-            dependencies: dependencies.map(|id| key(*id)).collect(),
-            dependencies_left: task.dependencies.len().saturating_sub(ids),
+            dependencies: dependencies.items,
+            dependencies_left: dependencies.left,
         }
     }
 }
@@ -254,6 +270,9 @@ pub(super) struct CreateArguments {
 pub(super) struct TaskArguments {
     pub plan_id: Option<String>,
     pub task_id: String,
+    /// Of its dependencies.
+    pub limit: Option<usize>,
+    pub offset: Option<usize>,
 }
 
 #[derive(Deserialize, JsonSchema)]

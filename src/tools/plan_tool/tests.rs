@@ -304,11 +304,11 @@ async fn bad_input_is_declined_and_changes_nothing() {
     assert_eq!(state(&toolbox).await, before);
     insta::assert_snapshot!(reasons.join("\n"), @r#"
     get_tasks: there is no tool `get_tasks`; is `get_task` meant?
-    TaskList: there is no tool `TaskList`
+    TaskList: there is no tool `TaskList` here; the dialect `tasks` has it
     get_task: `task_id` is missing; it is a text
     get_task: there is no task `nobody`
     get_task: `task_id` is 1, not a text
-    get_task: `plan` is no field; known are plan_id, task_id
+    get_task: `plan` is no field; known are limit, offset, plan_id, task_id
     update_task_status: `status` is missing; it is one of ready, inprogress, completed, error, skipped
     update_task_status: `status` is "in_progress", not one of ready, inprogress, completed, error, skipped
     update_task_status: task `code` is completed, which is final; it cannot become ready
@@ -363,6 +363,31 @@ async fn answers_are_bounded() {
     );
     let full = done(&toolbox, "get_task", json!({"task_id": "0"})).await;
     assert_eq!(full["result"]["description"], long);
+}
+
+#[tokio::test]
+async fn what_a_task_depends_on_is_bounded_and_paged_to_its_end() {
+    let toolbox = toolbox().await;
+    let key = |n: usize| format!("{n:03}{}", "文".repeat(120));
+    let keys: Vec<String> = (0..200).map(key).collect();
+    let task = |key: &String| json!({"task_id": key, "name": "Task", "assignee": "dev", "description": ""});
+    let mut tasks: Vec<Value> = keys.iter().map(task).collect();
+    let last = json!({"task_id": "last", "name": "L", "assignee": "", "description": "", "dependencies": keys});
+    tasks.push(last);
+    let steps = json!([{"step_id": "s", "name": "S", "tasks": tasks}]);
+    let arguments = json!({"structure_data": {"name": "P", "steps": steps}});
+    done(&toolbox, "create_plan_from_structure", arguments).await;
+    let mut seen = Vec::new();
+    while seen.len() < keys.len() {
+        let page = json!({"task_id": "last", "offset": seen.len()});
+        let answer = done(&toolbox, "get_task", page).await;
+        assert!(answer.to_string().len() < 16_000);
+        let shown = answer["result"]["dependencies"].as_array().unwrap();
+        seen.extend(shown.iter().map(|key| key.as_str().unwrap().to_owned()));
+        let left = answer["result"]["dependencies_left"].as_u64().unwrap_or(0);
+        assert_eq!(u64::try_from(keys.len() - seen.len()).unwrap(), left);
+    }
+    assert_eq!(seen, keys);
 }
 
 #[tokio::test]

@@ -19,7 +19,11 @@ pub(super) fn add_all(
     }
     draft.reopen()?;
     let new = tasks.iter().enumerate().map(|(place, task)| {
-        let named = format!("{} ({})", place + 1, one_line(&task.subject, 60));
+        let subject = one_line(&task.subject, 60);
+        let named = match tasks.len() {
+            1 => format!("the new task `{subject}`"),
+            _ => format!("the new task `{subject}` at place {}", place + 1),
+        };
         new_task(draft, &named, task, tasks.len())
     });
     let new = new.collect::<Result<Vec<_>, _>>()?;
@@ -187,7 +191,7 @@ fn amend(
     if changes.metadata.keys().any(|name| name != ACTIVE_FORM) {
         fields.push("metadata");
     }
-    let named = task.number.to_string();
+    let named = format!("task `{}`", task.number);
     let mut waits_for: Vec<TaskRef> = references(task);
     let before = waits_for.len();
     for new in known(draft, &named, update.add_blocked_by.as_deref())? {

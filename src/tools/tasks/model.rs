@@ -169,6 +169,8 @@ impl CreateArguments {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct GetArguments {
     pub task_id: Id,
+    pub limit: Option<usize>,
+    pub offset: Option<usize>,
 }
 
 /// Which tasks are listed.
@@ -257,7 +259,7 @@ pub struct TaskDetail {
     pub active_form: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// The tasks that wait for it, and those that it waits for; the first hundred.
+    /// A page of the tasks that wait for it, and of those that it waits for, with how many are after these.
     pub blocks: Vec<String>,
     #[serde(skip_serializing_if = "none")]
     pub blocks_left: usize,

@@ -269,6 +269,76 @@ async fn a_deleted_task_is_not_listed_and_nothing_waits_for_it() {
 }
 
 #[tokio::test]
+async fn an_error_names_the_field_and_calls_a_new_task_by_its_name() {
+    let toolbox = three().await;
+    let long = "x".repeat(20_000);
+    let too_long = |field: &str| format!("`{field}` has 20000 bytes; at most 4096 fit");
+    let one = json!({"subject": "s", "activeForm": long});
+    assert_eq!(
+        refused(&toolbox, "TaskCreate", one.clone()).await,
+        too_long("activeForm")
+    );
+    let several = json!({"tasks": [{"subject": "s"}, one]});
+    assert_eq!(
+        refused(&toolbox, "TaskCreate", several).await,
+        too_long("tasks[1].activeForm")
+    );
+    let update = json!({"taskId": 1, "activeForm": long});
+    assert_eq!(
+        refused(&toolbox, "TaskUpdate", update).await,
+        too_long("activeForm")
+    );
+    let unknown = json!({"subject": "Bake", "addBlockedBy": [77]});
+    assert_eq!(
+        refused(&toolbox, "TaskCreate", unknown).await,
+        "the new task `Bake` depends on `77`, which does not exist"
+    );
+    let several = json!({"tasks": [{"subject": "Knead"}, {"subject": "Bake", "blockedBy": [3]}]});
+    assert_eq!(
+        refused(&toolbox, "TaskCreate", several).await,
+        "the new task `Bake` at place 2 depends on `place 3`, which does not exist"
+    );
+    let update = json!({"taskId": 1, "addBlockedBy": [77]});
+    assert_eq!(
+        refused(&toolbox, "TaskUpdate", update).await,
+        "task `1` depends on `77`, which does not exist"
+    );
+}
+
+#[tokio::test]
+async fn what_a_task_waits_for_and_what_waits_for_it_is_paged_to_the_end() {
+    let toolbox = toolbox().await;
+    let before: Vec<usize> = (1..=250).collect();
+    let mut tasks = vec![json!({"subject": "before"}); 250];
+    tasks.push(json!({"subject": "hub", "blockedBy": before}));
+    tasks.extend(vec![json!({"subject": "after", "blockedBy": [251]}); 120]);
+    done(&toolbox, "TaskCreate", json!({ "tasks": tasks })).await;
+    let page = async |given: Value| done(&toolbox, "TaskGet", given).await["result"].take();
+    let first = page(json!({"taskId": 251})).await;
+    let texts = |range: std::ops::RangeInclusive<usize>| {
+        json!(range.map(|id| id.to_string()).collect::<Vec<_>>())
+    };
+    assert_eq!(
+        (&first["blockedBy"], &first["blocks"]),
+        (&texts(1..=100), &texts(252..=351))
+    );
+    assert_eq!(
+        (&first["blockedByLeft"], &first["blocksLeft"]),
+        (&json!(150), &json!(20))
+    );
+    let last = page(json!({"taskId": 251, "offset": "100", "limit": 200})).await;
+    assert_eq!(
+        (&last["blockedBy"], &last["blocks"]),
+        (&texts(101..=250), &texts(352..=371))
+    );
+    assert_eq!(
+        (last.get("blockedByLeft"), last.get("blocksLeft")),
+        (None, None)
+    );
+    refused(&toolbox, "TaskGet", json!({"taskId": 251, "limit": -1})).await;
+}
+
+#[tokio::test]
 async fn a_list_is_filtered_paged_and_bounded() {
     let toolbox = toolbox().await;
     let tasks: Vec<Value> = (0..10_000)
@@ -491,7 +561,7 @@ async fn bad_input_is_refused_and_changes_nothing() {
     assert_eq!(toolbox.store().plans().await.unwrap().len(), 1);
     insta::assert_snapshot!(reasons.join("\n"), @r#"
     TaskCreat: there is no tool `TaskCreat`; is `TaskCreate` meant?
-    createPlan: there is no tool `createPlan`
+    createPlan: there is no tool `createPlan` here; the dialect `plan-manager` has it
     TaskCreate: the arguments are [], not an object
     TaskCreate: `subject` is missing; it is a text
     TaskCreate: a task needs a name
@@ -500,13 +570,13 @@ async fn bad_input_is_refused_and_changes_nothing() {
     TaskCreate: `title` is no field; known are activeForm, addBlockedBy, description, dry_run, metadata, owner, subject, tasks
     TaskCreate: `metadata` is [1], not an object
     TaskCreate: the metadata of a task has at most 16384 bytes, not 20008
-    TaskCreate: task `1 (s)` depends on `9`, which does not exist
+    TaskCreate: the new task `s` depends on `9`, which does not exist
     TaskCreate: `tasks` stands alone: what a task is goes into its place in the list
     TaskCreate: a plan needs at least one task
     TaskCreate: `tasks[0].subject` is missing; it is a text
-    TaskCreate: task `1 (a)` depends on `place 0`, which does not exist
+    TaskCreate: the new task `a` depends on `place 0`, which does not exist
     TaskCreate: `tasks[0].blockedBy[0]` is -1, not a whole number from 0
-    TaskCreate: task `1 (a)` depends on `place 7`, which does not exist
+    TaskCreate: the new task `a` depends on `place 7`, which does not exist
     TaskCreate: the dependencies form a cycle: 1 → 2 → 1
     TaskCreate: the dependencies form a cycle: 1 → 1
     TaskGet: `taskId` is missing; it is a text or a whole number

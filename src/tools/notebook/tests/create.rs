@@ -193,3 +193,25 @@ async fn a_dry_run_says_what_would_be_and_changes_nothing() {
     assert!(!call(&notebook, "create_plan", plan).await.0);
     assert_eq!(trace(&notebook).await, before);
 }
+
+#[tokio::test]
+async fn a_subtask_that_is_done_from_the_beginning_was_finished_by_then() {
+    let notebook = notebook().await;
+    let done = json!({"name": "a", "description": "d", "expected_outcome": "e", "state": "done"});
+    let open = json!({"name": "b", "description": "d", "expected_outcome": "e"});
+    let plan =
+        json!({"name": "n", "description": "d", "expected_outcome": "e", "subtasks": [done, open]});
+    let (success, text) = call(&notebook, "create_plan", plan).await;
+    assert!(success, "{text}");
+    let add = json!({"subtask_idx": 1, "action": "add", "subtask": done});
+    call(&notebook, "revise_current_plan", add).await;
+    let (_, text) = call(&notebook, "view_subtasks", json!({"subtask_idx": [0, 1]})).await;
+    assert_eq!(text.matches("Finished At: 20").count(), 2, "{text}");
+    let given = "2026-01-31 09:30:00.000";
+    let done = json!({"name": "a", "description": "d", "expected_outcome": "e", "state": "done", "finished_at": given});
+    let add = json!({"subtask_idx": 3, "action": "add", "subtask": done});
+    call(&notebook, "revise_current_plan", add).await;
+    let plan = current(&notebook).await;
+    assert_eq!(plan.subtasks[3].finished_at.as_deref(), Some(given));
+    assert_eq!(plan.subtasks[2].finished_at, None);
+}

@@ -239,3 +239,66 @@ fn subtasks_and_plans_are_markdown() {
     );
     assert!(plan.finished_at.is_some());
 }
+
+#[tokio::test]
+async fn a_hint_and_a_page_list_every_subtask_that_fits() {
+    let names: Vec<String> = (0..30).map(|at| format!("subtask {at}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let notebook = with_plan(&names).await;
+    let page = async || {
+        let plan = notebook.current().await.unwrap();
+        let store = notebook.toolbox.store();
+        let page = store.read(&plan, |plan, _| hint::page(plan, 14_500));
+        page.await.unwrap()
+    };
+    finish(&notebook, 0).await;
+    for at in 0..30 {
+        for text in [hint(&notebook).await, page().await] {
+            let listed = text.matches("subtask ").count();
+            assert!(listed >= 30 && !text.contains("these)"), "{text}");
+        }
+        notebook.finish_subtask(at, "done").await.unwrap();
+    }
+    assert!(page().await.len() > 4096);
+}
+
+#[tokio::test]
+async fn of_many_those_around_the_one_in_hand_are_listed() {
+    let names: Vec<String> = (0..500).map(|at| format!("subtask {at:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let notebook = with_plan(&names).await;
+    for at in [0, 250, 498] {
+        let store = notebook.toolbox.store();
+        let plan = notebook.current().await.unwrap();
+        let skip = move |draft: &mut crate::plan::Draft<'_>| {
+            for task in 1..=at {
+                let task = crate::plan::TaskId(task);
+                if draft
+                    .plan()
+                    .task(task)
+                    .is_some_and(|task| !task.status.settled())
+                {
+                    draft.skip_task(task, "")?;
+                }
+            }
+            Ok(())
+        };
+        store.change(&plan, "test", "skip", skip).await.unwrap();
+        let text = hint(&notebook).await;
+        assert!(text.len() <= 4096 && text.len() > 3600, "{}", text.len());
+        assert!(text.contains(&format!("- [ ] subtask {at:03}\n")), "{text}");
+        let before: usize = text.split_once(" before these)").map_or(0, |(text, _)| {
+            text.rsplit('(').next().unwrap().parse().unwrap()
+        });
+        let after: usize = text.split_once(" after these)").map_or(0, |(text, _)| {
+            text.rsplit('(').next().unwrap().parse().unwrap()
+        });
+        let listed = text.matches("subtask ").count();
+        assert!(
+            before + after + listed >= 500 && before + after < 480,
+            "{text}"
+        );
+        assert_eq!(before > 0, at > 100, "{text}");
+        assert_eq!(after > 0, at < 400, "{text}");
+    }
+}

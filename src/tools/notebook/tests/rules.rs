@@ -1,6 +1,7 @@
 //! What holds for every tool, and going through a plan.
 
 use super::*;
+use crate::plan::PlanStatus;
 
 #[tokio::test]
 async fn the_tools_stand_in_agentscopes_order_with_its_arguments() {
@@ -385,7 +386,7 @@ async fn the_states_of_the_core_have_one_word_each_way() {
         State::Abandoned,
     ] {
         assert_eq!(State::of_task(state.task_status()), state);
-        assert_eq!(State::of_plan(&state.plan_status()), state);
+        assert_eq!(State::of_status(&state.plan_status()), state);
         assert_eq!(json!(state), json!(state.as_str()));
     }
     assert_eq!(State::of_task(TaskStatus::Failed), State::Abandoned);
@@ -458,4 +459,79 @@ async fn the_log_tells_which_tool_and_who() {
             "agent seven: finish_subtask"
         ]
     );
+}
+
+#[tokio::test]
+async fn a_plan_whose_subtasks_are_settled_is_open_here_and_ended_for_everybody_else() {
+    let notebook = with_plan(&["a", "b"]).await;
+    let plan = notebook.current().await.unwrap();
+    let seen = async || {
+        let store = notebook.toolbox.store();
+        let status = store.read(&plan, |plan, _| plan.status().clone());
+        let here = current(&notebook).await;
+        (
+            status.await.unwrap(),
+            here.state,
+            here.finished_at.is_some(),
+        )
+    };
+    finish(&notebook, 2).await;
+    let ended = (PlanStatus::Completed, State::InProgress, false);
+    assert_eq!(seen().await, ended);
+    let set = |state: &str| json!({"subtask_idx": 0, "state": state});
+    let (_, text) = call(&notebook, "update_subtask_state", set("todo")).await;
+    assert!(!text.contains("state of the plan"), "{text}");
+    assert_eq!(seen().await.0, PlanStatus::Running);
+    call(&notebook, "update_subtask_state", set("abandoned")).await;
+    assert_eq!(seen().await, ended);
+    let before = trace(&notebook).await;
+    let (success, _) = call(&notebook, "update_subtask_state", set("abandoned")).await;
+    assert!(success && trace(&notebook).await == before);
+    let added = notebook.revise_current_plan(2, Action::Add, subtasks(&["c"]).pop());
+    added.await.unwrap();
+    assert_eq!(seen().await.0, PlanStatus::Running);
+    let deleted = notebook.revise_current_plan(2, Action::Delete, None);
+    deleted.await.unwrap();
+    assert_eq!(seen().await, ended);
+    notebook
+        .finish_plan(End::Abandoned, "in vain")
+        .await
+        .unwrap();
+    let kept = notebook.read_plan(&plan).await.unwrap();
+    assert_eq!(
+        (
+            kept.state,
+            kept.outcome.as_deref(),
+            kept.finished_at.is_some()
+        ),
+        (State::Abandoned, Some("in vain"), true)
+    );
+}
+
+#[tokio::test]
+async fn one_that_is_to_be_done_again_comes_before_the_one_that_was_begun_after_it() {
+    let notebook = with_plan(&["a", "b", "c"]).await;
+    finish(&notebook, 1).await;
+    assert_eq!(states(&notebook).await, "dit");
+    let again = json!({"subtask_idx": 0, "state": "todo"});
+    let (_, text) = call(&notebook, "update_subtask_state", again).await;
+    assert!(
+        text.contains("index 1, named 'b', was in progress and is 'todo' again"),
+        "{text}"
+    );
+    assert_eq!(states(&notebook).await, "ttt");
+    notebook
+        .update_subtask_state(0, State::InProgress)
+        .await
+        .unwrap();
+    let new = json!({"subtask_idx": 0, "action": "add", "subtask":
+        {"name": "n", "description": "", "expected_outcome": ""}});
+    let (_, text) = call(&notebook, "revise_current_plan", new).await;
+    assert!(
+        text.contains("index 1, named 'a', was in progress"),
+        "{text}"
+    );
+    assert_eq!(states(&notebook).await, "tttt");
+    finish(&notebook, 4).await;
+    assert_eq!(states(&notebook).await, "dddd");
 }

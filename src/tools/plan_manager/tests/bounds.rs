@@ -31,7 +31,9 @@ async fn no_answer_that_names_no_limit_is_large() {
     let given = json!({"name": "Last", "dependencies": all, "reasoning": "needs all"});
     manager.ok("addTask", given).await;
     manager.start().await;
-    for (name, given) in errors::fitting() {
+    // Of the tasks that are asked for by their id, the largest one.
+    let last = [("getTaskById", json!({"task_id": 10_001}))];
+    for (name, given) in last.into_iter().chain(errors::fitting()) {
         let unsuited = ["createPlan", "resumePlan", "resetPlan", "completeTask"];
         if unsuited.contains(&name) {
             continue;
@@ -121,6 +123,21 @@ async fn a_long_list_of_dependencies_is_counted_and_whole_in_get_task_by_id() {
         ),
         (100, None)
     );
+}
+
+#[tokio::test]
+async fn the_dependencies_of_a_task_are_paged_to_their_end() {
+    let manager = Manager::with_tasks(&[&[][..]; 1000]).await;
+    let all: Vec<i64> = (1..=1000).collect();
+    let given = json!({"name": "Last", "dependencies": all, "reasoning": ""});
+    manager.ok("addTask", given).await;
+    let page = async |given: Value| manager.ok("getTaskById", given).await["task"].take();
+    let first = page(json!({"task_id": 1001})).await;
+    assert_eq!(first["dependencies"], json!(all[..400]));
+    assert_eq!(first["dependencies_left"], 600);
+    let last = page(json!({"task_id": 1001, "limit": 700, "offset": 400})).await;
+    assert_eq!(last["dependencies"], json!(all[400..]));
+    assert_eq!(last.get("dependencies_left"), None);
 }
 
 #[tokio::test]

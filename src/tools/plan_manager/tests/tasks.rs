@@ -370,3 +370,19 @@ async fn a_plan_that_does_not_hold_together_is_not_made() {
         "INVALID_ARGUMENT"
     );
 }
+
+#[tokio::test]
+async fn a_new_task_is_called_by_its_name_and_one_that_exists_by_its_number() {
+    let manager = Manager::with_tasks(&[&[], &[]]).await;
+    let new = json!({"name": "Last", "dependencies": [77], "reasoning": "r"});
+    let (code, message, details) = manager.refused("addTask", new).await;
+    assert_eq!(code, "INVALID_DEPENDENCY");
+    assert_eq!(
+        message,
+        "The new task `Last` depends on `77`, which does not exist"
+    );
+    assert_eq!(details, json!({"dependency": 77}));
+    let old = json!({"task_id": 2, "updates": {"dependencies": [77]}});
+    let (_, message, _) = manager.refused("updateTask", old).await;
+    assert_eq!(message, "Task `2` depends on `77`, which does not exist");
+}
