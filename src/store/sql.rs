@@ -4,7 +4,9 @@
 use serde_json::value::RawValue;
 
 use super::database::{Database, DatabaseError, Place, Record, Result, Value};
-use crate::plan::{CommandId, Delta, Event, Head, PlanId, Row, RowKey, Shelf};
+use crate::plan::{
+    AskId, CommandId, Delta, Event, Head, PlanId, QuestionId, Row, RowKey, SessionId, Shelf, TaskId,
+};
 
 /// The version of the tables that this program writes. A database with a higher one is refused.
 const FORMAT: i64 = 3;
@@ -519,10 +521,37 @@ pub(super) fn stored_rows(
         rows: Vec<&'a RawValue>,
     }
     let Stored { rows } = serde_json::from_str(text)?;
-    let read = |body: &'_ RawValue| -> std::result::Result<RowKey, serde_json::Error> {
-        Ok(serde_json::from_str::<Row>(body.get())?.key())
-    };
     rows.into_iter()
-        .map(|body| Ok((read(body)?, body.get())))
+        .map(|body| {
+            Ok((
+                serde_json::from_str::<Keyed>(body.get())?.into(),
+                body.get(),
+            ))
+        })
         .collect()
+}
+
+/// A stored row of which only its key is read: the rest is long.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Keyed {
+    Head {},
+    Task { number: TaskId },
+    Attempt { id: CommandId },
+    Question { id: QuestionId },
+    Session { id: SessionId },
+    Ask { id: AskId },
+}
+
+impl From<Keyed> for RowKey {
+    fn from(row: Keyed) -> Self {
+        match row {
+            Keyed::Head {} => Self::Head,
+            Keyed::Task { number } => Self::Task(number),
+            Keyed::Attempt { id } => Self::Attempt(id),
+            Keyed::Question { id } => Self::Question(id),
+            Keyed::Session { id } => Self::Session(id),
+            Keyed::Ask { id } => Self::Ask(id),
+        }
+    }
 }

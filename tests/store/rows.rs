@@ -1,5 +1,9 @@
 //! The table of rows follows the log.
 
+use std::collections::BTreeSet;
+
+use plan_agent::plan::{QuestionId, SessionId, Subject};
+
 use super::*;
 
 #[tokio::test]
@@ -107,6 +111,57 @@ async fn a_command_is_found_however_many_small_plans_there_are() {
             let found = store.plan_of(&CommandId::new(stranger)).await.unwrap();
             assert_eq!(found, None, "{stranger}");
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn rows_of_every_kind_are_written() {
+    on_every_store(async |given| {
+        if !given.shared() {
+            return;
+        }
+        let store = given.open().await;
+        make(&store, "aaaaaaaa").await;
+        let command = CommandId::new("command-1");
+        let asks = Report {
+            session: Some(SessionId::new("one")),
+            question: Some("which one?".to_owned()),
+            ..report(1)
+        };
+        let change = move |draft: &mut Draft<'_>| {
+            let policy = Policy {
+                model: true,
+                ..Policy::default()
+            };
+            draft.start(policy, "/workspace")?;
+            let issue = Issue {
+                id: command.clone(),
+                kind: Kind::New,
+                session: None,
+                text: "do it".to_owned(),
+            };
+            draft.issue(TaskId(1), issue)?;
+            draft.report(&command, asks)?;
+            draft.agent_asks(&command, QuestionId::new("q1"))?;
+            draft.begin_ask(&Subject::Replan).map(drop)
+        };
+        store.change(&plan(), "test", "x", change).await.unwrap();
+        let kinds: BTreeSet<&str> = state(&store)
+            .await
+            .1
+            .values()
+            .map(|row| row.key().parts().0)
+            .collect();
+        let all = ["ask", "attempt", "head", "question", "session", "task"];
+        assert_eq!(Vec::from_iter(kinds), all);
+        for _ in 0..30 {
+            let change = add(&"y".repeat(10_000));
+            store.change(&plan(), "test", "x", change).await.unwrap();
+        }
+        let before = state(&store).await;
+        given.sql("UPDATE log SET delta = 'x' WHERE seq < 10").await;
+        assert_eq!(state(&given.open().await).await, before, "{:?}", given.kind);
     })
     .await;
 }
