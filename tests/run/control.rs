@@ -412,6 +412,8 @@ fn the_folder_may_be_removed_and_made_again() {
     scene
         .exchange
         .submit(&first.id, &report("SUCCESS", "done all the same"));
+    // Its command was put back, as nobody could say any more who had it: a second agent would report on it too.
+    scene.await_events("completed", 1);
     let _agent = scene.agent(|_| Act::success("done"));
     scene.await_status("completed");
     assert_eq!(scene.status()["tasks"][0]["result"], "done all the same");
