@@ -250,19 +250,31 @@ async fn step(store: &Store, number: u32) {
     store.change(&plan(), "test", "a step", work).await.unwrap();
 }
 
-/// Issues a task as `command-NUMBER`.
-async fn issue(store: &Store, number: u32) {
-    let issue = Issue {
-        id: CommandId::new(format!("command-{number}")),
+fn new_command(id: &str, text: &str) -> Issue {
+    Issue {
+        id: CommandId::new(id),
         kind: Kind::New,
         session: None,
-        text: "do it".to_owned(),
+        text: text.to_owned(),
+    }
+}
+
+/// Starts a plan, if it is not started, and issues a task of it.
+async fn issue(store: &Store, plan: &PlanId, task: u32, command: Issue) {
+    let issue = move |draft: &mut Draft<'_>| {
+        draft.start(Policy::default(), "/workspace")?;
+        draft.issue(TaskId(task), command)
     };
-    let issue = move |draft: &mut Draft<'_>| draft.issue(TaskId(number), issue);
-    store
-        .change(&plan(), "test", "issued", issue)
-        .await
-        .unwrap();
+    store.change(plan, "test", "issued", issue).await.unwrap();
+}
+
+/// Adds so many tasks of ten kilobytes, a change each.
+async fn fill(store: &Store, tasks: usize) {
+    let text = "y".repeat(10_000);
+    for _ in 0..tasks {
+        let change = add(&text);
+        store.change(&plan(), "test", "x", change).await.unwrap();
+    }
 }
 
 fn report(number: u32) -> Report {
@@ -357,24 +369,7 @@ async fn plans_are_listed_and_found_by_their_commands() {
             .map(|plan| (plan.head.id.as_str(), plan.seq))
             .collect();
         assert_eq!(short, [("bbbbbbbb", 1), ("aaaaaaaa", 2)]);
-        let issue = |draft: &mut Draft<'_>| {
-            draft.start(Policy::default(), "/workspace")?;
-            let id = CommandId::new("task-x");
-            let text = "do it".to_owned();
-            draft.issue(
-                TaskId(1),
-                Issue {
-                    id,
-                    kind: Kind::New,
-                    session: None,
-                    text,
-                },
-            )
-        };
-        store
-            .change(&plan(), "test", "issued", issue)
-            .await
-            .unwrap();
+        issue(&store, &plan(), 1, new_command("task-x", "do it")).await;
         let of = async |id: &str| store.plan_of(&CommandId::new(id)).await.unwrap();
         assert_eq!(of("task-x").await, Some(plan()));
         assert_eq!(of("task-y").await, None);

@@ -166,7 +166,7 @@ pub struct Run {
     pub goal: Option<String>,
 
     /// Carry out this plan file instead of asking a model for a plan
-    #[arg(long, value_name = "FILE", conflicts_with = "goal")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["goal", "workflow"])]
     pub plan: Option<PathBuf>,
 
     /// What to call the plan
@@ -181,8 +181,18 @@ pub struct Run {
     #[arg(long)]
     pub review: bool,
 
+    #[command(flatten)]
+    pub made_from: MadeFrom,
+
+    #[command(flatten)]
+    pub carry_out: CarryOut,
+}
+
+/// What a plan is made from without asking a model.
+#[derive(Debug, Args)]
+pub struct MadeFrom {
     /// Make the plan from this workflow of the team, without asking a model; the goal may then be left out
-    #[arg(long, conflicts_with = "plan", help_heading = TEAM)]
+    #[arg(long, help_heading = TEAM)]
     pub workflow: Option<String>,
 
     /// A parameter of the workflow; once for each
@@ -194,9 +204,6 @@ pub struct Run {
         help_heading = TEAM
     )]
     pub params: Vec<(String, String)>,
-
-    #[command(flatten)]
-    pub carry_out: CarryOut,
 }
 
 #[derive(Debug, Args)]
@@ -213,19 +220,8 @@ pub struct MakePlan {
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
 
-    /// Make the plan from this workflow of the team, without asking a model; the goal may then be left out
-    #[arg(long, help_heading = TEAM)]
-    pub workflow: Option<String>,
-
-    /// A parameter of the workflow; once for each
-    #[arg(
-        long = "param",
-        value_name = "NAME=VALUE",
-        requires = "workflow",
-        value_parser = param,
-        help_heading = TEAM
-    )]
-    pub params: Vec<(String, String)>,
+    #[command(flatten)]
+    pub made_from: MadeFrom,
 
     #[command(flatten)]
     pub team: Team,
@@ -618,7 +614,7 @@ mod tests {
             panic!("a run");
         };
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        assert_eq!(run.params, [pair("a", "b=c"), pair("d", "")]);
+        assert_eq!(run.made_from.params, [pair("a", "b=c"), pair("d", "")]);
         assert_eq!(run.carry_out.again(), " --team 'my team.yaml'");
     }
 

@@ -48,8 +48,8 @@ pub async fn run(
     let workspace = setup.workspace(args.workspace.as_deref())?;
     let of_workflow = setup.plan_of_workflow(&OfWorkflow {
         command: "run",
-        workflow: args.workflow.as_deref(),
-        params: &args.params,
+        workflow: args.made_from.workflow.as_deref(),
+        params: &args.made_from.params,
         goal: args.goal.as_deref(),
         workspace: args.workspace.as_deref(),
         team: &args.carry_out.team,
@@ -68,7 +68,7 @@ pub async fn run(
         (None, None, None) => return Err(nothing_to_do(&args, setup)),
     };
     if let Some(team) = setup.team.as_ref().filter(|_| crew.roles_only()) {
-        let shown = match (&args.plan, &args.workflow) {
+        let shown = match (&args.plan, &args.made_from.workflow) {
             (Some(plan), _) => plan.display().to_string(),
             (None, Some(workflow)) => format!("{}#{workflow}", team.path.display()),
             (None, None) => String::new(),
@@ -144,8 +144,8 @@ pub async fn plan(
     let planner = setup.planner(None)?;
     let of_workflow = setup.plan_of_workflow(&OfWorkflow {
         command: "plan",
-        workflow: args.workflow.as_deref(),
-        params: &args.params,
+        workflow: args.made_from.workflow.as_deref(),
+        params: &args.made_from.params,
         goal: args.goal.as_deref(),
         workspace: args.workspace.as_deref(),
         team: &args.team,

@@ -70,7 +70,7 @@ impl Setup {
         signals::beside(move || {
             let own = Config::load(None, &environment);
             let root = own.as_ref().map(Config::root).unwrap_or_default();
-            let found = (!has_plans(&root) && environment.get(VOLUMES_ROOT).is_none())
+            let found = (!has_plans(&root) && !environment.overrides("volumes.root"))
                 .then(|| exchange_folder(&environment, told))
                 .flatten();
             let (config, program) = match found {
@@ -447,9 +447,6 @@ pub(super) fn unusable(file: &str, problems: &[Problem]) -> Failure {
     });
     Failure::usage(anyhow!(told.collect::<Vec<_>>().join("\nerror: ")))
 }
-
-/// The variable that overrides `volumes.root`.
-const VOLUMES_ROOT: &str = "PLAN_AGENT_VOLUMES_ROOT";
 
 /// Returns the exchange folder that this process runs in, else the one for which it was started if it may be `told`.
 fn exchange_folder(environment: &Environment, told: bool) -> Option<PathBuf> {

@@ -573,6 +573,11 @@ impl Environment {
             .map(String::as_str)
             .filter(|value| !value.is_empty())
     }
+
+    /// Tells whether a variable overrides a key of the configuration, such as `volumes.root`.
+    pub fn overrides(&self, key: &str) -> bool {
+        self.get(&read::variable_of(key)).is_some()
+    }
 }
 
 impl FromIterator<(String, String)> for Environment {

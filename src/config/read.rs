@@ -198,7 +198,7 @@ pub fn override_by(mut config: Config, environment: &Environment) -> Result<Conf
 }
 
 /// Returns the environment variable that overrides a key.
-fn variable_of(key: &str) -> String {
+pub fn variable_of(key: &str) -> String {
     format!("PLAN_AGENT_{}", key.to_uppercase().replace('.', "_"))
 }
 

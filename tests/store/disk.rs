@@ -183,24 +183,8 @@ async fn a_change_writes_as_little_in_a_large_plan_as_in_a_small_one() {
             .unwrap();
         // Empties the write-ahead log, so that it begins again with the change that is measured.
         given.sql("PRAGMA wal_checkpoint(TRUNCATE)").await;
-        let issue = |draft: &mut Draft<'_>| {
-            draft.start(Policy::default(), "/workspace")?;
-            let id = CommandId::new("task-x");
-            let text = "do it".repeat(200);
-            draft.issue(
-                TaskId(1),
-                Issue {
-                    id,
-                    kind: Kind::New,
-                    session: None,
-                    text,
-                },
-            )
-        };
-        store
-            .change(&plan(), "test", "issued", issue)
-            .await
-            .unwrap();
+        let command = new_command("task-x", &"do it".repeat(200));
+        issue(&store, &plan(), 1, command).await;
         let wal = Wal::of(&given);
         let pages = wal.commits()[0] / wal.frame();
         let rows = log(&store).await[1].delta.rows.len();

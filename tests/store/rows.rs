@@ -18,13 +18,9 @@ async fn rows_follow_the_log_and_a_start_needs_only_what_came_after_them() {
         for number in 1..40 {
             step(&store, number).await;
         }
-        issue(&store, 1).await;
-        let text = "y".repeat(10_000);
-        for _ in 0..60 {
-            let change = add(&text);
-            store.change(&plan(), "test", "x", change).await.unwrap();
-        }
-        issue(&store, 2).await;
+        issue(&store, &plan(), 1, new_command("command-1", "do it")).await;
+        fill(&store, 60).await;
+        issue(&store, &plan(), 2, new_command("command-2", "do it")).await;
         let before = state(&store).await;
         assert_eq!(state(&given.open().await).await, before, "{:?}", given.kind);
         // What nobody reads any more is damaged: the rows were written long since.
@@ -56,11 +52,7 @@ async fn rows_that_cannot_be_written_keep_no_change_back() {
         let store = given.open().await;
         make(&store, "aaaaaaaa").await;
         given.break_table("plans", "UPDATE OF folded").await;
-        let text = "y".repeat(10_000);
-        for _ in 0..40 {
-            let change = add(&text);
-            store.change(&plan(), "test", "x", change).await.unwrap();
-        }
+        fill(&store, 40).await;
         let before = state(&store).await;
         assert_eq!(before.0, 41);
         let other = given.open().await;
@@ -70,10 +62,7 @@ async fn rows_that_cannot_be_written_keep_no_change_back() {
         assert_eq!(state(&store).await, state(&other).await);
         assert_eq!(state(&given.open().await).await.0, 42);
         // They are written as soon as they can be.
-        for _ in 0..20 {
-            let change = add(&text);
-            other.change(&plan(), "test", "x", change).await.unwrap();
-        }
+        fill(&other, 20).await;
         let before = state(&store).await;
         given.sql("UPDATE log SET delta = 'x' WHERE seq < 42").await;
         assert_eq!(state(&given.open().await).await, before, "{:?}", given.kind);
@@ -88,19 +77,9 @@ async fn a_command_is_found_however_many_small_plans_there_are() {
         let id = |number: usize| format!("plan{number:04}");
         for number in 0..60 {
             make(&store, &id(number)).await;
-            let issue = Issue {
-                // Signs with a meaning for the search, which must not find one for another.
-                id: CommandId::new(format!("do_%!{number}\\\"")),
-                kind: Kind::New,
-                session: None,
-                text: "do it".to_owned(),
-            };
-            let issue = move |draft: &mut Draft<'_>| {
-                draft.start(Policy::default(), "/workspace")?;
-                draft.issue(TaskId(1), issue)
-            };
-            let plan = PlanId::new(id(number));
-            store.change(&plan, "test", "issued", issue).await.unwrap();
+            // Signs with a meaning for the search, which must not find one for another.
+            let command = new_command(&format!("do_%!{number}\\\""), "do it");
+            issue(&store, &PlanId::new(id(number)), 1, command).await;
         }
         for number in [0, 7, 59] {
             let command = CommandId::new(format!("do_%!{number}\\\""));
@@ -135,13 +114,7 @@ async fn rows_of_every_kind_are_written() {
                 ..Policy::default()
             };
             draft.start(policy, "/workspace")?;
-            let issue = Issue {
-                id: command.clone(),
-                kind: Kind::New,
-                session: None,
-                text: "do it".to_owned(),
-            };
-            draft.issue(TaskId(1), issue)?;
+            draft.issue(TaskId(1), new_command("command-1", "do it"))?;
             draft.report(&command, asks)?;
             draft.agent_asks(&command, QuestionId::new("q1"))?;
             draft.begin_ask(&Subject::Replan).map(drop)
@@ -155,10 +128,7 @@ async fn rows_of_every_kind_are_written() {
             .collect();
         let all = ["ask", "attempt", "head", "question", "session", "task"];
         assert_eq!(Vec::from_iter(kinds), all);
-        for _ in 0..30 {
-            let change = add(&"y".repeat(10_000));
-            store.change(&plan(), "test", "x", change).await.unwrap();
-        }
+        fill(&store, 30).await;
         let before = state(&store).await;
         given.sql("UPDATE log SET delta = 'x' WHERE seq < 10").await;
         assert_eq!(state(&given.open().await).await, before, "{:?}", given.kind);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::{Owner, Writes};
 use crate::plan::{PlanId, Row, RowKey};
 use crate::store::StoreError;
-use crate::store::sql::{LogRecord, Tables, stored_rows};
+use crate::store::sql::{LogRecord, Tables, decode_delta, stored_rows};
 
 /// A batch of more bytes writes its rows itself: to read them from the log again would cost more.
 const LARGE: usize = 64 * 1024;
@@ -120,8 +120,7 @@ pub(super) fn read(
             reason: error.to_string(),
         })?;
     for entry in &entries {
-        let delta = crate::store::sql::decode_delta(&entry.delta)
-            .map_err(|error| damaged(plan, entry, &error))?;
+        let delta = decode_delta(&entry.delta).map_err(|error| damaged(plan, entry, &error))?;
         rows.extend(delta.rows);
     }
     let bytes = entries.iter().map(|entry| entry.delta.len()).sum();
