@@ -1,6 +1,7 @@
 //! What comes back from outside, and the one change that each of it becomes.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{oneshot, watch};
 use tokio::task::{Id, JoinError};
@@ -11,12 +12,12 @@ use super::hooks::News;
 use super::inspect::Inspected;
 use super::isolation::BranchNews;
 use super::steps::{Asked, Checked};
-use super::take::{filing, take, take_answer};
+use super::take::{Effect, filing, take, take_answer};
 use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON, STORE_PAUSE, requests};
 use crate::clock::LATE;
 use crate::plan::{CommandId, Crew, Crews, Draft, PlanId, QuestionId, ROLE, Refusal, Time, World};
 use crate::store::StoreError;
-use crate::volumes::{Scanner, Sign, VolumesError, Withdrawal};
+use crate::volumes::{Scanner, Sign, Unpublished, VolumesError, Withdrawal};
 
 /// What an act came back with.
 #[derive(Debug)]
@@ -54,6 +55,13 @@ pub(super) struct Look {
 }
 
 type Done = Result<(Id, anyhow::Result<Input>), JoinError>;
+
+/// Commands that are written and not yet in their folder.
+type Prepared = Mutex<BTreeMap<CommandId, Unpublished>>;
+
+fn locked(prepared: &Prepared) -> MutexGuard<'_, BTreeMap<CommandId, Unpublished>> {
+    prepared.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Daemon {
     /// Takes in what an act came back with.
@@ -367,27 +375,39 @@ impl Daemon {
             drop(decided.send(effect.outgoing.clone()));
             Ok(effect)
         };
-        let plan = &self.settings.plan;
-        let change = self.store.change(plan, BY, "something came in", change);
-        // The commands are written while the change is flushed: then each is only a rename away.
-        let volumes = &self.settings.volumes;
-        let prepare = async {
-            let outgoing = early.await.unwrap_or_default();
-            let prepare = |command: Outgoing| {
-                if command.layout.is_some() {
-                    return None;
-                }
-                let file = volumes.prepare(&command.id, &command.text).ok()?;
-                Some((command.id, file))
-            };
-            outgoing.into_iter().filter_map(prepare).collect()
+        // The commands are written while the change is flushed: then each is only a rename away, for which no other thread has
+        // to wake.
+        let (prepared, volumes) = (Arc::<Prepared>::default(), &self.settings.volumes);
+        let publish = {
+            let (prepared, volumes) = (Arc::clone(&prepared), volumes.clone());
+            move |effect: &mut Effect| {
+                let published = |Outgoing { id, text, .. }: &Outgoing| {
+                    let file = locked(&prepared).remove(id);
+                    file.is_some_and(|file| volumes.publish_prepared(file, text).is_ok())
+                };
+                effect.outgoing.retain(|command| !published(command));
+            }
         };
-        let (effect, prepared) = tokio::join!(change, prepare);
+        let plan = &self.settings.plan;
+        let change = self
+            .store
+            .change_then(plan, BY, "something came in", change, publish);
+        let prepare = async {
+            for command in early.await.unwrap_or_default() {
+                if command.layout.is_none()
+                    && let Ok(file) = volumes.prepare(&command.id, &command.text)
+                {
+                    locked(&prepared).insert(command.id, file);
+                }
+            }
+        };
+        let (effect, ()) = tokio::join!(change, prepare);
         let effect = effect?;
         self.signs = look.signs;
         if let Some(quick) = quick {
             self.lookout.remember(&quick);
         }
+        let prepared = std::mem::take(&mut *locked(&prepared));
         self.send_prepared(effect.outgoing, prepared);
         for (name, filed) in effect.filings {
             let at = if filed == Filed::Processed {

@@ -182,7 +182,24 @@ impl Store {
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.submit(plan, None, by, why, change).await
+        self.submit(plan, None, by, why, change, |_| {}).await
+    }
+
+    /// As [`Store::change`]. `then` sees what the closure returned as soon as that is durable, before any other thread has to
+    /// wake for it. It runs on the thread that serves everybody, so it must not take long. It does not run for a change that
+    /// fails.
+    ///
+    /// # Errors
+    /// As [`Store::change`].
+    pub async fn change_then<T: Send + 'static>(
+        &self,
+        plan: &PlanId,
+        by: &str,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
+        then: impl FnOnce(&mut T) + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.submit(plan, None, by, why, change, then).await
     }
 
     /// Makes a plan and changes it in the same transaction. The head's id is what the plan will be known by, unless the
@@ -199,7 +216,8 @@ impl Store {
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, StoreError> {
         let plan = head.id.clone();
-        self.submit(&plan, Some(head), by, why, change).await
+        self.submit(&plan, Some(head), by, why, change, |_| {})
+            .await
     }
 
     async fn submit<T: Send + 'static>(
@@ -209,15 +227,21 @@ impl Store {
         by: &str,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
+        then: impl FnOnce(&mut T) + Send + 'static,
     ) -> Result<T, StoreError> {
         let result = Arc::new(Mutex::new(None));
-        let slot = Arc::clone(&result);
+        let (slot, committed) = (Arc::clone(&result), Arc::clone(&result));
         let run = move |draft: &mut Draft<'_>| {
             let value = change(draft)?;
             if let Ok(mut slot) = slot.lock() {
                 *slot = Some(value);
             }
             Ok(())
+        };
+        let then = move || {
+            if let Ok(mut slot) = committed.lock() {
+                slot.as_mut().map(then);
+            }
         };
         let (done, answer) = oneshot::channel();
         let job = Job::Change(owner::ChangeJob {
@@ -227,7 +251,10 @@ impl Store {
             by: by.to_owned(),
             why: why.to_owned(),
             run: Box::new(run),
-            done,
+            done: owner::Done {
+                then: Box::new(then),
+                answer: done,
+            },
         });
         self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)??;

@@ -53,7 +53,26 @@ pub(super) struct ChangeJob {
     pub by: String,
     pub why: String,
     pub run: Run,
-    pub done: Answer<()>,
+    pub done: Done,
+}
+
+/// What follows a change.
+pub(super) struct Done {
+    /// As soon as it is committed.
+    pub then: Box<dyn FnOnce() + Send>,
+    pub answer: Answer<()>,
+}
+
+impl Done {
+    /// Does what follows, and returns who still has to be told.
+    fn follow(self) -> Answer<()> {
+        (self.then)();
+        self.answer
+    }
+
+    fn fail(self, error: StoreError) {
+        drop(self.answer.send(Err(error)));
+    }
 }
 
 type Read = Box<dyn FnOnce(Result<(&Plan, i64), StoreError>) + Send>;
@@ -248,7 +267,7 @@ impl Owner {
     fn commit(&mut self, jobs: Vec<ChangeJob>) {
         if let Err(error) = self.begin().map_err(reason) {
             for job in jobs {
-                drop(job.done.send(Err(StoreError::Database(error.clone()))));
+                job.done.fail(StoreError::Database(error.clone()));
             }
             return;
         }
@@ -268,7 +287,7 @@ impl Owner {
                     waiting.push(done);
                     failed = Some(error);
                 }
-                (done, Err(error)) => drop(done.send(Err(error))),
+                (done, Err(error)) => done.fail(error),
             }
         }
         let result = match failed {
@@ -281,11 +300,12 @@ impl Owner {
         match result {
             Ok(()) => {
                 let changed = !writes.log.is_empty();
+                let answers: Vec<_> = waiting.into_iter().map(Done::follow).collect();
                 if changed {
                     self.touch();
                 }
-                for done in waiting {
-                    drop(done.send(Ok(())));
+                for answer in answers {
+                    drop(answer.send(Ok(())));
                 }
                 // Last: whoever waits for the answer goes on before those who only look. Whoever looks again at every
                 // change and changes nothing must not wake itself.
@@ -298,7 +318,7 @@ impl Owner {
                     self.plans.remove(plan);
                 }
                 for done in waiting {
-                    drop(done.send(Err(StoreError::Database(error.clone()))));
+                    done.fail(StoreError::Database(error.clone()));
                 }
             }
         }
@@ -344,7 +364,7 @@ impl Owner {
         job: ChangeJob,
         writes: &mut Writes,
         locked: &mut HashSet<PlanId>,
-    ) -> (Answer<()>, Result<(), StoreError>) {
+    ) -> (Done, Result<(), StoreError>) {
         let ChangeJob {
             plan: mut id,
             head,
