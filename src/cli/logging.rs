@@ -7,9 +7,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::Context;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, fmt};
+use tracing_subscriber::{Layer, fmt};
 
 use super::failure::Failure;
 use crate::clock::Clock;
@@ -27,7 +28,9 @@ pub fn start(file: Option<&Path>, environment: &Environment) -> Result<(), Failu
     let wanted = environment.get(VARIABLE);
     let clock = Clock::start();
     let filter = || {
-        EnvFilter::try_new(wanted.unwrap_or("info"))
+        wanted
+            .unwrap_or("info")
+            .parse::<Targets>()
             .with_context(|| format!("environment variable `{VARIABLE}`"))
             .map_err(Failure::usage)
     };
