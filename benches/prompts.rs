@@ -4,7 +4,7 @@ use plan_agent::llm::Prompts;
 use plan_agent::llm::questions::{self, JudgeFacts};
 use plan_agent::plan::QuestionId;
 use plan_agent::plan::{
-    By, CommandId, Decision, Draft, Issue, Kind, Order, Plan, Policy, Refusal, Report,
+    Budget, By, CommandId, Decision, Draft, Issue, Kind, Order, Plan, Policy, Refusal, Report,
     ReportStatus, TaskId, Time, Verdict,
 };
 
@@ -45,7 +45,11 @@ fn judge_prompt(tasks: usize) -> usize {
 /// Carries a plan out up to the report of a task.
 fn prepare(draft: &mut Draft<'_>, tasks: usize, until: u32) -> Result<(), Refusal> {
     sample::make_tasks(tasks)(draft)?;
-    draft.start(Policy::default(), "/workspace")?;
+    let policy = Policy {
+        budget: Budget::NONE,
+        ..Policy::default()
+    };
+    draft.start(policy, "/workspace")?;
     for number in 1..=until {
         let id = CommandId::new(format!("task-{number}"));
         let text = "Count the words.".to_owned();
