@@ -399,6 +399,55 @@ async fn a_plan_without_any_task_is_a_plan() {
     .await;
 }
 
+/// Returns the plan's seq as another connection finds it, from a thread without a runtime.
+fn seq_elsewhere(place: &str) -> i64 {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(async {
+        let store = open_at(place).await.unwrap();
+        store.read(&plan(), |_, seq| seq).await.unwrap()
+    })
+}
+
+#[tokio::test]
+async fn what_follows_a_change_comes_when_it_is_durable_and_only_then() {
+    on_every_store(async |given| {
+        let store = given.open().await;
+        make(&store, "aaaaaaaa").await;
+        let place = given.shared().then(|| given.place());
+        let change = |draft: &mut Draft<'_>| {
+            draft.add_tasks(vec![task("second")], None)?;
+            Ok(0)
+        };
+        let look = move |seen: &mut i64| *seen = place.as_deref().map_or(2, seq_elsewhere);
+        let seen = store.change_then(&plan(), "test", "x", change, look).await;
+        assert_eq!(seen.unwrap(), 2, "{:?}", given.kind);
+
+        let refused = store
+            .change_then(
+                &plan(),
+                "test",
+                "refused",
+                |draft| draft.remove_task(TaskId(9)),
+                |_| panic!("it was refused"),
+            )
+            .await;
+        assert!(matches!(refused, Err(StoreError::Refused(_))));
+        if given.shared() {
+            given.break_table("log", "INSERT").await;
+            let failed = store
+                .change_then(&plan(), "test", "broken", change, |_| {
+                    panic!("it was not written")
+                })
+                .await;
+            assert!(matches!(failed, Err(StoreError::Database(_))));
+            given.mend_table("log").await;
+        }
+        // The thread that would have panicked still serves.
+        assert_eq!(state(&store).await.0, 2);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_refusal_changes_nothing_in_memory_and_on_disk() {
     on_every_store(async |given| {
