@@ -21,7 +21,7 @@ pub const GRACE: Duration = Duration::from_secs(5);
 /// For processes that the child left behind when it ended by itself.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(500);
 /// After the signal that nobody survives; a zombie whose parent does not look stays in its group for ever.
-const BURIAL: Duration = Duration::from_millis(500);
+const BURIAL: Duration = Duration::from_millis(200);
 /// How often it is looked whether a group has gone; there is no event for it.
 const LOOK: Duration = Duration::from_millis(20);
 

@@ -396,8 +396,8 @@ impl ReplanView {
             .map(LineView::new)
             .collect::<Vec<_>>();
         settled.reverse();
-        let pending = editable(plan)
-            .filter(|task| Some(task.number) != cause)
+        let rest = || editable(plan).filter(|task| Some(task.number) != cause);
+        let pending = rest()
             .take(DIGEST)
             .map(|task| {
                 // Forty whole tasks would be a prompt of their own.
@@ -420,7 +420,7 @@ impl ReplanView {
                 .take(DIGEST)
                 .map(LineView::new)
                 .collect(),
-            pending_more: counts.pending.saturating_sub(pending.len()),
+            pending_more: rest().count() - pending.len(),
             pending,
             roles: MemberView::all(team),
         }

@@ -56,6 +56,7 @@ pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
     };
     let feedback = match decision {
         Decision::Retry => {
+            let reason = reason.trim_end_matches('.');
             format!(
                 "Your last report was not accepted: {reason}. Mend what is missing and report again."
             )

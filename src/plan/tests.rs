@@ -512,6 +512,37 @@ fn a_replan_edits_what_is_not_finished_or_nothing() {
 }
 
 #[test]
+fn what_led_to_a_replan_is_skipped_unless_it_is_kept() {
+    let keep = TaskChanges {
+        description: Some("otherwise".to_owned()),
+        ..TaskChanges::default()
+    };
+    let add = Edit::Add(Box::new(task("b", &[])));
+    for (edits, status) in [
+        (vec![add.clone()], TaskStatus::Skipped),
+        (
+            vec![add, Edit::Update(TaskId(1), Box::new(keep))],
+            TaskStatus::Pending,
+        ),
+    ] {
+        let mut plan = running(&[("a", &[])]);
+        change(&mut plan, |draft| {
+            draft.issue(TaskId(1), issue(1))?;
+            draft.report(&command(1), report(ReportStatus::Failed, Time(1)))?;
+            let verdict = Verdict {
+                decision: Decision::Replan,
+                ..rules::judge(draft.plan().attempt(&command(1)).unwrap(), Time(1))
+            };
+            draft.judge(&command(1), &verdict, question(1))?;
+            draft.replan(&edits, "another way")
+        })
+        .unwrap();
+        assert_eq!(plan.task(TaskId(1)).unwrap().status, status);
+        assert_eq!(plan.task(TaskId(2)).unwrap().status, TaskStatus::Pending);
+    }
+}
+
+#[test]
 fn many_tasks_fit_into_one_gap() {
     let mut plan = running(&[("first", &[]), ("last", &[])]);
     for n in 0..200 {

@@ -101,6 +101,41 @@ fn the_state_of_a_long_plan_is_cut_unless_more_is_asked_for() {
     assert_eq!(all.get("truncated"), None);
 }
 
+#[test]
+fn what_led_to_a_replan_is_left_out_and_what_was_learned_is_told() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "plan" => planned(&[("Open a socket", &[]), ("Write the client", &[1])]),
+        "judge" if judged(asked) == (1, 1) => Answer::Json(json!({
+            "reason": "It cannot be done.", "decision": "replan",
+            "feedback": "Sockets are forbidden here.", "result_summary": "",
+        })),
+        "replan" => Answer::Json(json!({"reason": "A file instead.", "edits": [
+            {"action": "add", "task": null, "reason": "instead", "name": "Write a file",
+             "description": "Write it.", "constraints": null, "expected_output": "a file", "depends_on": []},
+            {"action": "update", "task": 2, "reason": "needs it", "name": null,
+             "description": null, "constraints": null, "expected_output": null, "depends_on": ["n1"]},
+        ]})),
+        _ => all_well(asked),
+    });
+    let scene = Scene::with_model(&server, Shape::Chat, "");
+    let agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["run", "Talk to it"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(agent.attempts(), [(1, 1), (3, 1), (2, 1)]);
+    let cause = scene.status()["tasks"][0].clone();
+    assert_eq!(cause["status"], "skipped");
+    let why = "replaced by replan: It cannot be done.";
+    assert!(
+        cause["result"].as_str().unwrap().starts_with(why),
+        "{cause}"
+    );
+    let asked = server.asked();
+    let replan = asked.iter().find(|asked| asked.kind == "replan").unwrap();
+    let prompt = replan.prompt();
+    assert!(prompt.contains("Sockets are forbidden here."), "{prompt}");
+    assert!(!prompt.contains("more after"), "{prompt}");
+}
+
 /// The whole way: planned, retried in its session, replanned by edits, audited, summarised.
 #[test]
 fn a_goal_is_planned_judged_replanned_audited_and_summarised() {

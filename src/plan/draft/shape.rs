@@ -301,8 +301,8 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Carries out the edits of a replan: all of them or none. What runs or is finished is not touched, tasks that were
-    /// added meanwhile stay.
+    /// Carries out the edits of a replan: all of them or none. The task that led to it is skipped unless they keep it, changed.
+    /// What runs or is finished is not touched, tasks that were added meanwhile stay.
     ///
     /// # Errors
     /// No replan is open, or what the single edits refuse.
@@ -341,6 +341,17 @@ impl Draft<'_> {
                     skipped += 1;
                 }
             }
+        }
+        let kept = |id| {
+            edits
+                .iter()
+                .any(|edit| matches!(edit, Edit::Update(changed, _) if *changed == id))
+        };
+        if let Some(cause) = open.task.filter(|id| !kept(*id))
+            && self.editable(cause).is_ok()
+        {
+            self.skip_task(cause, &format!("replaced by replan: {}", open.why))?;
+            skipped += 1;
         }
         self.events.truncate(told);
         self.tell(Event::Replanned {

@@ -61,7 +61,11 @@ impl Draft<'_> {
             }
             Decision::Replan => {
                 self.put_attempt(attempt);
-                self.want_replan(Some(number), &verdict.reason, question)
+                let why = match verdict.feedback.trim() {
+                    "" => verdict.reason.clone(),
+                    learned => format!("{}\nLearned: {learned}", verdict.reason),
+                };
+                self.want_replan(Some(number), &why, question)
             }
             Decision::Abort => {
                 self.put_attempt(attempt);
