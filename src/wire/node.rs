@@ -10,7 +10,7 @@ use serde_json::{Map, Number, Value};
 use super::problem::Problems;
 use super::text::quote;
 use super::{Problem, front};
-use crate::wire::plan_file::suggestion;
+use crate::wire::plan_file::{nearest, suggestion};
 
 /// A value and where it begins: a list or a map where its first entry does.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,14 +160,29 @@ impl<'a> Fields<'a> {
         problems: &mut Problems,
     ) -> Option<Self> {
         let fields = Self::open(node, what, problems)?;
-        for (key, _) in fields.entries {
+        fields.refuse(known, |_| true, problems);
+        Some(fields)
+    }
+
+    /// Refuses fields that nearly have the name of a known one.
+    pub fn refuse_slips(&self, known: &[&'static str], problems: &mut Problems) {
+        let slip = |word: &str| nearest(word, known.iter().copied()).is_some();
+        self.refuse(known, slip, problems);
+    }
+
+    fn refuse(
+        &self,
+        known: &[&'static str],
+        wrong: impl Fn(&str) -> bool,
+        problems: &mut Problems,
+    ) {
+        for (key, _) in self.entries {
             let word = key.text().unwrap_or_default();
-            if !known.contains(&word) {
+            if !known.contains(&word) && wrong(word) {
                 let problem = key.problem(format!("unknown field {}", quote(word)));
                 problems.add(problem.with_hint(suggestion(word, known)));
             }
         }
-        Some(fields)
     }
 
     /// Takes a map apart that may have any fields.

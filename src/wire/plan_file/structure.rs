@@ -101,6 +101,7 @@ pub(super) fn read_yaml(
 /// What is made of fields that are not known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::wire) enum Others {
+    /// But for those that are nearly known ones: they are slips.
     Ignored,
     Refused,
 }
@@ -139,7 +140,8 @@ pub(super) fn of_node(
     problems: &mut Problems,
 ) -> (PlanFile, Vec<Draft>) {
     let open = |node, what: &str, known: &[&'static str], problems: &mut Problems| match others {
-        Others::Ignored => Fields::open(node, what, problems),
+        Others::Ignored => Fields::open(node, what, problems)
+            .inspect(|fields| fields.refuse_slips(known, problems)),
         Others::Refused => Fields::of(node, what, known, problems),
     };
     let Some(fields) = open(node, what, &PLAN, problems) else {
@@ -238,7 +240,30 @@ pub(super) fn read_json(
         let message = text.split(" at line ").next().unwrap_or(&text);
         Problem::at(error.line(), error.column(), message)
     })?;
+    if let Ok(node) = node::read(text) {
+        refuse_slips(&node, problems);
+    }
     Ok(convert(structure, text, problems))
+}
+
+/// Refuses fields that nearly have the name of a known one, in a structure that was read without their places.
+fn refuse_slips(node: &Node, problems: &mut Problems) {
+    let told = &mut Problems::default();
+    let Some(plan) = Fields::open(node, "the plan", told) else {
+        return;
+    };
+    plan.refuse_slips(&PLAN, problems);
+    for step in plan.list("steps", told) {
+        let Some(step) = Fields::open(step, "the step", told) else {
+            continue;
+        };
+        step.refuse_slips(&STEP, problems);
+        for task in step.list("tasks", told) {
+            if let Some(task) = Fields::open(task, "the task", told) {
+                task.refuse_slips(&TASK, problems);
+            }
+        }
+    }
 }
 
 fn convert(structure: Structure, text: &str, problems: &mut Problems) -> (PlanFile, Vec<Draft>) {

@@ -202,6 +202,20 @@ fn files_and_checks_are_known_by_their_places() {
 }
 
 #[test]
+fn a_field_that_is_nearly_a_known_one_is_a_slip_and_others_are_left_alone() {
+    let yaml = "name: x\ngaol: g\nsteps:\n- step_id: a\n  owner: me\n  tasks:\n  - task_id: t\n    name: T\n    \
+                dependancies: [u]\n    metadata: {}\n  - {task_id: u, name: U, optoinal: true}\n";
+    insta::assert_snapshot!(problems("p.yaml", yaml), @r"
+    line 2, column 1: unknown field `gaol` / did you mean `goal`?
+    line 9, column 5: unknown field `dependancies` / did you mean `dependencies`?
+    line 11, column 27: unknown field `optoinal` / did you mean `optional`?
+    ");
+    let json = "{\"name\": \"x\", \"mine\": 1, \"steps\": [{\"step_id\": \"a\", \"tasks\": [\n\
+                {\"task_id\": \"t\", \"name\": \"T\", \"assigne\": \"bob\", \"due\": \"soon\"}]}]}";
+    insta::assert_snapshot!(problems("p.json", json), @"line 2, column 31: unknown field `assigne` / did you mean `assignee`?");
+}
+
+#[test]
 fn problems_of_other_files() {
     let cases = [
         problems("plan.md", ""),
