@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::desk::Outgoing;
 use super::input::Input;
 use super::{Daemon, Filed, Key, View, isolation, steps};
-use crate::plan::{CommandId, QuestionId, Subject};
+use crate::plan::{CommandId, Question, QuestionId, Refusal, Subject};
 use crate::volumes::{Filing, Unpublished, Withdrawal, write_mission};
 use crate::wire::{mission, question};
 
@@ -163,9 +163,24 @@ impl Daemon {
             .cloned()
             .collect();
         for id in old {
-            let volumes = self.settings.volumes.clone();
+            let (settings, store) = (Arc::clone(&self.settings), self.store.clone());
             self.spawn(Key::FileQuestion(id.clone()), async move {
+                let wanted = id.clone();
+                let asked = store
+                    .read(&settings.plan, move |plan, _| {
+                        plan.question(&wanted).cloned()
+                    })
+                    .await?;
                 steps::blocking(move || {
+                    let volumes = &settings.volumes;
+                    let said = volumes.read_question(&id);
+                    if let Some(late) = asked
+                        .zip(said)
+                        .and_then(|(asked, said)| late(&asked, &said))
+                    {
+                        volumes.complain(&id, &format!("{late}.\n"))?;
+                        (settings.notice)(&late);
+                    }
                     volumes
                         .file_question(&id)
                         .map(|()| Input::QuestionFiled(id))
@@ -236,4 +251,19 @@ impl Daemon {
             .await
         });
     }
+}
+
+/// Returns what a person is told whose answer in the file of a question came after another one.
+fn late(asked: &Question, said: &str) -> Option<String> {
+    let (choice, _) = question::parse(said).ok()??;
+    let counted = asked.answer.as_ref()?;
+    let told = Refusal::AlreadyAnswered {
+        question: asked.id.clone(),
+        choice: counted.choice,
+        by: counted.by.clone(),
+    };
+    (choice != counted.choice).then(|| {
+        let word = choice.as_str();
+        format!("{told}; `{word}` in its file came too late")
+    })
 }

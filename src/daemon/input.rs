@@ -47,6 +47,8 @@ pub(super) struct Look {
     pub reports: Vec<Arrival>,
     pub replies: Vec<(QuestionId, Reply)>,
     pub signs: BTreeMap<CommandId, Sign>,
+    /// Questions whose file lies in its folder.
+    pub questions: Vec<QuestionId>,
     pub waiting: bool,
     pub more: bool,
     /// The folder was listed; otherwise this goes on with an earlier listing.
@@ -291,6 +293,8 @@ impl Daemon {
                 self.waiting = look.waiting;
                 if look.listed {
                     self.listed_at = Some(look.began);
+                    // One that was saved again after its answer counted.
+                    self.shown.extend(look.questions.drain(..));
                 }
                 if put_off {
                     self.listed_at = None;

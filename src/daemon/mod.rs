@@ -464,6 +464,7 @@ impl Daemon {
                     reports: arrival::reports(&mut scan, began, &clock),
                     replies: arrival::replies(&mut scan),
                     signs: scan.signs,
+                    questions: scan.lying,
                     waiting: scan.waiting,
                     more: scan.more,
                     listed: scan.listed,

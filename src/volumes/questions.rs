@@ -3,8 +3,9 @@
 use std::fs;
 use std::io;
 
-use super::files::VolumesError;
+use super::files::{VolumesError, read_capped};
 use super::layout::{Folder, Volumes};
+use super::scan::REPORT_CAP;
 use crate::plan::QuestionId;
 use crate::wire::text::safe_name;
 
@@ -25,5 +26,11 @@ impl Volumes {
             ids.extend(id.filter(|id| safe_name(id)).map(QuestionId::new));
         }
         Ok(ids)
+    }
+
+    /// Reads an open question's file, `None` if there is none that can be read.
+    pub fn read_question(&self, id: &QuestionId) -> Option<String> {
+        let bytes = read_capped(&self.question(id), REPORT_CAP).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 }

@@ -43,6 +43,8 @@ pub struct Scan {
     pub signs: BTreeMap<CommandId, Sign>,
     /// Open questions whose file is new or has changed, with its text.
     pub questions: Vec<(QuestionId, String)>,
+    /// Questions whose file lies in its folder, open or not; looked for when the reports are listed.
+    pub lying: Vec<QuestionId>,
     /// Something is there that is not finished yet: look again within some hundred milliseconds.
     pub waiting: bool,
     /// More is there than one look takes: look again at once.
@@ -159,6 +161,9 @@ impl Scanner {
             if let Some(sign) = self.sign(id, &everywhere) {
                 scan.signs.insert(id.clone(), sign);
             }
+        }
+        if scan.listed {
+            scan.lying = self.volumes.questions().unwrap_or_default();
         }
         self.questions.retain(|id, _| questions.contains(id));
         for id in questions {

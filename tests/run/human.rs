@@ -57,6 +57,45 @@ fn the_first_answer_wins_and_the_second_is_told_so() {
 }
 
 #[test]
+fn whoever_answers_in_the_file_too_late_is_told_so() {
+    let scene = Scene::by_rules("");
+    // After the answer the command waits, so that the daemon does too.
+    let _agent = scene.agent(|command| match command.attempt() {
+        1..=3 => Act::failed("the port is taken"),
+        _ => Act::Leave,
+    });
+    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let (id, text) = scene.exchange.await_questions(1).remove(0);
+    scene.works(&["answer", &id, "retry"]);
+    let (question, complaint) = (
+        format!("question-{id}.md"),
+        format!("question-{id}.problem.md"),
+    );
+    scene.exchange.await_name("questions/answered", &question);
+
+    // An editor that had it open, and saves whole files.
+    let late = text.lines().map(|line| match line.starts_with("answer:") {
+        true => "answer: abort\n".to_owned(),
+        false => format!("{line}\n"),
+    });
+    let saved = scene.exchange.path("late.md");
+    fs::write(&saved, late.collect::<String>()).unwrap();
+    let pending = scene.exchange.path("questions/pending");
+    fs::rename(saved, pending.join(&question)).unwrap();
+    scene.exchange.await_name("questions/answered", &complaint);
+    let told = fs::read_to_string(scene.exchange.path("questions/answered").join(&complaint));
+    let told = told.unwrap();
+    assert!(
+        told.contains("answered already: retry (by command line); `abort` in its file"),
+        "{told}"
+    );
+    wait_until("both files are put away", DEADLINE, || {
+        scene.exchange.names("questions/pending").is_empty()
+    });
+    assert_eq!(scene.status()["plan"]["status"], "running");
+}
+
+#[test]
 fn an_answer_that_cannot_be_taken_gets_a_complaint_beside_it() {
     let scene = Scene::by_rules("");
     let _agent = scene.agent(stubborn);
