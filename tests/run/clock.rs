@@ -57,7 +57,7 @@ const DAY: i64 = 24 * 60 * 60;
 /// An agent that says that it began, and writes its report when it is told to; for each command a number higher.
 const TOLD: &str = "n=1; while [ -e begun-$n ]; do n=$((n+1)); done; : > begun-$n; \
     until [ -e go-$n ]; do sleep 0.05; done; \
-    printf -- '---\\nstatus: SUCCESS\\n---\\n\\n## Core results\\n\\ndone\\n' > \"$1\"";
+    printf -- '---\\nstatus: SUCCESS\\n---\\n\\n## Core results\\n\\ndone\\n' > done-$n; mv done-$n \"$1\"";
 
 const AGENT: [&str; 8] = [
     "--agent", "command", "--", "sh", "-c", TOLD, "sh", "{report}",
