@@ -1,4 +1,4 @@
-//! The rules of the documents in `ARCHITECTURE.md` name their tests: each of them is there.
+//! The tables below `tests/conformance` name a test for each rule of the documents: each of them exists.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,34 +7,72 @@ use std::path::Path;
 use crate::layers::files;
 
 #[test]
-fn every_rule_names_a_test_that_is_there() {
+fn every_rule_names_a_test_that_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
-    let (_, rules) = text
-        .split_once("\n## 8. Rules")
-        .expect("the section of rules");
-    let sources: String = ["src", "tests"]
+    let sources = sources(root);
+    let tests = tests(&sources);
+    let mut rules = 0;
+    for (file, row) in rows(&root.join("tests/conformance")) {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").collect();
+        let [.., test] = cells[..] else {
+            panic!("{file}: a row without cells: {row}");
+        };
+        let named: Vec<&str> = words(test)
+            .filter(|word| word.len() > 12 && word.contains('_'))
+            .collect();
+        assert!(!named.is_empty(), "{file}: no test: {row}");
+        for name in named {
+            assert!(tests.contains(name), "{file}: no test `{name}`: {row}");
+        }
+        let quoted = row.split('`').skip(1).step_by(2);
+        for path in quoted.filter(|quoted| quoted.contains("::")) {
+            assert!(is_defined(&sources, path), "{file}: no `{path}`: {row}");
+        }
+        rules += 1;
+    }
+    assert!(rules > 200, "{rules} rules");
+}
+
+/// Returns each row of the tables below a folder, beside the name of its file.
+fn rows(folder: &Path) -> Vec<(String, String)> {
+    let mut rows = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let file = entry.unwrap().path();
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let text = fs::read_to_string(&file).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let heads = lines.iter().position(|line| line.starts_with("|---"));
+        let head = heads.unwrap_or_else(|| panic!("{name}: no table"));
+        let table = lines[head + 1..].iter();
+        rows.extend(table.map(|row| (name.clone(), (*row).to_owned())));
+    }
+    rows
+}
+
+/// Returns the text of every source file of the crate and of its tests.
+fn sources(root: &Path) -> String {
+    ["src", "tests"]
         .iter()
         .flat_map(|folder| files(&root.join(folder)))
         .map(|file| fs::read_to_string(file).unwrap())
-        .collect();
-    let tests = tests(&sources);
-    let rows: Vec<&str> = rules
-        .lines()
-        .filter(|line| line.starts_with("| ") && !line.starts_with("| |"))
-        .collect();
-    assert!(rows.len() > 200, "{} rules", rows.len());
-    for row in rows {
-        let named = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
-        let named: Vec<&str> = named
-            .split(|c: char| !c.is_alphanumeric() && c != '_')
-            .filter(|word| word.len() > 12 && word.contains('_'))
-            .collect();
-        assert!(!named.is_empty(), "no test: {row}");
-        for name in named {
-            assert!(tests.contains(name), "there is no test `{name}`: {row}");
-        }
-    }
+        .collect()
+}
+
+/// Returns whether something has the name in which a path ends: a function, a type, a module or a public field.
+fn is_defined(sources: &str, path: &str) -> bool {
+    let name = path.rsplit("::").next().unwrap_or_default();
+    let heads =
+        ["fn ", "struct ", "enum ", "trait ", "mod ", "pub "].map(|kind| format!("{kind}{name}"));
+    heads.iter().any(|head| {
+        sources.match_indices(head).any(|(at, _)| {
+            let next = sources[at + head.len()..].chars().next();
+            next.is_some_and(|c| "(<: {;".contains(c))
+        })
+    })
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_')
 }
 
 /// Returns the names of the functions that run as tests: those with an attribute for it, and those of `proptest!` that have
