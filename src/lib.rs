@@ -4,7 +4,7 @@
 //! The modules below stand in reading order, and each names only those above it; a test reads the sources and fails
 //! otherwise. [`plan`] and [`wire`] are pure: time, ids and text come in as arguments. [`store::Store::change`] is the only
 //! way to change a plan, [`plan::Draft`] the only thing that does, [`plan::due()`] says what should be under way, and
-//! [`daemon::run`] brings that about. What is on the disk at each moment is told in `ARCHITECTURE.md`.
+//! [`daemon::run`] brings that about. `ARCHITECTURE.md` says what is on the disk at each moment.
 
 pub mod plan;
 

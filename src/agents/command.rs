@@ -1,4 +1,5 @@
-//! A command line with placeholders: any program that reads a prompt can be an agent.
+//! A command line with placeholders: any program that reads a prompt can be an agent. A retry says only what is new, so a
+//! program without a memory of its sessions is wrapped, or told the difference by `command_type`.
 
 use super::{Job, Step, text};
 use crate::exec::Stdin;

@@ -493,6 +493,7 @@ impl Config {
 
     /// Returns how many tasks may be under way at once, given how many the roles of a team do together.
     pub fn max_parallel(&self, team: Option<u32>) -> u32 {
+        // A team that says `concurrency: 2` wants two, also where `max_parallel` is not set.
         let most = self.run.max_parallel.or(team);
         most.unwrap_or(Policy::default().max_parallel)
     }

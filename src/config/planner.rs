@@ -45,7 +45,8 @@ pub struct Candidate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     Missing,
-    /// Nothing shows that it could reach its model.
+    /// Nothing shows that it could reach its model. `auto` does not choose it: a run that needs no model must not begin
+    /// to need one.
     Installed,
     /// Its key is set, or somebody has logged in.
     Ready,

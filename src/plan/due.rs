@@ -23,7 +23,9 @@ pub const REPAIR_GRACE: Duration = Duration::from_secs(5);
 /// Time that is lived through is recorded at least that often: what a kill makes forgotten is less.
 const RECORD: Duration = Duration::from_secs(60);
 
-/// Whoever is there for the tasks of a role has taken one by then.
+/// Whoever is there for the tasks of a role has taken one by then. After that, a command holds only the lanes of its role:
+/// to take it back would make it vanish under a person's eyes, and not to count it would start two tasks in its place. The
+/// price: a late claim may exceed `max_parallel`.
 const NOBODY_THERE: Duration = Duration::from_secs(10);
 
 /// What lies ahead by less was recorded by this process.

@@ -45,6 +45,7 @@ pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
         };
         (Decision::Retry, reason)
     } else {
+        // PARTIAL_SUCCESS, too: no rule knows whether what is missing matters.
         let said = report.map(|report| first_words(&report.pitfalls, &report.results));
         let said = said
             .filter(|said| !said.is_empty())

@@ -197,7 +197,8 @@ impl Database {
     }
 
     /// Moves what is committed from the embedded database's journal to its file, so that the journal is written from its
-    /// start again. The journal is complete without it: a failure is of no use to anybody.
+    /// start again. Called between the changes, so that no change waits for it. The journal is complete without it: a
+    /// failure is of no use to anybody.
     pub(super) fn tidy(&mut self) {
         match self {
             Self::Sqlite(connection) => {

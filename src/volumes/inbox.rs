@@ -27,7 +27,8 @@ const COARSE: Duration = Duration::from_millis(20);
 pub struct Inbox {
     folder: PathBuf,
     id: CommandId,
-    /// The folder, locked together with others who work in it: nobody removes it meanwhile.
+    /// The folder, locked together with others who work in it: nobody removes it meanwhile. A lock on the folder, not a
+    /// file in it: a crash leaves nothing behind.
     held: Option<Arc<File>>,
 }
 

@@ -9,7 +9,7 @@ use crate::agents::Coding;
 use crate::exec::{self, Output};
 use crate::plan::Time;
 
-/// A process that computes that much of the time does something, even if it prints nothing.
+/// A process that computes that much of the time does something, even if it prints nothing, as aider does while it works.
 const LEAST_EFFORT: f64 = 0.05;
 /// The most that is read of what an agent has printed since the last look: if the end of it tells nothing new, the rest did not.
 const MOST_NEW: usize = 16 * 1024;
