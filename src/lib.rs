@@ -14,6 +14,8 @@ pub mod config;
 
 pub mod clock;
 
+pub mod safe_open;
+
 pub mod store;
 
 pub mod volumes;

@@ -26,6 +26,9 @@ use crate::wire::Problem;
 use crate::wire::plan_file::{self, PlanFile, Word};
 use crate::wire::team::Team;
 
+/// What to do where something in the exchange folder cannot be used.
+pub(super) const CLEAR: &str = "make it writable, or remove it if it is not what belongs there, or name another folder in config.toml: [volumes] root";
+
 /// What every command that carries out plans needs.
 pub(super) struct Setup {
     pub config: Config,
@@ -316,10 +319,7 @@ impl Setup {
     /// # Errors
     /// It cannot be written to.
     pub(super) fn volumes(&self) -> Result<Volumes, Failure> {
-        Volumes::open(&self.config.root()).map_err(|error| {
-            Failure::failed(error)
-                .hint("make it writable, or name another folder in config.toml: [volumes] root")
-        })
+        Volumes::open(&self.config.root()).map_err(|error| Failure::failed(error).hint(CLEAR))
     }
 
     fn lock(&self, volumes: &Volumes) -> Result<DaemonLock, Failure> {
@@ -330,7 +330,7 @@ impl Setup {
                 let error = anyhow!("`{}`: {error}", volumes.root().display());
                 Failure::new(error, Exit::Busy).hint(hint)
             }
-            LockError::Volumes(error) => error.into(),
+            LockError::Volumes(error) => Failure::failed(error).hint(CLEAR),
         })
     }
 }

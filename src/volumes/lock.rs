@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::files::{VolumesError, read_capped, remove_if_there, replace};
 use super::layout::Volumes;
+use crate::safe_open;
 
 /// Whoever looks whether a daemon runs holds the lock for an instant; a start in that instant tries again.
 const TRIES: u32 = 4;
@@ -70,14 +71,9 @@ impl Volumes {
     pub fn lock(&self) -> Result<DaemonLock, LockError> {
         let path = self.lock_path();
         let failed = |error| VolumesError::new("lock", &path, error);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(failed)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = safe_open::file(options.mode(0o600), &path).map_err(failed)?;
         for attempt in 1.. {
             match file.try_lock() {
                 Ok(()) => break,
@@ -124,7 +120,7 @@ impl Volumes {
 
     /// Returns who carries out plans here, if anybody does: the lock decides, never the note alone.
     pub fn running(&self) -> Option<DaemonInfo> {
-        let file = File::open(self.lock_path()).ok()?;
+        let file = safe_open::file(OpenOptions::new().read(true), &self.lock_path()).ok()?;
         let Err(TryLockError::WouldBlock) = file.try_lock_shared() else {
             return None;
         };
