@@ -16,6 +16,8 @@ pub mod clock;
 
 pub mod safe_open;
 
+pub mod processes;
+
 pub mod store;
 
 pub mod volumes;

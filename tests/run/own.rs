@@ -1,10 +1,13 @@
-//! What is plan-agent's own: whoever can write into its folders does not have it write elsewhere.
+//! What is plan-agent's own: whoever can write into its folders neither has it write elsewhere nor has it end what it did not
+//! start.
 
 use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use super::*;
 use crate::common::agent::report;
+use crate::common::env::lives;
 
 const MINE: &str = "mine\n";
 
@@ -176,4 +179,189 @@ fn who_is_to_stop_is_told_so_whatever_lies_in_the_place_of_the_mark() {
 
 fn plan_id(scene: &Scene) -> String {
     scene.status()["plan"]["id"].as_str().unwrap().to_owned()
+}
+
+/// A process of somebody else that leads a group of its own; ended when dropped.
+struct Stranger(std::process::Child);
+
+impl Stranger {
+    /// Starts one that says nothing, into a file that it may hold locked.
+    fn start(log: &Path, locks: bool) -> Self {
+        let log = File::options().append(true).create(true).open(log).unwrap();
+        let script = match locks {
+            true => "flock 1 && echo locked >&2 && exec sleep 1000",
+            false => "exec sleep 1000",
+        };
+        let said = log.try_clone().unwrap();
+        let child = std::process::Command::new("sh")
+            .args(["-c", script])
+            .process_group(0)
+            .stdin(std::process::Stdio::null())
+            .stdout(log)
+            .stderr(said)
+            .spawn()
+            .unwrap();
+        Self(child)
+    }
+
+    fn lives(&self) -> bool {
+        lives(&self.0.id().to_string())
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        // An error only says that it has ended already.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// A role that uses the tools of a server, so that marks of both are looked for.
+const TEAM: &str = r#"
+name: Server
+roles:
+- id: reader
+  kind: agent
+  tools: [docs.TaskCreate]
+  templates:
+  - {name: note, matches: [note], steps: [{name: Note, tool: docs.TaskCreate, params: {subject: Note}}]}
+- {id: coder, kind: files, worker: external}
+"#;
+
+#[test]
+fn a_mark_that_somebody_forged_ends_nobody() {
+    let ours = env!("CARGO_BIN_EXE_plan-agent");
+    let config = format!("mcp.docs.command = ['{ours}', 'mcp', '--dialect', 'tasks']\n");
+    let scene = Scene::by_rules(&config);
+    scene.env.write("team.yaml", TEAM);
+    scene
+        .env
+        .write("plan.md", "## Code\n\n- assignee: coder\n\nCode it.\n");
+    fs::create_dir_all(scene.exchange.path("active")).unwrap();
+    let mut strangers = Vec::new();
+    let mut locks = Vec::new();
+    for kind in ["check", "hook", "question", "step", "server"] {
+        // Somebody holds a lock, and the name is that of a process that knows nothing of it.
+        let stranger = Stranger::start(&scene.env.path(format!("{kind}.log")), false);
+        let mark = format!("active/forged.{kind}.{}", stranger.0.id());
+        let mark = File::create(scene.exchange.path(mark)).unwrap();
+        mark.lock().unwrap();
+        locks.push(mark);
+        strangers.push((kind, "a lock of another", stranger));
+        // The file is the output of the process, and somebody else locks it.
+        let log = scene.env.path(format!("{kind}-moved.log"));
+        let stranger = Stranger::start(&log, false);
+        let mark = format!("active/moved.{kind}.{}", stranger.0.id());
+        fs::rename(&log, scene.exchange.path(&mark)).unwrap();
+        let mark = File::open(scene.exchange.path(mark)).unwrap();
+        mark.lock().unwrap();
+        locks.push(mark);
+        strangers.push((kind, "its own output", stranger));
+        // The process itself has locked its output, through a program that has ended.
+        let log = scene.env.path(format!("{kind}-locked.log"));
+        let stranger = Stranger::start(&log, true);
+        wait_until("it is locked", DEADLINE, || {
+            fs::read_to_string(&log).unwrap().contains("locked")
+        });
+        for name in [
+            format!("locked.{kind}"),
+            format!("locked.{kind}.{}", stranger.0.id()),
+        ] {
+            let place = scene.exchange.path("active").join(name);
+            fs::copy(&log, &place).unwrap();
+        }
+        let mark = format!("active/locked.{kind}.{}", stranger.0.id());
+        fs::rename(&log, scene.exchange.path(mark)).unwrap();
+        strangers.push((kind, "its own lock", stranger));
+    }
+    let _daemon = scene.leave(&["run", "--plan", "plan.md", "--team", "team.yaml"]);
+    scene.exchange.await_command("the task", |_| true);
+    for (kind, how, stranger) in &strangers {
+        assert!(stranger.lives(), "{kind}: {how}");
+    }
+}
+
+#[test]
+fn what_is_left_of_a_check_is_ended_whoever_led_it() {
+    for (check, leader_goes) in [
+        ("sleep 1000 & wait", true),
+        // Nothing of the environment is left.
+        ("exec env -i sleep 1000", false),
+        // The one that was started prints elsewhere.
+        ("sleep 1000 & exec sleep 1000 > /dev/null 2>&1", false),
+    ] {
+        let script = format!("[ -e ../go ] && exit; echo $$ > ../group; {check}");
+        let check = format!("checks.slow = {{ run = ['sh', '-c', '{script}'] }}");
+        let scene = Scene::by_rules(&format!("run.checks = ['slow']\n{check}"));
+        let agent = scene.agent(|_| Act::success("done"));
+        let daemon = scene.leave(&["run", "--plan", "one.md"]);
+        let mut group = None;
+        wait_until("the check runs", DEADLINE, || {
+            let text = fs::read_to_string(scene.exchange.path("group")).unwrap_or_default();
+            group = text.trim().parse().ok().and_then(Pid::from_raw);
+            let sleeps = |group| in_group(group).iter().any(|name| name == "sleep");
+            let marked = |name: &String| name.contains(".check.");
+            group.is_some_and(sleeps) && scene.exchange.names("active").iter().any(marked)
+        });
+        let group = group.unwrap();
+        kill_process(daemon.pid, Signal::KILL).unwrap();
+        scene.await_end();
+        if leader_goes {
+            kill_process(group, Signal::KILL).unwrap();
+        }
+        assert!(!in_group(group).is_empty(), "something is left");
+        fs::write(scene.exchange.path("go"), "").unwrap();
+        let ran = scene.run(&["resume"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(in_group(group), [""; 0]);
+        drop(agent);
+    }
+}
+
+/// Returns the names of the programs of a group that have not ended.
+fn in_group(group: Pid) -> Vec<String> {
+    let name = |entry: fs::DirEntry| {
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        let (name, rest) = stat.rsplit_once(") ")?;
+        let mut fields = rest.split(' ');
+        let works = fields.next()? != "Z";
+        let of_group = fields.nth(1)? == group.as_raw_pid().to_string();
+        (works && of_group).then(|| name.split_once('(').map_or("", |(_, name)| name).to_owned())
+    };
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(name).collect()
+}
+
+#[test]
+fn a_sign_of_life_that_somebody_forged_ends_nobody() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let command = scene.exchange.await_command("the task", |_| true);
+    let words = [
+        "worker",
+        "--agent",
+        "command",
+        "--",
+        "sh",
+        "-c",
+        "echo $$ > ../agent; exec sleep 1000",
+    ];
+    let worker = scene.start(&words);
+    let pid = || fs::read_to_string(scene.exchange.path("agent")).unwrap_or_default();
+    wait_until("the agent works", DEADLINE, || !pid().trim().is_empty());
+    drop(worker);
+    let agent = pid().trim().to_owned();
+    assert!(lives(&agent), "it outlives its worker");
+    let stranger = Stranger::start(&scene.env.path("stranger.log"), false);
+    let life = format!("active/{}.json", command.id);
+    let forged = format!("{{\"pid\": {}}}", stranger.0.id());
+    fs::write(scene.exchange.path(life), forged).unwrap();
+    let mut worker = scene.start(&words);
+    scene.works(&["abort", &plan_id(&scene)]);
+    wait_until("the agent is ended", DEADLINE, || !lives(&agent));
+    assert!(stranger.lives());
+    kill_process(Pid::from_child(&worker.running.child), Signal::TERM).unwrap();
+    worker.running.wait();
+    assert!(stranger.lives());
 }
