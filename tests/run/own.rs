@@ -1,5 +1,5 @@
 //! What is plan-agent's own: whoever can write into its folders neither has it write elsewhere nor has it end what it did not
-//! start.
+//! start, and learns no key from it.
 
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
@@ -364,4 +364,113 @@ fn a_sign_of_life_that_somebody_forged_ends_nobody() {
     kill_process(Pid::from_child(&worker.running.child), Signal::TERM).unwrap();
     worker.running.wait();
     assert!(stranger.lives());
+}
+
+/// Runs a program as somebody who may do nothing special, where this process may do everything.
+const NOBODY: [&str; 6] = [
+    "setpriv",
+    "--reuid=65534",
+    "--regid=65534",
+    "--clear-groups",
+    "--inh-caps=-all",
+    "--",
+];
+
+/// Returns how to start a program as an ordinary user, which is nothing where this process is one; `None`, and why, where there
+/// is no way.
+fn ordinary(scene: &Scene) -> Option<&'static [&'static str]> {
+    if !rustix::process::geteuid().is_root() {
+        return Some(&["env"]);
+    }
+    let folder = scene.env.path("");
+    let owner = std::process::Command::new("chown")
+        .args(["-R", "65534:65534"])
+        .arg(&folder)
+        .status();
+    let ran = std::process::Command::new(NOBODY[0])
+        .args(&NOBODY[1..])
+        .args([env!("CARGO_BIN_EXE_plan-agent"), "--version"])
+        .current_dir(&folder)
+        .output();
+    match (owner, ran) {
+        (Ok(owner), Ok(ran)) if owner.success() && ran.status.success() => Some(&NOBODY),
+        (owner, ran) => {
+            skip(&format!(
+                "no ordinary user can run the program here: {owner:?}, {ran:?}"
+            ));
+            None
+        }
+    }
+}
+
+#[test]
+fn no_agent_check_or_hook_reads_the_key_of_the_model() {
+    const CANARY: &str = "sk-canary-of-the-environment";
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "plan" => planned(&[("First", &[])]),
+        _ => all_well(asked),
+    });
+    let config = "run.checks = ['spy']\nchecks.spy = { run = ['sh', '../../spy.sh'] }\nhooks.on_change = ['sh', 'spy.sh']";
+    let mut scene = Scene::with_model(&server, Shape::Chat, config);
+    // Reads whatever it may of any process.
+    let spied = scene.env.path("spied").display().to_string();
+    let spy =
+        format!("cat /proc/[0-9]*/environ 2> /dev/null | tr '\\0' '\\n' >> '{spied}'\necho fine\n");
+    scene.env.write("spy.sh", &spy);
+    let Some(user) = ordinary(&scene) else {
+        return;
+    };
+    scene.env.set("OPENAI_API_KEY", CANARY);
+    let words = [
+        "run",
+        "Do it",
+        "--agent",
+        "command",
+        "--",
+        "sh",
+        "../../spy.sh",
+    ];
+    let ran = scene.env.run_under(user, &words);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let spied = scene.env.read("spied");
+    assert!(spied.contains("PLAN_AGENT_EXCHANGE="), "it reads its own");
+    assert!(!spied.contains(CANARY));
+}
+
+#[test]
+fn no_other_process_reads_the_environment_of_ours() {
+    let scene = Scene::by_rules("");
+    let Some(user) = ordinary(&scene) else {
+        return;
+    };
+    for args in [
+        &["run", "--plan", "one.md"][..],
+        &["worker", "--agent", "command", "--", "true"],
+        &["mcp"],
+        &["mcp", "--http", "127.0.0.1:0"],
+        &["log", "--follow"],
+    ] {
+        let (_keep, input) = std::io::pipe().map(|(read, write)| (write, read)).unwrap();
+        let child = scene
+            .env
+            .command_under(user, args)
+            .stdin(input)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let running = Running { child };
+        let pid = running.child.id();
+        let name = format!("/proc/{pid}/comm");
+        let environ = format!("/proc/{pid}/environ");
+        wait_until("nothing of it is read", DEADLINE, || {
+            let ours = fs::read_to_string(&name).is_ok_and(|name| name == "plan-agent\n");
+            let cat = std::process::Command::new(user[0])
+                .args(&user[1..])
+                .args(["cat", &environ])
+                .output();
+            ours && cat.unwrap().stdout.is_empty()
+        });
+        assert!(lives(&pid.to_string()), "{args:?} works on");
+    }
 }
