@@ -299,7 +299,7 @@ impl Setup {
     /// Opens the exchange folder and takes it for this process.
     pub(super) async fn take(&self) -> Result<(DaemonLock, Site), Failure> {
         let volumes = self.volumes()?;
-        let lock = self.lock(&volumes)?;
+        let lock = self.lock(&volumes).await?;
         Ok((lock, Site::at(volumes, &self.program).await?))
     }
 
@@ -310,7 +310,10 @@ impl Setup {
             Some(file) => volumes.take_over(file)?,
             None => None,
         };
-        let lock = handed.map_or_else(|| self.lock(&volumes), Ok)?;
+        let lock = match handed {
+            Some(lock) => lock,
+            None => self.lock(&volumes).await?,
+        };
         Ok((lock, Site::at(volumes, &self.program).await?))
     }
 
@@ -322,16 +325,20 @@ impl Setup {
         Volumes::open(&self.config.root()).map_err(|error| Failure::failed(error).hint(CLEAR))
     }
 
-    fn lock(&self, volumes: &Volumes) -> Result<DaemonLock, Failure> {
-        volumes.lock().map_err(|error| match error {
-            LockError::Held { .. } => {
-                let program = &self.program;
-                let hint = format!("`{program} status` shows its plan, `{program} stop` ends it");
-                let error = anyhow!("`{}`: {error}", volumes.root().display());
-                Failure::new(error, Exit::Busy).hint(hint)
-            }
-            LockError::Volumes(error) => Failure::failed(error).hint(CLEAR),
-        })
+    async fn lock(&self, volumes: &Volumes) -> Result<DaemonLock, Failure> {
+        let (volumes, program) = (volumes.clone(), self.program.clone());
+        let lock = move || {
+            volumes.lock().map_err(|error| match error {
+                LockError::Held { .. } => {
+                    let hint =
+                        format!("`{program} status` shows its plan, `{program} stop` ends it");
+                    let error = anyhow!("`{}`: {error}", volumes.root().display());
+                    Failure::new(error, Exit::Busy).hint(hint)
+                }
+                LockError::Volumes(error) => Failure::failed(error).hint(CLEAR),
+            })
+        };
+        signals::beside(lock).await
     }
 }
 

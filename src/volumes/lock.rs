@@ -10,12 +10,15 @@ use serde::{Deserialize, Serialize};
 
 use super::files::{VolumesError, read_capped, remove_if_there, replace};
 use super::layout::Volumes;
+use crate::processes::has_ended;
 use crate::safe_open;
 
 /// Whoever looks whether a daemon runs holds the lock for an instant; a start in that instant tries again.
 const TRIES: u32 = 4;
 /// Whoever has just taken a lock that nobody had before has not signed it yet.
 const TRIES_FOR_A_NAME: u32 = 40;
+/// A daemon that was killed while it started a program leaves the lock with the child until that has begun: two seconds.
+const TRIES_AFTER_A_DEATH: u32 = 134;
 const PAUSE: Duration = Duration::from_millis(15);
 /// Far more than the note ever has.
 const NOTE_CAP: u64 = 16 * 1024;
@@ -64,7 +67,8 @@ pub struct DaemonLock {
 }
 
 impl Volumes {
-    /// Takes the daemon's lock without waiting.
+    /// Takes the daemon's lock. Does not wait for a daemon that works; blocks for at most two seconds while the one that signed
+    /// the lock is dead.
     ///
     /// # Errors
     /// `Held` with the pid when another daemon has it; otherwise what is wrong with the lock file.
@@ -80,7 +84,12 @@ impl Volumes {
                 Err(TryLockError::Error(error)) => return Err(failed(error).into()),
                 Err(TryLockError::WouldBlock) => {
                     let pid = pid(&file);
-                    if attempt >= TRIES && (pid.is_some() || attempt >= TRIES_FOR_A_NAME) {
+                    let tries = match pid {
+                        None => TRIES_FOR_A_NAME,
+                        Some(pid) if has_ended(pid) => TRIES_AFTER_A_DEATH,
+                        Some(_) => TRIES,
+                    };
+                    if attempt >= tries {
                         return Err(LockError::Held { pid });
                     }
                     std::thread::sleep(PAUSE);

@@ -454,3 +454,36 @@ fn tasks_side_by_side() {
     let ran = foreground.end();
     assert_eq!(ran.code, Some(0), "{ran:?}");
 }
+
+#[test]
+fn a_lock_that_a_child_of_a_killed_daemon_holds_a_moment_longer_is_waited_for() {
+    let scene = Scene::by_rules("");
+    drop(scene.leave(&["run", "--plan", "one.md"]));
+    scene.await_end();
+    // Signed by the daemon that was killed.
+    let lock = File::open(scene.exchange.path("daemon.lock")).unwrap();
+    lock.lock().unwrap();
+    let _agent = scene.agent(|_| Act::success("done"));
+    let mut foreground = scene.start(&["resume"]);
+    let pid = Pid::from_child(&foreground.running.child);
+    wait_until("it tries again and again", DEADLINE, || {
+        let ended = foreground.running.child.try_wait().unwrap().is_some();
+        // Each try ends with a pause.
+        ended || pauses(pid, "plan-agent").max(pauses(pid, "tokio-rt-worker")) >= 40
+    });
+    drop(lock);
+    let ran = foreground.end();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+/// Returns how often the threads of a process that have a name have paused.
+fn pauses(pid: Pid, name: &str) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{}/task", pid.as_raw_pid()));
+    let statuses = tasks.into_iter().flatten().flatten().filter_map(|task| {
+        let status = fs::read_to_string(task.path().join("status")).ok()?;
+        let field = |name: &str| Some(status.split_once(name)?.1.lines().next()?.trim().to_owned());
+        (field("Name:")? == name).then(|| field("\nvoluntary_ctxt_switches:"))?
+    });
+    let counts = statuses.filter_map(|count| count.parse::<u64>().ok());
+    counts.max().unwrap_or(0)
+}
