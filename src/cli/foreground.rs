@@ -429,6 +429,10 @@ impl Foreground {
             End::NoPlan => complain(&format!(
                 "error: there is no plan yet\nHint: the goal is kept; `{resume}` asks the model again\n"
             )),
+            End::Displaced(lock) => complain(&format!(
+                "error: `{}` was removed or replaced: another daemon may have the folder\nHint: `{resume}` goes on where it was, once none has\n",
+                shown(lock)
+            )),
             End::Interrupted => {
                 self.output
                     .prose(&format!("\nstopped; `{resume}` goes on where it was\n"))?;

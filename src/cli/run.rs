@@ -175,7 +175,9 @@ pub async fn plan(
     let plan = create(&site, head, tasks).await?;
     let (program, again) = (&setup.program, args.team.again());
     if asks {
-        let settings = prepared.settings(&plan, &site, Patience::Leave).await?;
+        let settings = prepared
+            .settings(&plan, &site, &lock, Patience::Leave)
+            .await?;
         let kept = format!("the goal is kept: `{program} resume {plan}{again}` asks again");
         unless(&mut ended, &kept, async {
             let made = daemon::make_plan(&settings, &site.store).await;
@@ -323,7 +325,9 @@ pub async fn abort(
             why: "only what is left is done".to_owned(),
         })?;
         let (lock, site) = setup.take().await?;
-        let settings = prepared.settings(&plan, &site, Patience::Leave).await?;
+        let settings = prepared
+            .settings(&plan, &site, &lock, Patience::Leave)
+            .await?;
         daemon::run(settings, site.store.clone(), site.clock, async {
             ended.await;
         })
@@ -361,7 +365,9 @@ pub async fn daemon(
         .await?;
     let prepared = setup.prepare(setup.planner(crew.general())?)?;
     setup.log(&site.volumes)?;
-    let mut settings = prepared.settings(&plan, &site, Patience::Wait).await?;
+    let mut settings = prepared
+        .settings(&plan, &site, &lock, Patience::Wait)
+        .await?;
     crew.furnish(&mut settings)?;
     let roles = Box::pin(inside::ready(&settings, &setup, &site));
     let roles = unless(&mut ended, "the plan goes on with the next daemon", roles).await?;
@@ -389,6 +395,7 @@ fn leave_word(lock: &DaemonLock, site: &Site, plan: &PlanId, end: &anyhow::Resul
     let why = match end {
         Ok(End::Settled(_)) => return,
         Ok(End::Interrupted) => "it was told to stop".to_owned(),
+        Ok(End::Displaced(_)) => "its lock was gone".to_owned(),
         Ok(End::Waits) => "it had to wait for a person".to_owned(),
         Ok(End::Budget) => "the budget is used up".to_owned(),
         Ok(End::NoPlan) => "no plan came of the goal".to_owned(),
@@ -516,6 +523,7 @@ pub(super) fn exit_of(end: &End, signal: Option<Exit>) -> Exit {
         End::Waits => Exit::Waiting,
         End::Budget => Exit::Budget,
         End::Interrupted => signal.unwrap_or(Exit::Interrupted),
+        End::Displaced(_) => Exit::Busy,
     }
 }
 
@@ -570,7 +578,7 @@ impl Ready<'_> {
         } else {
             Patience::Leave
         };
-        let mut settings = prepared.settings(&plan, &site, patience).await?;
+        let mut settings = prepared.settings(&plan, &site, &lock, patience).await?;
         crew.furnish(&mut settings)?;
         let roles = Box::pin(inside::ready(&settings, setup, &site));
         let kept = site.goes_on(&plan).await;

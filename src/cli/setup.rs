@@ -398,6 +398,7 @@ impl Prepared<'_> {
         &self,
         plan: &PlanId,
         site: &Site,
+        lock: &DaemonLock,
         patience: Patience,
     ) -> Result<Settings, Failure> {
         let workspace = site
@@ -415,6 +416,7 @@ impl Prepared<'_> {
         };
         Ok(Settings {
             volumes: site.volumes.clone(),
+            lock: lock.place().clone(),
             plan: plan.clone(),
             workspace: PathBuf::from(workspace),
             isolate: self.config.run.isolation == Isolation::Worktree,

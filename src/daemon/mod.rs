@@ -136,6 +136,11 @@ pub async fn run(
     // To take up a large plan takes its time; nothing stood still.
     daemon.wake_at = clock.now();
     let end = loop {
+        // At every turn, as that is one look at a file: whoever has taken its place publishes too.
+        let lock = &daemon.settings.lock;
+        if lock.is_lost() {
+            break End::Displaced(lock.path().to_owned());
+        }
         if let Some(end) = daemon.turn().await? {
             break end;
         }

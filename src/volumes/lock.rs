@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -64,6 +64,40 @@ pub enum LockError {
 pub struct DaemonLock {
     volumes: Volumes,
     file: File,
+    place: LockPlace,
+}
+
+/// Where a lock that is held lies, to look whether it still does: whoever finds another file under its name, or none, can hold
+/// that one as well.
+#[derive(Clone, Debug)]
+pub struct LockPlace {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl LockPlace {
+    fn of(path: &Path, file: &File) -> std::io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self {
+            path: path.to_owned(),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        })
+    }
+
+    /// Returns the path of the lock.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Tells whether the lock was removed or replaced. One that cannot be looked at was not.
+    pub fn is_lost(&self) -> bool {
+        match self.path.symlink_metadata() {
+            Ok(there) => (there.dev(), there.ino()) != (self.device, self.inode),
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        }
+    }
 }
 
 impl Volumes {
@@ -101,6 +135,7 @@ impl Volumes {
             .map_err(failed)?;
         Ok(DaemonLock {
             volumes: self.clone(),
+            place: LockPlace::of(&path, &file).map_err(failed)?,
             file,
         })
     }
@@ -112,17 +147,15 @@ impl Volumes {
     pub fn take_over(&self, mut file: File) -> Result<Option<DaemonLock>, VolumesError> {
         let path = self.lock_path();
         let failed = |error| VolumesError::new("lock", &path, error);
-        let same = |file: &File| {
-            let (here, there) = (file.metadata().ok()?, path.metadata().ok()?);
-            Some((here.dev(), here.ino()) == (there.dev(), there.ino()))
-        };
+        let place = LockPlace::of(&path, &file).map_err(failed)?;
         // It is held through this file already: then this changes nothing.
-        if same(&file) != Some(true) || file.try_lock().is_err() {
+        if place.is_lost() || file.try_lock().is_err() {
             return Ok(None);
         }
         sign(&mut file).map_err(failed)?;
         Ok(Some(DaemonLock {
             volumes: self.clone(),
+            place,
             file,
         }))
     }
@@ -177,6 +210,11 @@ impl Volumes {
 }
 
 impl DaemonLock {
+    /// Returns where the lock lies.
+    pub fn place(&self) -> &LockPlace {
+        &self.place
+    }
+
     /// Returns the file through which the lock is held, for a process that is to go on with it: the folder is never free in
     /// between. The lock is let go when the last process has closed the file.
     ///
@@ -200,11 +238,14 @@ impl DaemonLock {
         remove_if_there(&earlier).map_err(|error| VolumesError::new("remove", &earlier, error))
     }
 
-    /// Leaves behind how this daemon ends.
+    /// Leaves behind how this daemon ends, unless the folder is another one's by now.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn leave_word(&self, word: &LastWord) -> Result<(), VolumesError> {
+        if self.place.is_lost() {
+            return Ok(());
+        }
         let text = serde_json::to_vec(word).expect("texts only");
         let temp = self.volumes.root().join(".daemon.ended.json");
         replace(&temp, &self.volumes.last_word_path(), &text, 0o600)
@@ -213,6 +254,10 @@ impl DaemonLock {
 
 impl Drop for DaemonLock {
     fn drop(&mut self) {
+        if self.place.is_lost() {
+            // The note is that of whoever has the folder now.
+            return;
+        }
         if let Err(error) = remove_if_there(&self.volumes.note_path()) {
             tracing::debug!(%error, "the note of the daemon stays behind");
         }

@@ -487,3 +487,46 @@ fn pauses(pid: Pid, name: &str) -> u64 {
     let counts = statuses.filter_map(|count| count.parse::<u64>().ok());
     counts.max().unwrap_or(0)
 }
+
+#[test]
+fn a_daemon_whose_lock_is_gone_leaves_the_folder_to_the_next() {
+    for replaced in [false, true] {
+        let scene = Scene::by_rules("");
+        let lock = scene.exchange.path("daemon.lock");
+        let first = scene.start(&["run", "--plan", "chain.md"]);
+        let command = scene.exchange.take("the first task", |_| true);
+        match replaced {
+            true => {
+                scene.env.write("other.lock", "");
+                fs::rename(scene.env.path("other.lock"), &lock).unwrap();
+            }
+            false => fs::remove_file(&lock).unwrap(),
+        }
+        let second = scene.start(&["resume"]);
+        wait_until("the second has the folder", DEADLINE, || {
+            fs::read_to_string(&lock)
+                .is_ok_and(|text| text == format!("{}\n", second.running.child.id()))
+        });
+        let ran = first.end();
+        assert_eq!(ran.code, Some(5), "{ran:?}");
+        assert!(
+            ran.stderr.contains("daemon.lock` was removed or replaced")
+                && ran.stderr.contains("Hint:"),
+            "{ran:?}"
+        );
+        let status = scene.status();
+        assert_eq!(
+            status["daemon"]["pid"],
+            second.running.child.id(),
+            "{status}"
+        );
+        assert_eq!(status["daemon"]["plan"], status["plan"]["id"], "{status}");
+        scene
+            .exchange
+            .submit(&command.id, &report("SUCCESS", "done"));
+        let _agent = scene.agent(|_| Act::success("done"));
+        let ran = second.end();
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(scene.events_named("judged").len(), 3);
+    }
+}
