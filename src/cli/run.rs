@@ -3,10 +3,12 @@
 
 use std::future::Future;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::anyhow;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::args::{Abort, CarryOut, Daemon, MakePlan, Program, Resume, Run, Worker};
 use super::crew::{self, Crew};
@@ -30,6 +32,9 @@ use crate::volumes::{DaemonInfo, DaemonLock, LastWord, Volumes};
 use crate::wire::plan_file;
 use crate::wire::text::{one_line, time_text};
 use crate::worker::{self, RoleFilter, Told};
+
+/// For so long workers and roles are waited for at the end.
+const LET_GO: Duration = Duration::from_secs(5);
 
 /// What is said when a signal comes first.
 const NO_PLAN: &str = "no plan was made";
@@ -384,8 +389,7 @@ pub async fn daemon(
     })
     .await;
     stop.send_replace(true);
-    end_of(workers).await;
-    inside::end_of(roles).await;
+    let_go(workers, roles).await;
     leave_word(&lock, &site, &plan, &end);
     Ok(exit_of(&end?, exit))
 }
@@ -510,9 +514,19 @@ fn announce(
     })?)
 }
 
-async fn end_of(workers: JoinHandle<()>) {
-    // One that broke down has said so.
-    drop(workers.await);
+/// Waits until the workers and roles that were started have let go of what they were at. Not for long: a busy store would keep
+/// roles waiting, and what they are at is found again after a kill too.
+async fn let_go(workers: JoinHandle<()>, roles: Option<JoinHandle<()>>) {
+    let all = async {
+        // What broke down has said so.
+        drop(workers.await);
+        if let Some(roles) = roles {
+            drop(roles.await);
+        }
+    };
+    if timeout(LET_GO, all).await.is_err() {
+        tracing::warn!("a worker or a role is at something that does not end");
+    }
 }
 
 pub(super) fn exit_of(end: &End, signal: Option<Exit>) -> Exit {
@@ -602,8 +616,7 @@ impl Ready<'_> {
         ));
         let (end, signal) = foreground.follow(daemon, &stop, ended).await?;
         stop.send_replace(true);
-        end_of(workers).await;
-        inside::end_of(roles).await;
+        let_go(workers, roles).await;
         drop(lock);
         Ok(exit_of(&end, signal))
     }

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use super::*;
 use crate::common::agent::report;
@@ -526,6 +527,46 @@ fn a_daemon_whose_lock_is_gone_leaves_the_folder_to_the_next() {
             .submit(&command.id, &report("SUCCESS", "done"));
         let _agent = scene.agent(|_| Act::success("done"));
         let ran = second.end();
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(scene.events_named("judged").len(), 3);
+    }
+}
+
+#[test]
+fn a_signal_ends_it_while_the_store_is_busy() {
+    for (args, code) in [
+        (&["run", "--plan", "chain.md"][..], Some(143)),
+        (&["run", "--plan", "chain.md", "--json"], Some(143)),
+        (&["run", "--plan", "chain.md", "--detach"], None),
+    ] {
+        let scene = Scene::by_rules("");
+        let mut foreground = scene.start(args);
+        let command = scene.exchange.take("the first task", |_| true);
+        let pid = || scene.status()["daemon"]["pid"].as_i64();
+        wait_until("it says that it is there", DEADLINE, || pid().is_some());
+        let pid = pid().unwrap();
+        let busy = rusqlite::Connection::open(scene.exchange.path("plan-agent.db")).unwrap();
+        busy.execute_batch("BEGIN IMMEDIATE").unwrap();
+        scene
+            .exchange
+            .submit(&command.id, &report("SUCCESS", "done"));
+        let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        let before = pauses(pid, "store");
+        wait_until("the store waits", DEADLINE, || {
+            pauses(pid, "store") >= before + 100
+        });
+        kill_process(pid, Signal::TERM).unwrap();
+        // The store itself gives up after half a minute.
+        wait_until("it ends", Duration::from_secs(20), || {
+            !lives(&pid.as_raw_pid().to_string())
+        });
+        if let Some(code) = code {
+            assert_eq!(foreground.running.wait().code(), Some(code));
+        }
+        busy.execute_batch("ROLLBACK").unwrap();
+        drop(foreground);
+        let _agent = scene.agent(|_| Act::success("done"));
+        let ran = scene.run(&["resume"]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         assert_eq!(scene.events_named("judged").len(), 3);
     }
