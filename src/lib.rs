@@ -14,6 +14,10 @@ pub mod config;
 
 pub mod clock;
 
+pub mod safe_open;
+
+pub mod processes;
+
 pub mod store;
 
 pub mod volumes;

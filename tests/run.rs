@@ -17,6 +17,7 @@ mod internal;
 mod isolation;
 mod judging;
 mod lanes;
+mod own;
 mod planning;
 mod reports;
 mod roles;

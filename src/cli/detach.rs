@@ -1,9 +1,8 @@
 //! `--detach`: starts this program again as a daemon without a terminal, hands it the folder's lock, and waits until it says
 //! that it works.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
@@ -13,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::args::CarryOut;
 use super::failure::{Exit, Failure};
+use super::logging;
 use super::output::Output;
 use super::setup::Setup;
 use super::signals::{Ended, unless};
@@ -81,7 +81,7 @@ pub async fn detach(
     if !how.agent.argv.is_empty() {
         command.arg("--").args(&how.agent.argv);
     }
-    let out = open(&log)?;
+    let out = logging::open(&log)?;
     let err = out
         .try_clone()
         .context("failed to open the log a second time")?;
@@ -176,15 +176,6 @@ async fn end(child: &mut Child) {
     while let Ok(None) = child.try_wait() {
         tokio::time::sleep(LOOK).await;
     }
-}
-
-fn open(log: &Path) -> Result<std::fs::File, Failure> {
-    let file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(log);
-    Ok(file.with_context(|| format!("failed to open the log `{}`", log.display()))?)
 }
 
 fn tail(log: &Path) -> String {

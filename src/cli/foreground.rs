@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use super::args::{CarryOut, Program};
 use super::failure::{Exit, Failure};
@@ -29,6 +30,9 @@ use crate::wire::text::{one_line, printable, time_text};
 
 /// Changes that other processes make are looked for that often.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// After a signal the store gets so long to say how it ended.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The longest name of a task in a line of progress.
 const NAME: usize = 60;
@@ -128,33 +132,83 @@ impl Foreground {
         let mut moved = self.store.moved();
         let mut signal = None;
         let end = loop {
-            self.show().await?;
             tokio::select! {
                 end = &mut daemon => break end.context("the daemon broke down")??,
                 exit = &mut ended, if signal.is_none() => {
                     signal = Some(exit);
                     stop.send_replace(true);
                 }
-                Ok(()) = moved.changed() => {}
-                line = self.keyboard.line() => self.hear(&line).await?,
-                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                // Takes as long as the store does, and must keep neither of the others waiting.
+                attended = self.attend(&mut moved) => attended?,
             }
         };
-        self.show().await?;
-        self.close(&end, signal).await?;
+        let impatient = async {
+            if signal.is_none() {
+                ended.await;
+            }
+            sleep(LAST_WORDS).await;
+        };
+        let told = tokio::select! {
+            told = self.finish(&end, signal) => Some(told),
+            () = impatient => None,
+        };
+        match told {
+            Some(told) => told?,
+            None => self.close_unread(&end, signal)?,
+        }
         Ok((end, signal))
+    }
+
+    /// Shows what there is, and waits until something happens or a person says something.
+    async fn attend(&mut self, moved: &mut watch::Receiver<u64>) -> Result<(), Failure> {
+        self.show().await?;
+        tokio::select! {
+            Ok(()) = moved.changed() => {}
+            line = self.keyboard.line() => self.hear(&line).await?,
+            () = sleep(LOOK_AGAIN) => {}
+        }
+        Ok(())
+    }
+
+    async fn finish(&mut self, end: &End, signal: Option<Exit>) -> Result<(), Failure> {
+        self.show().await?;
+        self.close(end, signal).await
+    }
+
+    /// Says how it goes on where the store does not tell in time how it ended.
+    fn close_unread(&mut self, end: &End, signal: Option<Exit>) -> Result<(), Failure> {
+        if self.json {
+            let finished = self.finished(None, super::run::exit_of(end, signal));
+            return self.output.json_line(&finished);
+        }
+        self.close_stopped()
+    }
+
+    fn close_stopped(&mut self) -> Result<(), Failure> {
+        let resume = &self.resume;
+        self.output
+            .prose(&format!("\nstopped; `{resume}` goes on where it was\n"))
+    }
+
+    /// Returns the last line for a program that reads along.
+    fn finished(&self, status: Option<&PlanStatus>, exit: Exit) -> serde_json::Value {
+        serde_json::json!({
+            "seq": self.seq, "at": time_text(self.clock.now()), "plan": self.plan.as_str(),
+            "event": "finished", "status": status.map(PlanStatus::as_str), "exit": exit.code(),
+        })
     }
 
     /// Shows every change that there is, and then what is asked: a question never stands above the change that led to it.
     async fn show(&mut self) -> Result<(), Failure> {
         loop {
             while let page = self.store.since(&self.plan, self.seq, PAGE).await?
-                && let Some(last) = page.last()
+                && !page.is_empty()
             {
-                self.seq = last.seq;
                 self.wipe_prompt()?;
                 for change in &page {
                     self.show_change(change).await?;
+                    // One after the other: this may be dropped on the way.
+                    self.seq = change.seq;
                 }
             }
             if !self.asks {
@@ -376,12 +430,8 @@ impl Foreground {
             })
             .await?;
         if self.json {
-            let exit = super::run::exit_of(end, signal).code();
-            let at = time_text(self.clock.now());
-            return self.output.json_line(&serde_json::json!({
-                "seq": self.seq, "at": at, "plan": self.plan.as_str(),
-                "event": "finished", "status": status.as_str(), "exit": exit,
-            }));
+            let finished = self.finished(Some(&status), super::run::exit_of(end, signal));
+            return self.output.json_line(&finished);
         }
         let (plan, resume) = (self.plan.clone(), self.resume.clone());
         match end {
@@ -429,10 +479,11 @@ impl Foreground {
             End::NoPlan => complain(&format!(
                 "error: there is no plan yet\nHint: the goal is kept; `{resume}` asks the model again\n"
             )),
-            End::Interrupted => {
-                self.output
-                    .prose(&format!("\nstopped; `{resume}` goes on where it was\n"))?;
-            }
+            End::Displaced(lock) => complain(&format!(
+                "error: `{}` was removed or replaced: another daemon may have the folder\nHint: `{resume}` goes on where it was, once none has\n",
+                shown(lock)
+            )),
+            End::Interrupted => self.close_stopped()?,
         }
         Ok(())
     }

@@ -225,14 +225,6 @@ pub(super) fn begin(inside: Inside, stopped: &watch::Receiver<bool>) -> JoinHand
     }))
 }
 
-/// Waits until the roles that were started have let go of what they were at.
-pub(super) async fn end_of(roles: Option<JoinHandle<()>>) {
-    if let Some(roles) = roles {
-        // What broke down has said so.
-        drop(roles.await);
-    }
-}
-
 /// What a role is made of, each time it is given something to do.
 struct Blueprint {
     settings: RoleSettings,

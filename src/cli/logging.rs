@@ -13,8 +13,10 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
 use super::failure::Failure;
+use super::setup::CLEAR;
 use crate::clock::Clock;
 use crate::config::Environment;
+use crate::safe_open;
 
 /// What the log holds, such as `debug` or `plan_agent=trace`.
 const VARIABLE: &str = "PLAN_AGENT_LOG";
@@ -36,7 +38,7 @@ pub fn start(file: Option<&Path>, environment: &Environment) -> Result<(), Failu
     };
     let file = match file {
         Some(path) => {
-            let file = open(path).with_context(|| format!("cannot open `{}`", path.display()))?;
+            let file = open(path)?;
             Some(
                 fmt::layer()
                     .with_ansi(false)
@@ -65,13 +67,13 @@ pub fn start(file: Option<&Path>, environment: &Environment) -> Result<(), Failu
 }
 
 /// Opens the file for adding to it; nobody else can read it, whatever the umask.
-fn open(path: &Path) -> io::Result<File> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(path)
+///
+/// # Errors
+/// It is no plain file of our own, or what the system says.
+pub(super) fn open(path: &Path) -> Result<File, Failure> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o600);
+    let file = safe_open::file(&mut options, path);
+    let file = file.with_context(|| format!("cannot open the log `{}`", path.display()));
+    Ok(file.map_err(|error| Failure::failed(error).hint(CLEAR))?)
 }

@@ -33,6 +33,7 @@ mod wrap;
 use std::process::ExitCode;
 
 use clap::Parser;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use self::args::{Command, CommandLine, Program, Team};
 use self::failure::{Exit, Failure};
@@ -43,6 +44,11 @@ use crate::config::{Config, Environment};
 
 /// Does what the command line of this process asks for.
 pub fn main() -> ExitCode {
+    // Before anything else: what is in the environment and in memory, such as a key, is for no other process of this user. What
+    // is started from here is not touched by it: a program begins with the usual rights.
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        complain(&format!("! other processes of yours may read a key in the environment of this one: {error}\n"));
+    }
     let line = match CommandLine::try_parse() {
         Ok(line) => line,
         Err(answer) => {

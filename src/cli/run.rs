@@ -3,10 +3,12 @@
 
 use std::future::Future;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::anyhow;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::args::{Abort, CarryOut, Daemon, MakePlan, Program, Resume, Run, Worker};
 use super::crew::{self, Crew};
@@ -30,6 +32,9 @@ use crate::volumes::{DaemonInfo, DaemonLock, LastWord, Volumes};
 use crate::wire::plan_file;
 use crate::wire::text::{one_line, time_text};
 use crate::worker::{self, RoleFilter, Told};
+
+/// For so long workers and roles are waited for at the end.
+const LET_GO: Duration = Duration::from_secs(5);
 
 /// What is said when a signal comes first.
 const NO_PLAN: &str = "no plan was made";
@@ -175,7 +180,9 @@ pub async fn plan(
     let plan = create(&site, head, tasks).await?;
     let (program, again) = (&setup.program, args.team.again());
     if asks {
-        let settings = prepared.settings(&plan, &site, Patience::Leave).await?;
+        let settings = prepared
+            .settings(&plan, &site, &lock, Patience::Leave)
+            .await?;
         let kept = format!("the goal is kept: `{program} resume {plan}{again}` asks again");
         unless(&mut ended, &kept, async {
             let made = daemon::make_plan(&settings, &site.store).await;
@@ -323,7 +330,9 @@ pub async fn abort(
             why: "only what is left is done".to_owned(),
         })?;
         let (lock, site) = setup.take().await?;
-        let settings = prepared.settings(&plan, &site, Patience::Leave).await?;
+        let settings = prepared
+            .settings(&plan, &site, &lock, Patience::Leave)
+            .await?;
         daemon::run(settings, site.store.clone(), site.clock, async {
             ended.await;
         })
@@ -361,7 +370,9 @@ pub async fn daemon(
         .await?;
     let prepared = setup.prepare(setup.planner(crew.general())?)?;
     setup.log(&site.volumes)?;
-    let mut settings = prepared.settings(&plan, &site, Patience::Wait).await?;
+    let mut settings = prepared
+        .settings(&plan, &site, &lock, Patience::Wait)
+        .await?;
     crew.furnish(&mut settings)?;
     let roles = Box::pin(inside::ready(&settings, &setup, &site));
     let roles = unless(&mut ended, "the plan goes on with the next daemon", roles).await?;
@@ -378,8 +389,7 @@ pub async fn daemon(
     })
     .await;
     stop.send_replace(true);
-    end_of(workers).await;
-    inside::end_of(roles).await;
+    let_go(workers, roles).await;
     leave_word(&lock, &site, &plan, &end);
     Ok(exit_of(&end?, exit))
 }
@@ -389,6 +399,7 @@ fn leave_word(lock: &DaemonLock, site: &Site, plan: &PlanId, end: &anyhow::Resul
     let why = match end {
         Ok(End::Settled(_)) => return,
         Ok(End::Interrupted) => "it was told to stop".to_owned(),
+        Ok(End::Displaced(_)) => "its lock was gone".to_owned(),
         Ok(End::Waits) => "it had to wait for a person".to_owned(),
         Ok(End::Budget) => "the budget is used up".to_owned(),
         Ok(End::NoPlan) => "no plan came of the goal".to_owned(),
@@ -503,9 +514,19 @@ fn announce(
     })?)
 }
 
-async fn end_of(workers: JoinHandle<()>) {
-    // One that broke down has said so.
-    drop(workers.await);
+/// Waits until the workers and roles that were started have let go of what they were at. Not for long: a busy store would keep
+/// roles waiting, and what they are at is found again after a kill too.
+async fn let_go(workers: JoinHandle<()>, roles: Option<JoinHandle<()>>) {
+    let all = async {
+        // What broke down has said so.
+        drop(workers.await);
+        if let Some(roles) = roles {
+            drop(roles.await);
+        }
+    };
+    if timeout(LET_GO, all).await.is_err() {
+        tracing::warn!("a worker or a role is at something that does not end");
+    }
 }
 
 pub(super) fn exit_of(end: &End, signal: Option<Exit>) -> Exit {
@@ -516,6 +537,7 @@ pub(super) fn exit_of(end: &End, signal: Option<Exit>) -> Exit {
         End::Waits => Exit::Waiting,
         End::Budget => Exit::Budget,
         End::Interrupted => signal.unwrap_or(Exit::Interrupted),
+        End::Displaced(_) => Exit::Busy,
     }
 }
 
@@ -570,7 +592,7 @@ impl Ready<'_> {
         } else {
             Patience::Leave
         };
-        let mut settings = prepared.settings(&plan, &site, patience).await?;
+        let mut settings = prepared.settings(&plan, &site, &lock, patience).await?;
         crew.furnish(&mut settings)?;
         let roles = Box::pin(inside::ready(&settings, setup, &site));
         let kept = site.goes_on(&plan).await;
@@ -594,8 +616,7 @@ impl Ready<'_> {
         ));
         let (end, signal) = foreground.follow(daemon, &stop, ended).await?;
         stop.send_replace(true);
-        end_of(workers).await;
-        inside::end_of(roles).await;
+        let_go(workers, roles).await;
         drop(lock);
         Ok(exit_of(&end, signal))
     }

@@ -26,6 +26,9 @@ use crate::wire::Problem;
 use crate::wire::plan_file::{self, PlanFile, Word};
 use crate::wire::team::Team;
 
+/// What to do where something in the exchange folder cannot be used.
+pub(super) const CLEAR: &str = "make it writable, or remove it if it is not what belongs there, or name another folder in config.toml: [volumes] root";
+
 /// What every command that carries out plans needs.
 pub(super) struct Setup {
     pub config: Config,
@@ -296,7 +299,7 @@ impl Setup {
     /// Opens the exchange folder and takes it for this process.
     pub(super) async fn take(&self) -> Result<(DaemonLock, Site), Failure> {
         let volumes = self.volumes()?;
-        let lock = self.lock(&volumes)?;
+        let lock = self.lock(&volumes).await?;
         Ok((lock, Site::at(volumes, &self.program).await?))
     }
 
@@ -307,7 +310,10 @@ impl Setup {
             Some(file) => volumes.take_over(file)?,
             None => None,
         };
-        let lock = handed.map_or_else(|| self.lock(&volumes), Ok)?;
+        let lock = match handed {
+            Some(lock) => lock,
+            None => self.lock(&volumes).await?,
+        };
         Ok((lock, Site::at(volumes, &self.program).await?))
     }
 
@@ -316,22 +322,23 @@ impl Setup {
     /// # Errors
     /// It cannot be written to.
     pub(super) fn volumes(&self) -> Result<Volumes, Failure> {
-        Volumes::open(&self.config.root()).map_err(|error| {
-            Failure::failed(error)
-                .hint("make it writable, or name another folder in config.toml: [volumes] root")
-        })
+        Volumes::open(&self.config.root()).map_err(|error| Failure::failed(error).hint(CLEAR))
     }
 
-    fn lock(&self, volumes: &Volumes) -> Result<DaemonLock, Failure> {
-        volumes.lock().map_err(|error| match error {
-            LockError::Held { .. } => {
-                let program = &self.program;
-                let hint = format!("`{program} status` shows its plan, `{program} stop` ends it");
-                let error = anyhow!("`{}`: {error}", volumes.root().display());
-                Failure::new(error, Exit::Busy).hint(hint)
-            }
-            LockError::Volumes(error) => error.into(),
-        })
+    async fn lock(&self, volumes: &Volumes) -> Result<DaemonLock, Failure> {
+        let (volumes, program) = (volumes.clone(), self.program.clone());
+        let lock = move || {
+            volumes.lock().map_err(|error| match error {
+                LockError::Held { .. } => {
+                    let hint =
+                        format!("`{program} status` shows its plan, `{program} stop` ends it");
+                    let error = anyhow!("`{}`: {error}", volumes.root().display());
+                    Failure::new(error, Exit::Busy).hint(hint)
+                }
+                LockError::Volumes(error) => Failure::failed(error).hint(CLEAR),
+            })
+        };
+        signals::beside(lock).await
     }
 }
 
@@ -391,6 +398,7 @@ impl Prepared<'_> {
         &self,
         plan: &PlanId,
         site: &Site,
+        lock: &DaemonLock,
         patience: Patience,
     ) -> Result<Settings, Failure> {
         let workspace = site
@@ -408,6 +416,7 @@ impl Prepared<'_> {
         };
         Ok(Settings {
             volumes: site.volumes.clone(),
+            lock: lock.place().clone(),
             plan: plan.clone(),
             workspace: PathBuf::from(workspace),
             isolate: self.config.run.isolation == Isolation::Worktree,

@@ -17,6 +17,7 @@ use super::input::Input;
 use super::{Daemon, Key, Settings, View};
 use crate::exec::{self, Mark, Outcome, Spec, Stdin, environment};
 use crate::plan::{QuestionId, Time};
+use crate::safe_open;
 use crate::store::Store;
 use crate::volumes::Folder;
 use crate::wire::event::{self, Call, ChangePart, MOST_EVENTS};
@@ -275,13 +276,10 @@ fn indented(text: &str) -> String {
 }
 
 fn append(log: &Path, text: &str) -> std::io::Result<()> {
-    if fs::metadata(log).is_ok_and(|metadata| metadata.len() > LOG_SIZE) {
+    if fs::symlink_metadata(log).is_ok_and(|metadata| metadata.len() > LOG_SIZE) {
         fs::rename(log, log.with_extension("log.old"))?;
     }
-    let mut file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(log)?;
-    file.write_all(text.as_bytes())
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o600);
+    safe_open::file(&mut options, log)?.write_all(text.as_bytes())
 }

@@ -99,15 +99,34 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<End> {
     tokio::pin!(shutdown);
-    let isolated = tokio::select! {
+    // Whoever wants this to end waits for nothing, such as a store that is busy: what is cut off is as after a kill.
+    let mut daemon = tokio::select! {
         biased;
         () = &mut shutdown => return Ok(End::Interrupted),
-        isolated = async {
-            steps::end_checks_left_behind(&settings).await;
-            isolation::begin(&settings, &store).await
-        } => isolated?,
+        begun = Box::pin(begin(settings, store, clock)) => begun?,
     };
-    if !isolated {
+    let end = tokio::select! {
+        biased;
+        () = &mut shutdown => Ok(End::Interrupted),
+        end = Box::pin(daemon.carry_out()) => end,
+    };
+    daemon.running.shutdown().await;
+    let end = end?;
+    if let End::Settled(_) = end {
+        tokio::select! {
+            biased;
+            () = &mut shutdown => {}
+            () = daemon.tidy() => {}
+        }
+    }
+    tracing::info!(?end, "the daemon ends");
+    Ok(end)
+}
+
+/// Starts the plan, after what an earlier daemon left running has ended.
+async fn begin(settings: Settings, store: Store, clock: Clock) -> anyhow::Result<Daemon> {
+    steps::end_checks_left_behind(&settings).await;
+    if !isolation::begin(&settings, &store).await? {
         steps::make_workspace(&settings.workspace)?;
     }
     let (policy, workspace) = (
@@ -127,36 +146,7 @@ pub async fn run(
     tracing::info!(plan = %settings.plan, workspace = %settings.workspace.display(), "the daemon starts");
     let mut daemon = Daemon::new(settings, store, clock);
     daemon.told = Told::since(before);
-    tokio::select! {
-        biased;
-        () = &mut shutdown => return Ok(End::Interrupted),
-        looked = daemon.look_first() => looked?,
-    }
-    daemon.take_up().await?;
-    // To take up a large plan takes its time; nothing stood still.
-    daemon.wake_at = clock.now();
-    let end = loop {
-        if let Some(end) = daemon.turn().await? {
-            break end;
-        }
-        tokio::select! {
-            biased;
-            () = &mut shutdown => break End::Interrupted,
-            () = daemon.next() => {}
-        }
-    };
-    daemon.running.shutdown().await;
-    if matches!(end, End::Settled(_)) {
-        steps::tell_unread(&daemon.settings);
-        daemon.lookout.clear();
-        let Settings { volumes, plan, .. } = &*daemon.settings;
-        internal::tidy(&daemon.store, volumes, plan, clock.now()).await;
-        if let Err(error) = isolation::tidy(&daemon.settings, &daemon.store).await {
-            tracing::warn!(error = format!("{error:#}"), "worktrees stay behind");
-        }
-    }
-    tracing::info!(?end, "the daemon ends");
-    Ok(end)
+    Ok(daemon)
 }
 
 /// Only makes a plan for a goal, without carrying it out. Whoever calls this holds the folder's lock.
@@ -313,6 +303,36 @@ impl Daemon {
             kept: Vec::new(),
             kept_until: now,
             wake_at: now,
+        }
+    }
+
+    /// Carries the plan out until nothing is left to do here. Whoever drops this loses nothing that is not found again.
+    async fn carry_out(&mut self) -> anyhow::Result<End> {
+        self.look_first().await?;
+        self.take_up().await?;
+        // To take up a large plan takes its time; nothing stood still.
+        self.wake_at = self.clock.now();
+        loop {
+            // At every turn, as that is one look at a file: whoever has taken its place publishes too.
+            let lock = &self.settings.lock;
+            if lock.is_lost() {
+                return Ok(End::Displaced(lock.path().to_owned()));
+            }
+            if let Some(end) = self.turn().await? {
+                return Ok(end);
+            }
+            self.next().await;
+        }
+    }
+
+    /// Puts away what a plan that is settled leaves behind.
+    async fn tidy(&mut self) {
+        steps::tell_unread(&self.settings);
+        self.lookout.clear();
+        let Settings { volumes, plan, .. } = &*self.settings;
+        internal::tidy(&self.store, volumes, plan, self.clock.now()).await;
+        if let Err(error) = isolation::tidy(&self.settings, &self.store).await {
+            tracing::warn!(error = format!("{error:#}"), "worktrees stay behind");
         }
     }
 

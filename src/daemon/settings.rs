@@ -10,13 +10,15 @@ use super::Hooks;
 use crate::exec::Check;
 use crate::llm::{Model, Prompts};
 use crate::plan::{PlanId, PlanStatus, Policy};
-use crate::volumes::Volumes;
+use crate::volumes::{LockPlace, Volumes};
 use crate::wire::command::Language;
 use crate::wire::team::Team;
 
 /// What a daemon needs to know.
 pub struct Settings {
     pub volumes: Volumes,
+    /// The lock by which this process has the folder.
+    pub lock: LockPlace,
     pub plan: PlanId,
     /// The folder that agents work in; absolute.
     pub workspace: PathBuf,
@@ -93,4 +95,6 @@ pub enum End {
     NoPlan,
     /// It was told to stop; the plan goes on with the next daemon.
     Interrupted,
+    /// The lock at this path was removed or replaced, so another daemon may have the folder.
+    Displaced(PathBuf),
 }

@@ -1,15 +1,22 @@
 //! Where a process is found while it runs, by whoever comes after a kill: a file that is locked as long as any process of its
 //! tree lives, because it is its standard error, and whose name ends with its process group.
+//!
+//! Files can be forged, and what is in them is only a hint. That a process was started by one of ours is recorded where nobody
+//! else can write, in the kernel, and before the process begins: it inherits the open file through which the lock was taken,
+//! and whoever took that is gone. Only such a process is ended.
 
+use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::process::{Pid, getpgid};
+use rustix::fs::OFlags;
+use rustix::process::Pid;
 
 use super::group::stop_group;
 use super::output::{Output, alive};
+use crate::processes::{self, Process};
 
 /// Between asking a process that was left behind to end and ending it: nobody waits for its result, and a start waits for it.
 const LEFT_GRACE: Duration = Duration::from_millis(500);
@@ -122,8 +129,8 @@ async fn end_all_of(marks: &Path, kinds: &[&str]) {
             continue;
         };
         if alive(&path) {
-            let Some(group) = signed.or_else(|| leader(&path)) else {
-                tracing::warn!(path = %path.display(), "a process that was left behind is not found");
+            let Some(group) = left_behind(&path, signed) else {
+                tracing::warn!(path = %path.display(), "whoever has this file locked is nobody that was started here, and is not ended");
                 continue;
             };
             tracing::info!(?group, path = %path.display(), "ends a process that was left behind");
@@ -145,20 +152,58 @@ fn signature(mark: &Path, kinds: &[&str]) -> Option<Option<Pid>> {
     Some(Some(group))
 }
 
-/// Looks for the process that leads the group, where the daemon was killed before it could sign the mark: the one that
-/// writes into the file and leads a group.
-pub fn leader(mark: &Path) -> Option<Pid> {
-    let mark = mark.metadata().ok()?;
-    let writes = |process: &Path| {
-        let output = process.join("fd/2").metadata();
-        output.is_ok_and(|output| (output.dev(), output.ino()) == (mark.dev(), mark.ino()))
+/// Returns the process group that was started with a file as its locked output, by a process that is gone: the one that is
+/// named, or else one whose leader holds the lock, as whoever started it may have been killed before it could name it. `None` if
+/// the lock is somebody else's.
+pub fn left_behind(output: &Path, named: Option<Pid>) -> Option<Pid> {
+    let file = output.symlink_metadata().ok()?;
+    let holder = |fits: &dyn Fn(&Process) -> bool| {
+        let mut fitting = processes::all().filter(fits);
+        fitting.find(|process| inherited(process, &file))
     };
-    std::fs::read_dir("/proc")
-        .ok()?
-        .flatten()
-        .filter(|entry| writes(&entry.path()))
-        .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
-        .find(|pid| getpgid(Some(*pid)).is_ok_and(|group| group == *pid))
+    let named = named.map(|group| group.as_raw_pid().cast_unsigned());
+    let in_named = named.and_then(|named| holder(&|process| process.group == named));
+    let found = in_named.or_else(|| holder(&|process| process.group == process.pid))?;
+    Pid::from_raw(found.group.cast_signed())
+}
+
+/// Tells whether a process holds the lock on a file through what it inherited from a process that is gone.
+fn inherited(process: &Process, file: &Metadata) -> bool {
+    let of_process = PathBuf::from(format!("/proc/{}", process.pid));
+    // Those of other users cannot be looked at, and are none of ours.
+    let opened = fs::read_dir(of_process.join("fd")).into_iter().flatten();
+    opened.flatten().any(|opened| {
+        let is_file = fs::metadata(opened.path())
+            .is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()));
+        is_file
+            && fs::read_to_string(of_process.join("fdinfo").join(opened.file_name()))
+                .is_ok_and(|info| handed_down(&info, process))
+    })
+}
+
+/// Tells, by what the kernel shows of an open file, whether it was opened as our outputs are and the lock was taken through it,
+/// by a process that is gone or by this one. Whoever locked a file by itself, and has its file moved here by somebody, is still
+/// there, or opened it in another way; whoever was started by a process that still works is that one's.
+fn handed_down(info: &str, holder: &Process) -> bool {
+    let ours = OFlags::RDWR | OFlags::APPEND;
+    let opened_so = |flags: &str| {
+        let flags = u32::from_str_radix(flags.trim(), 8).map(OFlags::from_bits_retain);
+        flags.is_ok_and(|flags| flags & (OFlags::RWMODE | OFlags::APPEND) == ours)
+    };
+    let taker_is_gone = |lock: &str| {
+        // As in `1: FLOCK  ADVISORY  WRITE 4711 fe:00:10011233 0 EOF`.
+        let mut words = lock.split_whitespace().skip(1);
+        let by = (words.next() == Some("FLOCK")).then(|| words.nth(2));
+        let by = by.flatten().and_then(|pid| pid.parse::<u32>().ok());
+        by.is_some_and(|pid| {
+            // A process that began after the holder is another one with the same number.
+            let same = |taker: Process| !taker.ended && taker.began <= holder.began;
+            pid == std::process::id() || !processes::of(pid).is_some_and(same)
+        })
+    };
+    let mut flags = info.lines().filter_map(|line| line.strip_prefix("flags:"));
+    let mut locks = info.lines().filter_map(|line| line.strip_prefix("lock:"));
+    flags.any(opened_so) && locks.any(taker_is_gone)
 }
 
 #[cfg(test)]
@@ -192,6 +237,25 @@ mod tests {
         ] {
             assert_eq!(group(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn only_a_lock_that_was_handed_down_counts() {
+        let holder = processes::of(std::process::id()).unwrap();
+        // The parent of the tests is there, and was before them.
+        for (flags, kind, taker, counts) in [
+            ("0102002", "FLOCK", u32::MAX, true),
+            ("0102002", "FLOCK", std::process::id(), true),
+            ("0102002", "FLOCK", holder.parent, false),
+            ("0102002", "POSIX", u32::MAX, false),
+            ("0100002", "FLOCK", u32::MAX, false),
+            ("0102001", "FLOCK", u32::MAX, false),
+        ] {
+            let lock = format!("lock:\t1: {kind}  ADVISORY  WRITE {taker} fe:00:10011233 0 EOF\n");
+            let info = format!("pos:\t0\nflags:\t{flags}\nmnt_id:\t27\nino:\t10011233\n{lock}");
+            assert_eq!(handed_down(&info, &holder), counts, "{info}");
+        }
+        assert!(!handed_down("flags:\t0102002\n", &holder));
     }
 
     #[tokio::test]

@@ -21,7 +21,9 @@ pub use group::{
     ExecError, GRACE, OF_THE_AGENT, Outcome, Piped, PipedGroup, Spec, Stdin, environment,
     environment_of_agent, piped, run, stop_group,
 };
-pub use mark::{Mark, end_left_behind, end_servers_left_behind, end_steps_left_behind, leader};
+pub use mark::{
+    Mark, end_left_behind, end_servers_left_behind, end_steps_left_behind, left_behind,
+};
 pub use output::{Output, alive, tail_of};
 pub use produced::{UNTOUCHED, changed_at, leads_out, produced};
 pub use worktree::{

@@ -2,11 +2,13 @@
 //! still runs: they all inherit the one open file, and the kernel drops the lock with the last of them, whatever
 //! becomes of the one who took it.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::SystemTime;
+
+use crate::safe_open;
 
 /// The two files of a child's output, added to at their ends.
 #[derive(Debug)]
@@ -22,14 +24,6 @@ impl Output {
     /// # Errors
     /// What the file system says.
     pub fn open(out: &Path, err: &Path) -> io::Result<Option<Self>> {
-        let open = |path| {
-            OpenOptions::new()
-                .read(true)
-                .append(true)
-                .create(true)
-                .mode(0o600)
-                .open(path)
-        };
         let (out, err) = (open(out)?, open(err)?);
         match err.try_lock() {
             Ok(()) => Ok(Some(Self { out, err })),
@@ -43,12 +37,7 @@ impl Output {
     /// # Errors
     /// What the file system says.
     pub fn at(path: &Path) -> io::Result<Option<Self>> {
-        let out = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(path)?;
+        let out = open(path)?;
         match out.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
@@ -64,8 +53,8 @@ impl Output {
     /// What the file system says.
     pub fn watch(out: &Path, err: &Path) -> io::Result<Self> {
         Ok(Self {
-            out: File::open(out)?,
-            err: File::open(err)?,
+            out: look_into(out)?,
+            err: look_into(err)?,
         })
     }
 
@@ -166,15 +155,24 @@ impl Output {
     }
 }
 
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).mode(0o600);
+    safe_open::file(&mut options, path)
+}
+
+fn look_into(path: &Path) -> io::Result<File> {
+    safe_open::file(OpenOptions::new().read(true), path)
+}
+
 /// Tells whether a process still runs that was started with this file as its standard error.
 pub fn alive(err: &Path) -> bool {
-    fs::File::open(err)
-        .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    look_into(err).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// Returns the end of a file that nobody may have made; nothing then.
 pub fn tail_of(path: &Path, cap: usize) -> String {
-    File::open(path)
+    look_into(path)
         .map(|file| tail(&file, 0, cap))
         .unwrap_or_default()
 }
@@ -210,6 +208,8 @@ fn read(file: &File, start: u64, end: u64) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::plan::{CommandId, Delta, Draft, Head, Plan, PlanId, Refusal, Time};
+use crate::safe_open;
 use database::Place;
 use owner::{Job, Look, Owner};
 
@@ -427,7 +428,8 @@ impl Store {
 }
 
 /// Makes the file for its owner only; SQLite gives its `-wal` and `-shm` the same mode. One that is there is not opened:
-/// closing it again would take the locks away that another store of this process has on it.
+/// closing it again would take the locks away that another store of this process has on it. A link is refused: SQLite would
+/// follow it, and write into whatever is there.
 fn make_private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let made = std::fs::OpenOptions::new()
@@ -436,7 +438,16 @@ fn make_private(path: &Path) -> std::io::Result<()> {
         .mode(0o600)
         .open(path);
     match made {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            let there = path.symlink_metadata()?;
+            if there.is_symlink() {
+                return Err(safe_open::refused(safe_open::LINK));
+            }
+            match there.is_file() {
+                true => Ok(()),
+                false => Err(safe_open::refused(safe_open::NOT_PLAIN)),
+            }
+        }
+        made => made.map(drop),
     }
 }

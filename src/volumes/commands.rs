@@ -1,11 +1,11 @@
 //! A command's file: published, found again, taken back.
 
 use std::ffi::OsStr;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::files::{Unpublished, VolumesError, move_aside, move_new, read_capped};
+use super::files::{Unpublished, VolumesError, move_aside, move_new, read_capped, replace};
 use super::layout::{Folder, Volumes};
 use super::scan::REPORT_CAP;
 use crate::plan::CommandId;
@@ -216,19 +216,23 @@ impl Volumes {
             .map_err(|error| VolumesError::new("give back", &taken, error))
     }
 
-    /// Asks whoever works on a command to stop. A mark that is there already is fine.
+    /// Asks whoever works on a command to stop. A mark that is there already is fine; what is no plain file in its place is
+    /// replaced, or an agent could have itself never be stopped.
     ///
     /// # Errors
     /// What the file system says.
     pub fn cancel(&self, id: &CommandId) -> Result<(), VolumesError> {
         file_name(id.as_str())?;
         let path = self.cancel_mark(id);
-        OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(&path)
-            .map(drop)
-            .map_err(|error| VolumesError::new("write", &path, error))
+        if path.symlink_metadata().is_ok_and(|there| there.is_file()) {
+            return Ok(());
+        }
+        replace(
+            &self.temp("active", &format!("{id}.cancel")),
+            &path,
+            b"",
+            0o666,
+        )
     }
 
     /// Returns the commands that nobody has taken, in the order of issue.

@@ -12,6 +12,7 @@ use super::files::{VolumesError, read_capped};
 use super::mission::keep_out_of_git;
 use super::scan::REPORT_CAP;
 use crate::plan::CommandId;
+use crate::safe_open;
 
 /// The folder's name.
 const FOLDER: &str = ".plan-agent";
@@ -62,7 +63,7 @@ impl Inbox {
                 }
                 _ => {}
             }
-            let Ok(folder) = File::open(&self.folder) else {
+            let Ok(folder) = safe_open::folder(&self.folder) else {
                 continue;
             };
             // Waits only for who is about to remove it. A file system without locks keeps it all the same.
@@ -119,7 +120,7 @@ impl Inbox {
     pub fn close(&self) {
         let opened = match &self.held {
             Some(held) => Some(Arc::clone(held)),
-            None => File::open(&self.folder).ok().map(Arc::new),
+            None => safe_open::folder(&self.folder).ok().map(Arc::new),
         };
         let Some(folder) = opened else {
             return;

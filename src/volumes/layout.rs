@@ -1,5 +1,6 @@
 //! Where everything is below the root of the volumes.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -10,6 +11,7 @@ use rustix::fs::Access;
 
 use super::files::{VolumesError, remove_if_there};
 use crate::plan::{CommandId, PlanId};
+use crate::safe_open;
 use crate::wire::text::safe_name;
 
 /// Names the variable that tells an agent's own tools which exchange folder its command came from.
@@ -102,6 +104,9 @@ const TEMP: [&str; 4] = [
 
 /// What is below the root for a role with command folders of its own.
 const ROLES: &str = "roles";
+/// … for the worktrees of plans, and for what git knows of workspaces; made where they are needed.
+const WORKTREES: &str = "worktrees";
+const TREES: &str = "trees";
 
 /// The volumes at one root. Cheap to clone; holds no handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -206,7 +211,11 @@ impl Volumes {
     }
 
     /// Makes the folders that are missing and returns which.
+    ///
+    /// # Errors
+    /// Names the first that cannot be made, or that is a link: what is written, filed or swept there would be somebody else's.
     pub(super) fn make_missing(&self) -> Result<Vec<PathBuf>, VolumesError> {
+        self.refuse_links()?;
         let logs = self.path(Folder::Logs);
         let missing: Vec<_> = self.folders().filter(|path| !path.is_dir()).collect();
         for path in &missing {
@@ -219,6 +228,29 @@ impl Volumes {
                 .map_err(|error| VolumesError::new("make the folder", path, error))?;
         }
         Ok(missing)
+    }
+
+    /// The root and the workspace may be links: these are a person's choice.
+    fn refuse_links(&self) -> Result<(), VolumesError> {
+        let below = |path: &Path| *path != *self.root && path.starts_with(&self.root);
+        let others = [WORKTREES, TREES, ROLES].map(|name| self.root.join(name));
+        let mut folders: BTreeSet<PathBuf> = others.into();
+        for folder in self.folders() {
+            let way = folder.ancestors().take_while(|path| below(path));
+            folders.extend(way.map(Path::to_owned));
+        }
+        folders.remove(&self.path(Folder::Workspace));
+        let link = |path: &PathBuf| {
+            path.symlink_metadata()
+                .is_ok_and(|there| there.is_symlink())
+        };
+        match folders.into_iter().find(link) {
+            Some(link) => {
+                let error = safe_open::refused(safe_open::LINK);
+                Err(VolumesError::new("use the folder", &link, error))
+            }
+            None => Ok(()),
+        }
     }
 
     fn folders(&self) -> impl Iterator<Item = PathBuf> {
@@ -285,7 +317,7 @@ impl Volumes {
 
     /// Returns the folder that has the worktrees of a plan.
     pub fn worktrees(&self, plan: &PlanId) -> PathBuf {
-        self.root.join("worktrees").join(plan.as_str())
+        self.root.join(WORKTREES).join(plan.as_str())
     }
 
     /// Returns the path under which a file for `commands`, `reports`, `questions` or `active` is written before it

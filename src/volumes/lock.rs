@@ -3,18 +3,22 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::files::{VolumesError, read_capped, remove_if_there, replace};
 use super::layout::Volumes;
+use crate::processes::has_ended;
+use crate::safe_open;
 
 /// Whoever looks whether a daemon runs holds the lock for an instant; a start in that instant tries again.
 const TRIES: u32 = 4;
 /// Whoever has just taken a lock that nobody had before has not signed it yet.
 const TRIES_FOR_A_NAME: u32 = 40;
+/// A daemon that was killed while it started a program leaves the lock with the child until that has begun: two seconds.
+const TRIES_AFTER_A_DEATH: u32 = 134;
 const PAUSE: Duration = Duration::from_millis(15);
 /// Far more than the note ever has.
 const NOTE_CAP: u64 = 16 * 1024;
@@ -60,31 +64,66 @@ pub enum LockError {
 pub struct DaemonLock {
     volumes: Volumes,
     file: File,
+    place: LockPlace,
+}
+
+/// Where a lock that is held lies, to look whether it still does: whoever finds another file under its name, or none, can hold
+/// that one as well.
+#[derive(Clone, Debug)]
+pub struct LockPlace {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl LockPlace {
+    fn of(path: &Path, file: &File) -> std::io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self {
+            path: path.to_owned(),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        })
+    }
+
+    /// Returns the path of the lock.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Tells whether the lock was removed or replaced. One that cannot be looked at was not.
+    pub fn is_lost(&self) -> bool {
+        match self.path.symlink_metadata() {
+            Ok(there) => (there.dev(), there.ino()) != (self.device, self.inode),
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        }
+    }
 }
 
 impl Volumes {
-    /// Takes the daemon's lock without waiting.
+    /// Takes the daemon's lock. Does not wait for a daemon that works; blocks for at most two seconds while the one that signed
+    /// the lock is dead.
     ///
     /// # Errors
     /// `Held` with the pid when another daemon has it; otherwise what is wrong with the lock file.
     pub fn lock(&self) -> Result<DaemonLock, LockError> {
         let path = self.lock_path();
         let failed = |error| VolumesError::new("lock", &path, error);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(failed)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = safe_open::file(options.mode(0o600), &path).map_err(failed)?;
         for attempt in 1.. {
             match file.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::Error(error)) => return Err(failed(error).into()),
                 Err(TryLockError::WouldBlock) => {
                     let pid = pid(&file);
-                    if attempt >= TRIES && (pid.is_some() || attempt >= TRIES_FOR_A_NAME) {
+                    let tries = match pid {
+                        None => TRIES_FOR_A_NAME,
+                        Some(pid) if has_ended(pid) => TRIES_AFTER_A_DEATH,
+                        Some(_) => TRIES,
+                    };
+                    if attempt >= tries {
                         return Err(LockError::Held { pid });
                     }
                     std::thread::sleep(PAUSE);
@@ -96,6 +135,7 @@ impl Volumes {
             .map_err(failed)?;
         Ok(DaemonLock {
             volumes: self.clone(),
+            place: LockPlace::of(&path, &file).map_err(failed)?,
             file,
         })
     }
@@ -107,24 +147,22 @@ impl Volumes {
     pub fn take_over(&self, mut file: File) -> Result<Option<DaemonLock>, VolumesError> {
         let path = self.lock_path();
         let failed = |error| VolumesError::new("lock", &path, error);
-        let same = |file: &File| {
-            let (here, there) = (file.metadata().ok()?, path.metadata().ok()?);
-            Some((here.dev(), here.ino()) == (there.dev(), there.ino()))
-        };
+        let place = LockPlace::of(&path, &file).map_err(failed)?;
         // It is held through this file already: then this changes nothing.
-        if same(&file) != Some(true) || file.try_lock().is_err() {
+        if place.is_lost() || file.try_lock().is_err() {
             return Ok(None);
         }
         sign(&mut file).map_err(failed)?;
         Ok(Some(DaemonLock {
             volumes: self.clone(),
+            place,
             file,
         }))
     }
 
     /// Returns who carries out plans here, if anybody does: the lock decides, never the note alone.
     pub fn running(&self) -> Option<DaemonInfo> {
-        let file = File::open(self.lock_path()).ok()?;
+        let file = safe_open::file(OpenOptions::new().read(true), &self.lock_path()).ok()?;
         let Err(TryLockError::WouldBlock) = file.try_lock_shared() else {
             return None;
         };
@@ -172,6 +210,11 @@ impl Volumes {
 }
 
 impl DaemonLock {
+    /// Returns where the lock lies.
+    pub fn place(&self) -> &LockPlace {
+        &self.place
+    }
+
     /// Returns the file through which the lock is held, for a process that is to go on with it: the folder is never free in
     /// between. The lock is let go when the last process has closed the file.
     ///
@@ -195,11 +238,14 @@ impl DaemonLock {
         remove_if_there(&earlier).map_err(|error| VolumesError::new("remove", &earlier, error))
     }
 
-    /// Leaves behind how this daemon ends.
+    /// Leaves behind how this daemon ends, unless the folder is another one's by now.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn leave_word(&self, word: &LastWord) -> Result<(), VolumesError> {
+        if self.place.is_lost() {
+            return Ok(());
+        }
         let text = serde_json::to_vec(word).expect("texts only");
         let temp = self.volumes.root().join(".daemon.ended.json");
         replace(&temp, &self.volumes.last_word_path(), &text, 0o600)
@@ -208,6 +254,10 @@ impl DaemonLock {
 
 impl Drop for DaemonLock {
     fn drop(&mut self) {
+        if self.place.is_lost() {
+            // The note is that of whoever has the folder now.
+            return;
+        }
         if let Err(error) = remove_if_there(&self.volumes.note_path()) {
             tracing::debug!(%error, "the note of the daemon stays behind");
         }

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::files::{VolumesError, read_capped, replace};
+use crate::safe_open;
 
 const NAME: &str = "MISSION.md";
 /// The name under which it is written, before it gets its own.
@@ -83,11 +84,8 @@ fn exclude(git: &Path, names: &[&str]) -> io::Result<()> {
         missing.push('\n');
     }
     fs::create_dir_all(git.join("info"))?;
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(&path)?
-        .write_all(missing.as_bytes())
+    let mut options = OpenOptions::new();
+    safe_open::file(options.append(true).create(true), &path)?.write_all(missing.as_bytes())
 }
 
 #[cfg(test)]

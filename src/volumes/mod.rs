@@ -23,7 +23,7 @@ pub use filing::Filing;
 pub use inbox::Inbox;
 pub use layout::{EXCHANGE, Folder, Volumes};
 pub use life::{Life, Mark};
-pub use lock::{DaemonInfo, DaemonLock, LastWord, LockError};
+pub use lock::{DaemonInfo, DaemonLock, LastWord, LockError, LockPlace};
 pub use mission::{keep_out_of_git, write_mission};
 pub use scan::{Arrived, MOST_REPORTS, Scan, Scanner, Sign};
 pub use settle::Hints;

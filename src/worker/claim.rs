@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::RoleFilter;
 use crate::plan::CommandId;
+use crate::safe_open;
 use crate::volumes::{Folder, Volumes, VolumesError};
 use crate::wire::command::Command;
 use crate::wire::text::one_line;
@@ -230,15 +231,16 @@ impl Claim {
     ) -> Result<Option<(Self, Option<Signature>)>, VolumesError> {
         let path = lock_path(volumes, id);
         let locked = || -> io::Result<Option<(File, String)>> {
-            let opened = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(make)
-                .truncate(false)
-                .open(&path);
-            let mut file = match opened {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(make).truncate(false);
+            let mut file = match safe_open::file(&mut options, &path) {
                 // Finished by its worker since it was listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !make => return Ok(None),
+                // Whatever else lies there must not keep the other commands from being taken.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    tracing::debug!(path = %path.display(), %error, "a command that nobody can take");
+                    return Ok(None);
+                }
                 opened => opened?,
             };
             match file.try_lock() {

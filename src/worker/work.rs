@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use rustix::process::{Pid, test_kill_process_group};
+use rustix::process::Pid;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -292,10 +292,9 @@ impl Worker {
             return Ok(output);
         }
         tracing::info!(command = %id, "waits for an agent that was left behind");
+        // Only a hint: anybody can write the sign of life, and the worker may have gone before it could note whom it started.
         let signed = life.pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        // The worker may have gone before it could note whom it started, or that one before its children.
-        let there = signed.filter(|group| test_kill_process_group(*group).is_ok());
-        let group = there.or_else(|| exec::leader(&err));
+        let group = exec::left_behind(&err, signed);
         let vital = Vital {
             heard: life.last_output_at,
             ..Vital::new(id, life.started_at.unwrap_or_else(now))

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use super::*;
 use crate::common::agent::report;
@@ -453,4 +454,120 @@ fn tasks_side_by_side() {
     }
     let ran = foreground.end();
     assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[test]
+fn a_lock_that_a_child_of_a_killed_daemon_holds_a_moment_longer_is_waited_for() {
+    let scene = Scene::by_rules("");
+    drop(scene.leave(&["run", "--plan", "one.md"]));
+    scene.await_end();
+    // Signed by the daemon that was killed.
+    let lock = File::open(scene.exchange.path("daemon.lock")).unwrap();
+    lock.lock().unwrap();
+    let _agent = scene.agent(|_| Act::success("done"));
+    let mut foreground = scene.start(&["resume"]);
+    let pid = Pid::from_child(&foreground.running.child);
+    wait_until("it tries again and again", DEADLINE, || {
+        let ended = foreground.running.child.try_wait().unwrap().is_some();
+        // Each try ends with a pause.
+        ended || pauses(pid, "plan-agent").max(pauses(pid, "tokio-rt-worker")) >= 40
+    });
+    drop(lock);
+    let ran = foreground.end();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+/// Returns how often the threads of a process that have a name have paused.
+fn pauses(pid: Pid, name: &str) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{}/task", pid.as_raw_pid()));
+    let statuses = tasks.into_iter().flatten().flatten().filter_map(|task| {
+        let status = fs::read_to_string(task.path().join("status")).ok()?;
+        let field = |name: &str| Some(status.split_once(name)?.1.lines().next()?.trim().to_owned());
+        (field("Name:")? == name).then(|| field("\nvoluntary_ctxt_switches:"))?
+    });
+    let counts = statuses.filter_map(|count| count.parse::<u64>().ok());
+    counts.max().unwrap_or(0)
+}
+
+#[test]
+fn a_daemon_whose_lock_is_gone_leaves_the_folder_to_the_next() {
+    for replaced in [false, true] {
+        let scene = Scene::by_rules("");
+        let lock = scene.exchange.path("daemon.lock");
+        let first = scene.start(&["run", "--plan", "chain.md"]);
+        let command = scene.exchange.take("the first task", |_| true);
+        match replaced {
+            true => {
+                scene.env.write("other.lock", "");
+                fs::rename(scene.env.path("other.lock"), &lock).unwrap();
+            }
+            false => fs::remove_file(&lock).unwrap(),
+        }
+        let second = scene.start(&["resume"]);
+        wait_until("the second has the folder", DEADLINE, || {
+            fs::read_to_string(&lock)
+                .is_ok_and(|text| text == format!("{}\n", second.running.child.id()))
+        });
+        let ran = first.end();
+        assert_eq!(ran.code, Some(5), "{ran:?}");
+        assert!(
+            ran.stderr.contains("daemon.lock` was removed or replaced")
+                && ran.stderr.contains("Hint:"),
+            "{ran:?}"
+        );
+        let status = scene.status();
+        assert_eq!(
+            status["daemon"]["pid"],
+            second.running.child.id(),
+            "{status}"
+        );
+        assert_eq!(status["daemon"]["plan"], status["plan"]["id"], "{status}");
+        scene
+            .exchange
+            .submit(&command.id, &report("SUCCESS", "done"));
+        let _agent = scene.agent(|_| Act::success("done"));
+        let ran = second.end();
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(scene.events_named("judged").len(), 3);
+    }
+}
+
+#[test]
+fn a_signal_ends_it_while_the_store_is_busy() {
+    for (args, code) in [
+        (&["run", "--plan", "chain.md"][..], Some(143)),
+        (&["run", "--plan", "chain.md", "--json"], Some(143)),
+        (&["run", "--plan", "chain.md", "--detach"], None),
+    ] {
+        let scene = Scene::by_rules("");
+        let mut foreground = scene.start(args);
+        let command = scene.exchange.take("the first task", |_| true);
+        let pid = || scene.status()["daemon"]["pid"].as_i64();
+        wait_until("it says that it is there", DEADLINE, || pid().is_some());
+        let pid = pid().unwrap();
+        let busy = rusqlite::Connection::open(scene.exchange.path("plan-agent.db")).unwrap();
+        busy.execute_batch("BEGIN IMMEDIATE").unwrap();
+        scene
+            .exchange
+            .submit(&command.id, &report("SUCCESS", "done"));
+        let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        let before = pauses(pid, "store");
+        wait_until("the store waits", DEADLINE, || {
+            pauses(pid, "store") >= before + 100
+        });
+        kill_process(pid, Signal::TERM).unwrap();
+        // The store itself gives up after half a minute.
+        wait_until("it ends", Duration::from_secs(20), || {
+            !lives(&pid.as_raw_pid().to_string())
+        });
+        if let Some(code) = code {
+            assert_eq!(foreground.running.wait().code(), Some(code));
+        }
+        busy.execute_batch("ROLLBACK").unwrap();
+        drop(foreground);
+        let _agent = scene.agent(|_| Act::success("done"));
+        let ran = scene.run(&["resume"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(scene.events_named("judged").len(), 3);
+    }
 }

@@ -1,0 +1,118 @@
+//! How files of our own are opened that lie where others can write: never through a link, never under a second name, and
+//! nothing but plain files. Whoever put something else there would have us write into a file of theirs, or wait for ever.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+
+/// Why a link is not opened.
+pub const LINK: &str = "it is a symbolic link, and links are not followed";
+/// Why neither is a pipe, a device or a folder.
+pub const NOT_PLAIN: &str = "it is no plain file";
+
+/// Opens a plain file, or makes it where the options say so. Nothing is changed before it is known what it is, so the options
+/// must not say that it is emptied.
+///
+/// # Errors
+/// `InvalidData` with the reason where a link, a file with a second name or no plain file is there; otherwise what the system
+/// says.
+pub fn file(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    // A pipe would wait for its other end, a terminal would become ours.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let opened = options.custom_flags(flags.bits().cast_signed()).open(path);
+    let file = opened.map_err(in_words)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(refused(NOT_PLAIN));
+    }
+    if metadata.nlink() > 1 {
+        return Err(refused("it has other hard links"));
+    }
+    // It may become the output of a child, which is used to files without that flag.
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+/// Opens a folder that is no link.
+///
+/// # Errors
+/// It is something else, or what the system says.
+pub fn folder(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::DIRECTORY;
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
+}
+
+/// Says what is there where the system only has a number for it.
+fn in_words(error: io::Error) -> io::Error {
+    let is = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
+    if is(Errno::LOOP) {
+        refused(LINK)
+    } else if is(Errno::NXIO) || is(Errno::ISDIR) {
+        refused(NOT_PLAIN)
+    } else {
+        error
+    }
+}
+
+/// Returns the error for what is not opened, whatever the system says.
+pub fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn opens_plain_files_and_leaves_everything_else_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        let open = |name: &str| {
+            let mut options = OpenOptions::new();
+            file(options.append(true).create(true).mode(0o600), &path(name))
+        };
+        let made = open("made").unwrap();
+        assert!(!fcntl_getfl(&made).unwrap().contains(OFlags::NONBLOCK));
+        for name in ["target", "twice"] {
+            fs::write(path(name), "theirs").unwrap();
+        }
+        symlink("target", path("link")).unwrap();
+        symlink("none", path("dangling")).unwrap();
+        fs::hard_link(path("twice"), path("second")).unwrap();
+        fs::create_dir(path("folder")).unwrap();
+        let _socket = UnixListener::bind(path("socket")).unwrap();
+        let fifo = rustix::fs::FileType::Fifo;
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, path("pipe"), fifo, mode, 0).unwrap();
+        for (name, said) in [
+            ("link", LINK),
+            ("dangling", LINK),
+            ("second", "it has other hard links"),
+            ("folder", NOT_PLAIN),
+            ("socket", NOT_PLAIN),
+            ("pipe", NOT_PLAIN),
+        ] {
+            assert_eq!(open(name).unwrap_err().to_string(), said, "{name}");
+        }
+        assert!(!path("none").exists());
+        let mut reading = OpenOptions::new();
+        let pipe = file(reading.read(true), &path("pipe")).unwrap_err();
+        assert_eq!(pipe.to_string(), NOT_PLAIN);
+        assert!(folder(&path("folder")).is_ok());
+        symlink("folder", path("way")).unwrap();
+        for name in ["way", "made", "pipe"] {
+            assert!(folder(&path(name)).is_err(), "{name}");
+        }
+    }
+}
