@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::plan::{CommandId, Delta, Draft, Head, Plan, PlanId, Refusal, Time};
 use crate::safe_open;
 use database::Place;
-use owner::{Job, Look, Owner};
+use owner::{Job, Owner};
 
 /// Closures that may wait for the owner: enough that nobody who works normally ever waits to hand one in.
 const QUEUE: usize = 256;
@@ -272,12 +272,8 @@ impl Store {
         plan: &PlanId,
         read: impl FnOnce(&Plan, i64) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (done, answer) = oneshot::channel();
-        let look = Look::Read {
-            plan: plan.clone(),
-            run: Box::new(move |result| drop(done.send(result.map(|(plan, seq)| read(plan, seq))))),
-        };
-        self.look(look, answer).await
+        let plan = plan.clone();
+        self.with(move |owner| owner.read(&plan, read)).await
     }
 
     /// Returns the changes of a plan after a seq, oldest first, at most `limit`.
@@ -290,14 +286,8 @@ impl Store {
         seq: i64,
         limit: usize,
     ) -> Result<Vec<Change>, StoreError> {
-        let (done, answer) = oneshot::channel();
-        let look = Look::Since {
-            plan: plan.clone(),
-            seq,
-            limit: i64::try_from(limit).unwrap_or(i64::MAX),
-            done,
-        };
-        self.look(look, answer).await
+        let (plan, limit) = (plan.clone(), number(limit));
+        self.with(move |owner| owner.since(&plan, seq, limit)).await
     }
 
     /// Returns when a change was made, `None` if the plan has no such change. Costs the same however much it changed.
@@ -305,9 +295,8 @@ impl Store {
     /// # Errors
     /// A failure of the database.
     pub async fn changed_at(&self, plan: &PlanId, seq: i64) -> Result<Option<Time>, StoreError> {
-        let (done, answer) = oneshot::channel();
         let plan = plan.clone();
-        self.look(Look::ChangedAt { plan, seq, done }, answer).await
+        self.with(move |owner| owner.changed_at(&plan, seq)).await
     }
 
     /// Returns every plan, newest first.
@@ -315,8 +304,7 @@ impl Store {
     /// # Errors
     /// A failure of the database, or a plan that cannot be read.
     pub async fn plans(&self) -> Result<Vec<Listed>, StoreError> {
-        let (done, answer) = oneshot::channel();
-        self.look(Look::Plans { done }, answer).await
+        self.with(Owner::list).await
     }
 
     /// Returns the plan that is known by a key; not one that was deleted.
@@ -324,9 +312,8 @@ impl Store {
     /// # Errors
     /// A failure of the database.
     pub async fn find(&self, key: &str) -> Result<Option<PlanId>, StoreError> {
-        let (done, answer) = oneshot::channel();
         let key = key.to_owned();
-        self.look(Look::Find { key, done }, answer).await
+        self.with(move |owner| owner.find(&key)).await
     }
 
     /// Returns the plans that an owner has in use, at most `limit`: the one taken up last (else made last) first.
@@ -334,13 +321,8 @@ impl Store {
     /// # Errors
     /// A failure of the database.
     pub async fn current(&self, owner: &str, limit: usize) -> Result<Vec<PlanId>, StoreError> {
-        let (done, answer) = oneshot::channel();
-        let look = Look::Current {
-            owner: owner.to_owned(),
-            limit: i64::try_from(limit).unwrap_or(i64::MAX),
-            done,
-        };
-        self.look(look, answer).await
+        let (name, limit) = (owner.to_owned(), number(limit));
+        self.with(move |owner| owner.current(&name, limit)).await
     }
 
     /// Returns the plans that an owner has in use with their heads, and so their keys and parents, the oldest first.
@@ -348,9 +330,8 @@ impl Store {
     /// # Errors
     /// A failure of the database, or a plan that cannot be read.
     pub async fn in_use(&self, owner: &str) -> Result<Vec<Listed>, StoreError> {
-        let (done, answer) = oneshot::channel();
-        let owner = owner.to_owned();
-        self.look(Look::InUse { owner, done }, answer).await
+        let name = owner.to_owned();
+        self.with(move |owner| owner.in_use(&name)).await
     }
 
     /// Returns the plans that an owner has put into the history, also those that were taken up again, newest first: at most
@@ -364,14 +345,10 @@ impl Store {
         offset: usize,
         limit: usize,
     ) -> Result<(Vec<Listed>, usize), StoreError> {
-        let (done, answer) = oneshot::channel();
-        let look = Look::Shelved {
-            owner: owner.to_owned(),
-            offset: i64::try_from(offset).unwrap_or(i64::MAX),
-            limit: i64::try_from(limit).unwrap_or(i64::MAX),
-            done,
-        };
-        self.look(look, answer).await
+        let name = owner.to_owned();
+        let (offset, limit) = (number(offset), number(limit));
+        self.with(move |owner| owner.shelved(&name, offset, limit))
+            .await
     }
 
     /// Returns the plan that a command belongs to.
@@ -379,20 +356,18 @@ impl Store {
     /// # Errors
     /// A failure of the database.
     pub async fn plan_of(&self, command: &CommandId) -> Result<Option<PlanId>, StoreError> {
-        let (done, answer) = oneshot::channel();
-        let look = Look::PlanOf {
-            command: command.clone(),
-            done,
-        };
-        self.look(look, answer).await
+        let command = command.clone();
+        self.with(move |owner| owner.plan_of(&command)).await
     }
 
-    async fn look<T>(
+    /// Does something that changes nothing on the thread of the owner.
+    async fn with<T: Send + 'static>(
         &self,
-        look: Look,
-        answer: oneshot::Receiver<Result<T, StoreError>>,
+        look: impl FnOnce(&mut Owner) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let job = Job::Look(look);
+        let (done, answer) = oneshot::channel();
+        let look = move |owner: &mut Owner| drop(done.send(look(owner)));
+        let job = Job::Look(Box::new(look));
         self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
@@ -425,6 +400,11 @@ impl Store {
     pub fn moved(&self) -> watch::Receiver<u64> {
         self.moved.clone()
     }
+}
+
+/// Returns a number as the database has it.
+fn number(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Makes the file for its owner only; SQLite gives its `-wal` and `-shm` the same mode. One that is there is not opened:

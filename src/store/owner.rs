@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use super::database::{DatabaseError, Place};
 use super::sql::{LogRecord, Lookup, OpenError, StoredDelta, Tables, decode_delta};
-use super::{Change, Listed, OnlyWhile, StoreError};
-use crate::plan::{CommandId, Draft, Head, Plan, PlanId, Refusal, Row, RowKey, Shelf, Time};
+use super::{Change, OnlyWhile, StoreError};
+use crate::plan::{Draft, Head, Plan, PlanId, Refusal, Row, RowKey, Shelf, Time};
 use lookup::look_up;
 
 /// Changes committed with one flush at most, so that none waits long for the others.
@@ -75,58 +75,14 @@ impl Done {
     }
 }
 
-type Read = Box<dyn FnOnce(Result<(&Plan, i64), StoreError>) + Send>;
-
 /// What the owner does for others.
 pub(super) enum Job {
     Change(ChangeJob),
+    /// It changes nothing.
     Look(Look),
 }
 
-/// What changes nothing.
-pub(super) enum Look {
-    Read {
-        plan: PlanId,
-        run: Read,
-    },
-    Since {
-        plan: PlanId,
-        seq: i64,
-        limit: i64,
-        done: Answer<Vec<Change>>,
-    },
-    Plans {
-        done: Answer<Vec<Listed>>,
-    },
-    Find {
-        key: String,
-        done: Answer<Option<PlanId>>,
-    },
-    Current {
-        owner: String,
-        limit: i64,
-        done: Answer<Vec<PlanId>>,
-    },
-    InUse {
-        owner: String,
-        done: Answer<Vec<Listed>>,
-    },
-    Shelved {
-        owner: String,
-        offset: i64,
-        limit: i64,
-        done: Answer<(Vec<Listed>, usize)>,
-    },
-    ChangedAt {
-        plan: PlanId,
-        seq: i64,
-        done: Answer<Option<Time>>,
-    },
-    PlanOf {
-        command: CommandId,
-        done: Answer<Option<PlanId>>,
-    },
-}
+type Look = Box<dyn FnOnce(&mut Owner) + Send>;
 
 impl std::fmt::Debug for Job {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -219,7 +175,7 @@ impl Owner {
                 self.commit(changes);
             }
             for look in looks {
-                self.answer(look);
+                look(&mut self);
             }
             // Not within a batch, whose plans are locked.
             if self.plans.len() > CACHED {
@@ -233,33 +189,6 @@ impl Owner {
             if self.changed && self.untidy > enough {
                 self.tidy();
             }
-        }
-    }
-
-    fn answer(&mut self, look: Look) {
-        match look {
-            Look::Read { plan, run } => match self.fresh(&plan) {
-                Ok(()) => run(self.cached(&plan).map(|cached| (&cached.plan, cached.seq))),
-                Err(error) => run(Err(error)),
-            },
-            Look::Since {
-                plan,
-                seq,
-                limit,
-                done,
-            } => drop(done.send(self.since(&plan, seq, limit))),
-            Look::Plans { done } => drop(done.send(self.list())),
-            Look::Find { key, done } => drop(done.send(self.find(&key))),
-            Look::Current { owner, limit, done } => drop(done.send(self.current(&owner, limit))),
-            Look::InUse { owner, done } => drop(done.send(self.in_use(&owner))),
-            Look::Shelved {
-                owner,
-                offset,
-                limit,
-                done,
-            } => drop(done.send(self.shelved(&owner, offset, limit))),
-            Look::ChangedAt { plan, seq, done } => drop(done.send(self.changed_at(&plan, seq))),
-            Look::PlanOf { command, done } => drop(done.send(self.plan_of(&command))),
         }
     }
 
@@ -531,7 +460,22 @@ impl Owner {
         }
     }
 
-    fn since(&mut self, plan: &PlanId, seq: i64, limit: i64) -> Result<Vec<Change>, StoreError> {
+    pub(super) fn read<T>(
+        &mut self,
+        plan: &PlanId,
+        read: impl FnOnce(&Plan, i64) -> T,
+    ) -> Result<T, StoreError> {
+        self.fresh(plan)?;
+        let cached = self.cached(plan)?;
+        Ok(read(&cached.plan, cached.seq))
+    }
+
+    pub(super) fn since(
+        &mut self,
+        plan: &PlanId,
+        seq: i64,
+        limit: i64,
+    ) -> Result<Vec<Change>, StoreError> {
         let records = self.tables()?.log_after(plan, seq, limit)?;
         let read = |record: LogRecord| {
             let delta = decode_delta(&record.delta)

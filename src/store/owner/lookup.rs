@@ -50,7 +50,7 @@ impl Owner {
         Err(StoreError::Overtaken(current))
     }
 
-    pub(super) fn changed_at(
+    pub(in crate::store) fn changed_at(
         &mut self,
         plan: &PlanId,
         seq: i64,
@@ -58,7 +58,10 @@ impl Owner {
         Ok(self.tables()?.changed_at(plan, seq)?.map(Time))
     }
 
-    pub(super) fn plan_of(&mut self, command: &CommandId) -> Result<Option<PlanId>, StoreError> {
+    pub(in crate::store) fn plan_of(
+        &mut self,
+        command: &CommandId,
+    ) -> Result<Option<PlanId>, StoreError> {
         for plan in self.tables()?.plans_of(command)? {
             match self.fresh(&plan) {
                 Err(error @ (StoreError::Database(_) | StoreError::Closed)) => return Err(error),
@@ -73,19 +76,23 @@ impl Owner {
         Ok(None)
     }
 
-    pub(super) fn find(&mut self, key: &str) -> Result<Option<PlanId>, StoreError> {
+    pub(in crate::store) fn find(&mut self, key: &str) -> Result<Option<PlanId>, StoreError> {
         Ok(self.tables()?.find(key)?)
     }
 
-    pub(super) fn current(&mut self, owner: &str, limit: i64) -> Result<Vec<PlanId>, StoreError> {
+    pub(in crate::store) fn current(
+        &mut self,
+        owner: &str,
+        limit: i64,
+    ) -> Result<Vec<PlanId>, StoreError> {
         Ok(self.tables()?.current(owner, limit)?)
     }
 
-    pub(super) fn in_use(&mut self, owner: &str) -> Result<Vec<Listed>, StoreError> {
+    pub(in crate::store) fn in_use(&mut self, owner: &str) -> Result<Vec<Listed>, StoreError> {
         listed(self.tables()?.heads_in_use(owner)?)
     }
 
-    pub(super) fn shelved(
+    pub(in crate::store) fn shelved(
         &mut self,
         owner: &str,
         offset: i64,
@@ -95,7 +102,7 @@ impl Owner {
         Ok((listed(heads)?, usize::try_from(total).unwrap_or(0)))
     }
 
-    pub(super) fn list(&mut self) -> Result<Vec<Listed>, StoreError> {
+    pub(in crate::store) fn list(&mut self) -> Result<Vec<Listed>, StoreError> {
         listed(self.tables()?.heads()?)
     }
 }
