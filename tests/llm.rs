@@ -456,6 +456,60 @@ async fn the_key_is_in_no_error_and_no_log() {
 }
 
 #[tokio::test]
+async fn replies_are_searched_for_long_keys_only_and_messages_of_servers_for_every_key() {
+    let short = "test";
+    let long = "sk-canary-0123456789";
+    assert_eq!(long.len(), 20);
+    for shape in SHAPES {
+        let exchange = async |key: &str, answer: Answer| {
+            let server = LlmServer::replying(vec![answer]);
+            let settings = Settings {
+                key: Some(SecretString::from(key)),
+                ..settings(&server, shape)
+            };
+            match model(shape, settings).exchange(&request()).await {
+                Ok(reply) => reply.text,
+                Err(error) => error.to_string(),
+            }
+        };
+        for (key, said, read) in [
+            (
+                short,
+                "run pytest, then test it",
+                "run pytest, then test it",
+            ),
+            (&long[..19], "sk-canary-012345678", "sk-canary-012345678"),
+            (long, "use sk-canary-0123456789!", "use [key]!"),
+        ] {
+            let text = exchange(key, Answer::Text(said.to_owned())).await;
+            assert_eq!(text, read, "{shape:?}: {key}");
+            // A refusal is in the model's words, too.
+            let refused = exchange(key, Answer::Refused(said.to_owned())).await;
+            assert!(
+                refused.contains(&format!("refused to answer: {read}")),
+                "{shape:?}: {refused}"
+            );
+        }
+        for key in [short, long] {
+            let echo = format!("the key `{key}` is wrong");
+            for answer in [
+                Answer::error(401, &echo),
+                Answer::error(500, &echo),
+                Answer::Status(400, None, echo.clone()),
+                Answer::Raw(echo.clone()),
+                Answer::Raw(format!(r#"{{"choices": "{key}", "content": "{key}"}}"#)),
+            ] {
+                let said = exchange(key, answer).await.replace("test-model", "");
+                assert!(
+                    !said.contains(key) && said.contains("[key]"),
+                    "{shape:?}: {said}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_may_pass_by_itself_is_tried_again() {
     let (server, outcome) = ask(
         vec![

@@ -26,6 +26,11 @@ const BODY_SILENCE: Duration = Duration::from_secs(30);
 const IDLE_CONNECTION: Duration = Duration::from_secs(15);
 /// Characters of a server's own words that are passed on.
 const MAX_MESSAGE: usize = 300;
+/// Characters of a key that is searched for in replies. Shorter ones stand for no key at servers of one's own (`test`, `none`)
+/// and are words of ordinary answers; keys of services have 30 characters and more.
+const LONG_KEY: usize = 20;
+/// What stands where the key was.
+const SCRUBBED: &str = "[key]";
 
 /// How to reach a model.
 #[derive(Clone)]
@@ -175,13 +180,13 @@ impl Endpoint {
                 output_tokens,
             })),
             End::Refused => Err(self.error(Fault::Refused {
-                reason: self.own_words(&text),
+                reason: line(&self.scrub_reply(text)),
                 input_tokens,
                 output_tokens,
             })),
             End::Whole if text.trim().is_empty() => Err(self.unexpected("it holds no text")),
             End::Whole => Ok(Reply {
-                text: self.scrub(&text),
+                text: self.scrub_reply(text),
                 input_tokens,
                 output_tokens,
                 cost_usd: 0.0,
@@ -299,30 +304,20 @@ impl Endpoint {
         })
     }
 
-    /// Returns what a server said as one short line without the key.
+    /// Returns what a server said as one short line without the key: a short one is searched for here too, because an error that
+    /// is harder to read costs less than a key in a log.
     fn own_words(&self, text: &str) -> String {
-        let text = self.scrub(text);
-        let mut line = String::new();
-        let words = text.split(|c: char| c.is_whitespace() || c.is_control());
-        for word in words.filter(|word| !word.is_empty()) {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-            if let Some((end, _)) = line.char_indices().nth(MAX_MESSAGE) {
-                return format!("{}…", &line[..end]);
-            }
-        }
-        if line.is_empty() {
-            line.push_str("(nothing said)");
-        }
-        line
+        line(&match &self.key {
+            Some(key) => text.replace(key.expose_secret(), SCRUBBED),
+            None => text.to_owned(),
+        })
     }
 
-    fn scrub(&self, text: &str) -> String {
-        match &self.key {
-            Some(key) => text.replace(key.expose_secret(), "[key]"),
-            None => text.to_owned(),
+    /// Returns what a model said without the key, if that is long enough to be nothing else.
+    fn scrub_reply(&self, text: String) -> String {
+        match self.key.as_ref().map(ExposeSecret::expose_secret) {
+            Some(key) if key.chars().count() >= LONG_KEY => text.replace(key, SCRUBBED),
+            _ => text,
         }
     }
 }
@@ -341,6 +336,25 @@ pub(super) enum End {
     Whole,
     Cut,
     Refused,
+}
+
+/// Makes a text one short line.
+fn line(text: &str) -> String {
+    let mut line = String::new();
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
+    for word in words.filter(|word| !word.is_empty()) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if let Some((end, _)) = line.char_indices().nth(MAX_MESSAGE) {
+            return format!("{}…", &line[..end]);
+        }
+    }
+    if line.is_empty() {
+        line.push_str("(nothing said)");
+    }
+    line
 }
 
 fn address(base_url: &str, path: &str) -> Result<Url, EndpointError> {

@@ -361,7 +361,7 @@ fn with_a_plan_a_model_that_fails_is_a_question() {
 
 #[test]
 fn the_key_is_seen_nowhere_but_by_the_model() {
-    const CANARY: &str = "sk-canary-4711";
+    const CANARY: &str = "sk-canary-0123456789";
     for shape in SHAPES {
         let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
             ("plan", 0) => {
@@ -428,6 +428,23 @@ fn the_key_is_seen_nowhere_but_by_the_model() {
         });
         assert!(read > 10, "{read} files were looked at");
     }
+}
+
+/// A server of one's own is given whatever stands for a key; the words of its model stay what they are.
+#[test]
+fn a_short_key_leaves_the_words_of_the_model_whole() {
+    let server = LlmServer::start(|asked| match asked.kind.as_str() {
+        "plan" => planned(&[("Run pytest", &[])]),
+        _ => all_well(asked),
+    });
+    let mut scene = Scene::with_model(&server, Shape::Chat, "");
+    scene.env.set("OPENAI_API_KEY", "test");
+    let agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["run", "Do it"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    drop(agent);
+    let commands = scene.exchange.texts("commands/processed", ".md").concat();
+    assert!(commands.contains("Run pytest"), "{commands}");
 }
 
 fn each_file(folder: &Path, look: &mut impl FnMut(&Path, &[u8])) {
