@@ -64,8 +64,8 @@ impl Served {
         stream
     }
 
-    /// Writes a request; headers that are given stand in for the usual ones.
-    fn send(&self, first: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
+    /// Returns a request; headers that are given stand in for the usual ones.
+    fn request(&self, first: &str, headers: &[(&str, &str)], body: &str) -> String {
         let bearer = format!("Bearer {}", self.token);
         let length = body.len().to_string();
         let usual = [
@@ -84,9 +84,13 @@ impl Served {
             .fold(format!("{first} HTTP/1.1\r\n"), |lines, (name, value)| {
                 format!("{lines}{name}: {value}\r\n")
             });
+        format!("{lines}\r\n{body}")
+    }
+
+    fn send(&self, first: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
         let mut stream = self.connect();
         // The program may answer before it has read everything, and close.
-        drop(stream.write_all(format!("{lines}\r\n{body}").as_bytes()));
+        drop(stream.write_all(self.request(first, headers, body).as_bytes()));
         stream
     }
 
@@ -123,6 +127,23 @@ impl Served {
         params["arguments"] = arguments;
         said(&mut self.rpc("tools/call", params)["result"])
     }
+}
+
+/// Reads one answer of a connection that stays open, and returns its status.
+fn answered(stream: &mut impl BufRead) -> u16 {
+    let mut line = String::new();
+    stream.read_line(&mut line).unwrap();
+    let status = line.split(' ').nth(1).unwrap().parse().unwrap();
+    let mut length = 0;
+    while line.trim() != "" {
+        line.clear();
+        stream.read_line(&mut line).unwrap();
+        if let Some(value) = line.strip_prefix("content-length: ") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    stream.read_exact(&mut vec![0; length]).unwrap();
+    status
 }
 
 fn list() -> Value {
@@ -163,6 +184,32 @@ fn whoever_does_not_know_the_token_is_refused() {
         served.post(&[("Authorization", &right)], &list()).status,
         200
     );
+}
+
+/// Whoever shows no token has a place among others who show none: however many they are, they keep nobody out.
+#[test]
+fn connections_without_a_token_keep_nobody_out() {
+    // As many as would be waited for longer than this test waits, if each batch of them were waited for.
+    const IDLE: usize = 448;
+    let env = TestEnv::new();
+    let served = serve(&env, "127.0.0.1:0");
+    let body = list().to_string();
+    let keep = [("Connection", "keep-alive")];
+    let mut known = BufReader::new(served.send("POST /mcp", &keep, &body));
+    assert_eq!(answered(&mut known), 200);
+    let idle: Vec<TcpStream> = (0..IDLE).map(|_| served.connect()).collect();
+    known
+        .get_mut()
+        .write_all(served.request("POST /mcp", &keep, &body).as_bytes())
+        .unwrap();
+    assert_eq!(answered(&mut known), 200, "who is known stays");
+    for (token, status) in [(None, 200), (Some(("Authorization", "Bearer x")), 401)] {
+        let headers: Vec<_> = token.into_iter().collect();
+        let newcomer = served.send("POST /mcp", &headers, &body);
+        newcomer.set_read_timeout(Some(DEADLINE / 2)).unwrap();
+        assert_eq!(answered(&mut BufReader::new(newcomer)), status);
+    }
+    drop(idle);
 }
 
 #[test]
