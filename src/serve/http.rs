@@ -2,13 +2,15 @@
 //! started again. Whoever knows the token may call; a page in a browser may not, whatever it knows.
 
 use std::convert::Infallible;
-use std::pin::pin;
+use std::error::Error;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body as _, Bytes, Frame, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -19,6 +21,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use sha2::{Digest, Sha256};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep};
 
 use super::mcp::{MAX_MESSAGE, Served, Server, Shared};
 
@@ -34,6 +37,12 @@ const STRANGERS: usize = 32;
 
 /// Until then nobody is closed to make room: many that come at once are to have the time to show the token.
 const GRACE: Duration = Duration::from_millis(100);
+
+/// Bytes of all messages that are read and worked on; a single one may have them all.
+const BUDGET: usize = MAX_MESSAGE;
+
+/// A message of this size takes nothing of the budget: an ordinary call never waits for a large one.
+const SMALL: usize = 64 * 1024;
 
 /// How long a client may be silent while it says what it wants.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -52,6 +61,7 @@ struct Gate {
     strangers: Arc<Semaphore>,
     /// Told when somebody finds no place among the strangers.
     crowded: Notify,
+    budget: Semaphore,
 }
 
 impl Served {
@@ -81,6 +91,7 @@ impl Served {
             known: Semaphore::new(CONNECTIONS),
             strangers: Arc::new(Semaphore::new(STRANGERS)),
             crowded: Notify::new(),
+            budget: Semaphore::new(BUDGET),
         });
         let end = tokio::select! {
             end = ended => end,
@@ -160,7 +171,13 @@ impl Gate {
         if request.uri().path() != PATH {
             return refusal(StatusCode::NOT_FOUND, "the tools are served at `/mcp`\n");
         }
-        self.service.handle(request).await
+        // Before any of it is read. Of a message that does not say how long it is, as much may come as is read of any.
+        let most = request.body().size_hint().upper();
+        let most = most.map_or(BUDGET as u64, |most| most.min(BUDGET as u64));
+        let bytes = if most > SMALL as u64 { most } else { 0 };
+        let bytes = u32::try_from(bytes).expect("the budget fits");
+        let _room = self.budget.acquire_many(bytes).await;
+        self.service.handle(request.map(Heard::new)).await
     }
 
     fn knows(&self, headers: &HeaderMap) -> bool {
@@ -173,6 +190,40 @@ impl Gate {
         };
         let hashed: [u8; 32] = Sha256::digest(token.trim().as_bytes()).into();
         scheme.eq_ignore_ascii_case("bearer") && hashed == self.token
+    }
+}
+
+/// A body whose sender is not waited for without end: the room that it takes is that of others, too.
+struct Heard {
+    body: Incoming,
+    silence: Pin<Box<Sleep>>,
+}
+
+impl Heard {
+    fn new(body: Incoming) -> Self {
+        let silence = Box::pin(tokio::time::sleep(SILENCE));
+        Self { body, silence }
+    }
+}
+
+impl hyper::body::Body for Heard {
+    type Data = Bytes;
+    type Error = Box<dyn Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Ready(frame) => {
+                self.silence.as_mut().reset(Instant::now() + SILENCE);
+                Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+            }
+            Poll::Pending => {
+                ready!(self.silence.as_mut().poll(context));
+                Poll::Ready(Some(Err("nothing more came".into())))
+            }
+        }
     }
 }
 
