@@ -322,7 +322,7 @@ impl Foreground {
             .await?;
         let edited = match edit(&text).await {
             Ok(edited) => edited,
-            Err(error) => return self.output.line(&format!("  {error:#}")),
+            Err(error) => return self.output.line(&printable(&format!("  {error:#}"))),
         };
         let parsed = plan_file::parse("plan.md", &edited);
         let fitting = parsed.and_then(|file| match self.surroundings.misfits(&file) {
