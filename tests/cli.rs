@@ -1,6 +1,11 @@
 //! The command line from outside: help, exit codes, bad input, and every command that works on plans without a daemon.
 
+use std::fs::File;
+use std::io::Write;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use plan_agent::clock::Clock;
 use plan_agent::plan::{
@@ -9,6 +14,7 @@ use plan_agent::plan::{
 };
 use plan_agent::store::Store;
 use plan_agent::volumes::Volumes;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::common::env::{TestEnv, first_line};
 
@@ -891,5 +897,44 @@ fn nothing_that_is_repeated_is_obeyed_by_a_terminal() {
                 || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         };
         assert!(!shown.contains(obeyed), "{args:?} {variable:?}: {ran:?}");
+    }
+}
+
+/// What a person names is read no further than it may be long, whatever is behind the name.
+#[test]
+fn no_file_is_read_further_than_it_may_be_long() {
+    const POURED: usize = 16 << 20;
+    for (pipe, args) in [
+        ("pipe", ["run", "--plan", "pipe", "--no-input"].as_slice()),
+        ("pipe", &["run", "--plan", "plan.md", "--team", "pipe"]),
+        ("pipe", &["run", "--plan", "plan.md", "--team", "team.yaml"]),
+        ("pipe", &["--config", "pipe", "status"]),
+        ("prompts/judge.md", &["run", "--plan", "plan.md"]),
+    ] {
+        let env = TestEnv::new();
+        env.write("config.toml", "[llm]\nprovider = \"none\"\n");
+        env.write("plan.md", "# Parts\n\n- [ ] Make the part\n");
+        env.write(
+            "team.yaml",
+            "roles:\n- {id: coder, kind: files, prompt: pipe}\n",
+        );
+        env.write("prompts/README", "");
+        let path = env.path(pipe);
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let poured = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&poured);
+        let feeder = thread::spawn(move || {
+            let mut pipe = File::options().write(true).open(path).unwrap();
+            let spaces = [b' '; 1 << 16];
+            while count.load(Ordering::SeqCst) < POURED && pipe.write_all(&spaces).is_ok() {
+                count.fetch_add(spaces.len(), Ordering::SeqCst);
+            }
+        });
+        let ran = env.run(args);
+        feeder.join().unwrap();
+        assert_eq!(ran.code, Some(2), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains("more than"), "{args:?}: {ran:?}");
+        let poured = poured.load(Ordering::SeqCst);
+        assert!(poured < 4 << 20, "{args:?}: {poured} bytes were read");
     }
 }
