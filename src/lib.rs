@@ -10,6 +10,8 @@ pub mod plan;
 
 pub mod wire;
 
+pub mod bounded;
+
 pub mod config;
 
 pub mod clock;

@@ -1,6 +1,11 @@
 //! The command line from outside: help, exit codes, bad input, and every command that works on plans without a daemon.
 
+use std::fs::File;
+use std::io::Write;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use plan_agent::clock::Clock;
 use plan_agent::plan::{
@@ -9,6 +14,7 @@ use plan_agent::plan::{
 };
 use plan_agent::store::Store;
 use plan_agent::volumes::Volumes;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::common::env::{TestEnv, first_line};
 
@@ -804,4 +810,131 @@ fn what_there_is_not_is_named() {
     Hint: `plan-agent status` shows the open ones
     exit 2
     ");
+}
+
+/// Whatever a person types or sets is shown without what a terminal obeys.
+#[test]
+fn nothing_that_is_repeated_is_obeyed_by_a_terminal() {
+    const WORD: &str = "a\r\u{9b}31m\u{202e}b\u{1b}]0;x\u{7}\u{200f}c";
+    let json = format!("{{\"taskId\": \"{WORD}\", \"{WORD}\": 1}}");
+    let mut cases: Vec<(Vec<&str>, Option<&str>)> = [
+        vec![WORD],
+        vec!["--no\r\u{9b}31m\u{202e}such"],
+        vec!["status", "--no\r\u{9b}31m\u{202e}such"],
+        vec!["status", WORD],
+        vec!["status", "--limit", WORD],
+        vec!["show", WORD],
+        vec!["show", "--format", WORD],
+        vec!["show", "--at", WORD],
+        vec!["why", WORD],
+        vec!["why", WORD, "1"],
+        vec!["diff", WORD],
+        vec!["log", WORD],
+        vec!["pause", WORD],
+        vec!["abort", WORD],
+        vec!["restore", WORD, "--at", "1"],
+        vec!["resume", WORD],
+        vec!["answer", WORD],
+        vec!["answer", WORD, "retry"],
+        vec!["run", WORD],
+        vec!["run", WORD, WORD],
+        vec!["run", "--plan", WORD],
+        vec!["run", "--plan", "plan.md", "--workspace", WORD],
+        vec!["run", "--plan", "plan.md", "--team", WORD],
+        vec!["run", "--plan", "plan.md", "--agent", WORD],
+        vec!["run", "--plan", "plan.md", "--agent", "command", "--", WORD],
+        vec!["run", "--workflow", WORD],
+        vec!["run", "--workflow", "x", "--param", WORD],
+        vec!["plan", WORD],
+        vec!["worker", "--agent", WORD],
+        vec!["worker", "--agent", "command", "--role", WORD, "--", WORD],
+        vec!["daemon", WORD],
+        vec!["tools", "--dialect", WORD],
+        vec!["tool", WORD],
+        vec!["tool", "TaskGet", WORD],
+        vec!["tool", "TaskGet", &json],
+        vec!["tool", "TaskList", "--plan", WORD],
+        vec!["mcp", "--http", WORD],
+        vec!["mcp", "--plan", WORD],
+        vec!["completions", WORD],
+        vec!["--config", WORD, "status"],
+        vec!["--config", WORD, "doctor"],
+        vec!["--config", WORD, "init"],
+    ]
+    .into_iter()
+    .map(|args| (args, None))
+    .collect();
+    for variable in [
+        "PLAN_AGENT_LOG",
+        "PLAN_AGENT_RUN_TASK_TIMEOUT",
+        "PLAN_AGENT_LLM_PROVIDER",
+        "PLAN_AGENT_LLM_BASE_URL",
+        "PLAN_AGENT_LLM_AGENT",
+        "PLAN_AGENT_VOLUMES_ROOT",
+        "PLAN_AGENT_RUN_TEAM",
+    ] {
+        for args in [
+            vec!["status"],
+            vec!["stop"],
+            vec!["doctor"],
+            vec!["run", "x"],
+        ] {
+            cases.push((args, Some(variable)));
+        }
+    }
+    for (args, variable) in cases {
+        let mut env = TestEnv::new();
+        env.write("plan.md", "# Parts\n\n- [ ] Make the part\n");
+        env.set("PLAN_AGENT_LLM_PROVIDER", "none");
+        env.set("PLAN_AGENT_RUN_TASK_TIMEOUT", "100ms");
+        if let Some(variable) = variable {
+            env.set(variable, WORD);
+        }
+        let ran = env.run(&args);
+        let shown = format!("{}{}", ran.stdout, ran.stderr);
+        let obeyed = |c: char| {
+            (c.is_control() && !matches!(c, '\n' | '\t'))
+                || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        };
+        assert!(!shown.contains(obeyed), "{args:?} {variable:?}: {ran:?}");
+    }
+}
+
+/// What a person names is read no further than it may be long, whatever is behind the name.
+#[test]
+fn no_file_is_read_further_than_it_may_be_long() {
+    const POURED: usize = 16 << 20;
+    for (pipe, args) in [
+        ("pipe", ["run", "--plan", "pipe", "--no-input"].as_slice()),
+        ("pipe", &["run", "--plan", "plan.md", "--team", "pipe"]),
+        ("pipe", &["run", "--plan", "plan.md", "--team", "team.yaml"]),
+        ("pipe", &["--config", "pipe", "status"]),
+        ("prompts/judge.md", &["run", "--plan", "plan.md"]),
+    ] {
+        let env = TestEnv::new();
+        env.write("config.toml", "[llm]\nprovider = \"none\"\n");
+        env.write("plan.md", "# Parts\n\n- [ ] Make the part\n");
+        env.write(
+            "team.yaml",
+            "roles:\n- {id: coder, kind: files, prompt: pipe}\n",
+        );
+        env.write("prompts/README", "");
+        let path = env.path(pipe);
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let poured = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&poured);
+        let feeder = thread::spawn(move || {
+            let mut pipe = File::options().write(true).open(path).unwrap();
+            let spaces = [b' '; 1 << 16];
+            while count.load(Ordering::SeqCst) < POURED && pipe.write_all(&spaces).is_ok() {
+                count.fetch_add(spaces.len(), Ordering::SeqCst);
+            }
+        });
+        let ran = env.run(args);
+        feeder.join().unwrap();
+        assert_eq!(ran.code, Some(2), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains("more than"), "{args:?}: {ran:?}");
+        let poured = poured.load(Ordering::SeqCst);
+        assert!(poured < 4 << 20, "{args:?}: {poured} bytes were read");
+    }
 }

@@ -435,6 +435,41 @@ if [ -e ../../again ]; then echo "Applied edit to part"; fi
     );
 }
 
+/// What an agent says of its model is a status only where it is called one: everything else may pass, and is tried again.
+#[test]
+fn a_number_in_the_words_of_an_agent_is_no_status() {
+    for (said, runs) in [
+        ("stream disconnected while it ran 412 tests", 2),
+        ("unexpected status 412 Precondition Failed", 1),
+    ] {
+        let mut scene = Scene::configured("exit 1", "[run]\nmax_attempts = 1\n");
+        let script = r#"
+if [ "$1" = --version ]; then echo "codex-cli 0.150.0"; exit 0; fi
+cat > /dev/null
+echo run >> ../../runs
+echo '{"type":"thread.started","thread_id":"01a1ffc0-86c6-7800-b6a8-b71d88dcb33f"}'
+if [ "$(wc -l < ../../runs)" = 1 ]; then
+  echo '{"type":"turn.failed","error":{"message":"@SAID@"}}'
+  exit 1
+fi
+echo '{"type":"item.completed","item":{"type":"agent_message","text":"The part is made."}}'
+echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'
+"#;
+        scene
+            .env
+            .show_script("codex", &script.replace("@SAID@", said));
+        let words = ["run", "--plan", "plan.md", "--agent", "codex", "--no-input"];
+        let ran = scene.env.run(&words);
+        assert_eq!(
+            scene.env.read("runs").lines().count(),
+            runs,
+            "{said}: {ran:?}"
+        );
+        let code = if runs == 2 { 0 } else { 4 };
+        assert_eq!(ran.code, Some(code), "{said}: {ran:?}");
+    }
+}
+
 #[test]
 fn an_agent_that_cannot_start_stops_the_worker_with_one_notice() {
     let scene = Scene::with("echo \"error: unknown option '--verbose'\" >&2; exit 1");

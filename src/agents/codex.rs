@@ -1,6 +1,8 @@
 //! Codex CLI: events of JSON, one a line. Only `turn.completed` is an end; lines of type `error` before it are notices. What
 //! its sandbox refuses is not told at all.
 
+use std::path::Path;
+
 use super::allow::Commands;
 use super::coding::{
     Adapter, Call, Printed, Talk, Turn, Unfit, Words, events, fault_by_words, is_uuid, number_at,
@@ -8,10 +10,14 @@ use super::coding::{
 };
 use super::outcome::{Heard, Outcome, Usage};
 use super::program::{Login, Program, Version, home};
+use crate::bounded;
 use crate::plan::SessionId;
 use crate::wire::text::one_line;
 
 pub(super) struct Codex;
+
+/// Bytes of its own configuration that are read.
+const MAX_CONFIG: usize = 1024 * 1024;
 
 /// What it says when a variable is not set that its own configuration has the key in.
 const UNSET: &str = "Missing environment variable";
@@ -178,7 +184,10 @@ struct Provider {
 
 /// Reads which provider a configuration chooses, if it defines that one itself.
 fn provider(path: &str) -> Option<Provider> {
-    let config: toml::Table = std::fs::read_to_string(path).ok()?.parse().ok()?;
+    let config: toml::Table = bounded::read_file(Path::new(path), MAX_CONFIG)
+        .ok()?
+        .parse()
+        .ok()?;
     let name = config.get("model_provider")?.as_str()?;
     let own = config.get("model_providers")?.get(name)?;
     let key = own.get("env_key").and_then(toml::Value::as_str);

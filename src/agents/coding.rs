@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use reqwest::StatusCode;
+
 use super::allow::Allow;
 use super::outcome::{Heard, ModelFault, Outcome};
 use super::program::{Login, Program, Version};
@@ -458,12 +460,31 @@ pub(super) fn is_uuid(name: &str) -> bool {
     uuid::Uuid::try_parse(name).is_ok_and(|uuid| uuid.to_string() == name)
 }
 
-/// Finds a status of HTTP in an agent's words.
+/// Finds a status of HTTP in an agent's words: a number counts where it is called one, or where its own name follows.
 pub(super) fn status_in(said: &str) -> Option<u16> {
-    said.split(|c: char| !c.is_ascii_digit())
-        .filter(|word| word.len() == 3)
-        .filter_map(|word| word.parse().ok())
-        .find(|status| (400..600).contains(status))
+    let said = said.to_lowercase();
+    let said: Vec<&str> = words_in(&said).collect();
+    said.iter().enumerate().find_map(|(at, word)| {
+        let status = StatusCode::from_bytes(word.as_bytes()).ok();
+        let status =
+            status.filter(|status| status.is_client_error() || status.is_server_error())?;
+        let (before, after) = (&said[..at], &said[at + 1..]);
+        let called = matches!(
+            before,
+            [.., "status" | "statuscode" | "code" | "http"] | [.., "api", "error"]
+        ) || matches!(after, ["status", ..]);
+        let name = status
+            .canonical_reason()
+            .unwrap_or("Overloaded")
+            .to_lowercase();
+        let named = after.starts_with(&words_in(&name).collect::<Vec<_>>());
+        (called || named).then_some(status.as_u16())
+    })
+}
+
+fn words_in(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    words.filter(|word| !word.is_empty())
 }
 
 /// Returns a fault of the model from its words alone, where the agent gives no status beside them.

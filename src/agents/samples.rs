@@ -528,6 +528,40 @@ fn whatever_gemini_shows_of_the_error_is_no_work() {
     }
 }
 
+#[test]
+fn a_number_is_a_status_where_it_is_called_one() {
+    for (said, status) in [
+        (
+            "unexpected status 401 Unauthorized: x, url: http://y",
+            Some(401),
+        ),
+        (
+            "exceeded retry limit, last status: 429 Too Many Requests",
+            Some(429),
+        ),
+        (
+            r#"[API Error: {"error":{"code":503,"status":"UNAVAILABLE"}}]"#,
+            Some(503),
+        ),
+        (r#"{\"error\":{\"statusCode\": 500}}"#, Some(500)),
+        ("Error code: 404 - {'error': 1}", Some(404)),
+        ("status_code=529", Some(529)),
+        ("API Error: 529 {}", Some(529)),
+        ("HTTP 502 from the gateway", Some(502)),
+        ("400 status code (no body)", Some(400)),
+        ("it got 503 Service Unavailable", Some(503)),
+        ("529 Overloaded", Some(529)),
+        ("it ran 412 tests", None),
+        ("error: 412 tests failed", None),
+        ("stream disconnected after 500 ms", None),
+        ("1.429 of 4290 tokens, https://x/404, line 401", None),
+        ("status 4290, code 42, http 999, status 200 OK", None),
+        ("", None),
+    ] {
+        assert_eq!(coding::status_in(said), status, "{said}");
+    }
+}
+
 /// Where an agent tells when a usage limit ends, the task waits until then (claude, opencode). No recorded output of the others
 /// names a moment.
 #[test]

@@ -48,6 +48,8 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(
     name = "plan-agent",
+    // Otherwise help shows the name under which the program was started, whatever that is.
+    bin_name = "plan-agent",
     version,
     max_term_width = 100,
     disable_help_subcommand = true,

@@ -1,7 +1,7 @@
 //! The terminal of a running plan: one line a change, and the questions to the human, asked and answered here.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
+use std::io::{BufRead, IsTerminal, Read};
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use super::setup::Surroundings;
 use super::signals::Ended;
 use super::site::Site;
 use super::view;
+use crate::bounded;
 use crate::clock::Clock;
 use crate::daemon::End;
 use crate::plan::{
@@ -39,6 +40,9 @@ const NAME: usize = 60;
 
 /// What a person may say besides the choices when a plan is reviewed.
 const EDIT: &str = "edit";
+
+/// Bytes of a line that is read at once; a terminal that gathers lines takes 4 KiB.
+const LONGEST_LINE: u64 = 64 * 1024;
 
 /// Changes read at once.
 const PAGE: usize = 500;
@@ -376,7 +380,7 @@ impl Foreground {
             .await?;
         let edited = match edit(&text).await {
             Ok(edited) => edited,
-            Err(error) => return self.output.line(&format!("  {error:#}")),
+            Err(error) => return self.output.line(&printable(&format!("  {error:#}"))),
         };
         let parsed = plan_file::parse("plan.md", &edited);
         let fitting = parsed.and_then(|file| match self.surroundings.misfits(&file) {
@@ -573,7 +577,10 @@ impl Keyboard {
         std::thread::spawn(move || {
             while asked.blocking_recv().is_some() {
                 let mut line = String::new();
-                let read = std::io::stdin().read_line(&mut line);
+                let read = std::io::stdin()
+                    .lock()
+                    .take(LONGEST_LINE)
+                    .read_line(&mut line);
                 if !matches!(read, Ok(1..)) || send.blocking_send(line).is_err() {
                     break;
                 }
@@ -630,5 +637,5 @@ async fn edit(text: &str) -> anyhow::Result<String> {
         status.success(),
         "the editor `{editor}` ended with {status}"
     );
-    Ok(std::fs::read_to_string(file.path())?)
+    Ok(bounded::read_file(file.path(), plan_file::MAX_BYTES)?)
 }

@@ -52,8 +52,11 @@ pub fn main() -> ExitCode {
     let line = match CommandLine::try_parse() {
         Ok(line) => line,
         Err(answer) => {
-            // `--help` is an answer too. Whether anybody reads it makes no difference to the exit code.
-            drop(answer.print());
+            // An error repeats what was typed; `--help` does not. Whether anybody reads it makes no difference to the exit code.
+            match answer.use_stderr() {
+                true => complain(&answer.render().to_string()),
+                false => drop(answer.print()),
+            }
             return ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(Exit::Usage.code()));
         }
     };

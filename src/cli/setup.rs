@@ -14,6 +14,7 @@ use super::planner::models;
 use super::site::Site;
 use super::team::TeamFile;
 use super::{detach, logging, signals};
+use crate::bounded;
 use crate::config::{Config, Environment, Isolation, Planner};
 use crate::daemon::{Hands, Hook, Hooks, Models, Patience, Settings};
 use crate::exec::{self, Check, project_head};
@@ -145,7 +146,7 @@ impl Setup {
         let shown = path.display();
         let file = path.to_owned();
         let text = signals::beside(move || {
-            std::fs::read_to_string(&file)
+            bounded::read_file(&file, plan_file::MAX_BYTES)
                 .with_context(|| format!("failed to read the plan file `{}`", file.display()))
                 .map_err(Failure::usage)
         })

@@ -1,8 +1,6 @@
 //! The team file: read with the prompts of its roles, held against what there is, and made into plans by its workflows.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -13,6 +11,7 @@ use super::failure::Failure;
 use super::output::complain;
 use super::setup::{Setup, unusable};
 use crate::agents;
+use crate::bounded;
 use crate::config::Config;
 use crate::plan::{Head, NewTask, PlanId};
 use crate::role::ACTIONS;
@@ -56,7 +55,7 @@ impl TeamFile {
         let Some(path) = Self::find(named, config) else {
             return Ok(None);
         };
-        let text = read(&path, team::MAX_BYTES)
+        let text = bounded::read_file(&path, team::MAX_BYTES)
             .with_context(|| format!("failed to read the team file `{}`", path.display()))
             .map_err(|error| Failure::usage(error).hint(HOW_ONE_LOOKS))?;
         let (mut team, mut problems) = team::gather(&text);
@@ -325,13 +324,13 @@ fn prompts(team: &Team, folder: &Path) -> (BTreeMap<String, String>, Vec<Problem
         let Some(path) = &role.prompt else {
             continue;
         };
-        match read(&folder.join(path), MAX_PROMPT) {
+        match bounded::read_file(&folder.join(path), MAX_PROMPT) {
             Ok(text) => {
                 prompts.insert(role.id.clone(), text);
             }
             Err(error) => {
                 let message = format!(
-                    "the prompt `{}` of the role `{}` cannot be read: {error:#}",
+                    "the prompt `{}` of the role `{}` cannot be read: {error}",
                     one_line(&path.to_string_lossy(), 200),
                     role.id
                 );
@@ -342,15 +341,4 @@ fn prompts(team: &Team, folder: &Path) -> (BTreeMap<String, String>, Vec<Problem
         }
     }
     (prompts, problems)
-}
-
-/// Reads a text that is not too long.
-fn read(path: &Path, most: usize) -> anyhow::Result<String> {
-    let mut text = String::new();
-    let more = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
-    File::open(path)?.take(more).read_to_string(&mut text)?;
-    if text.len() > most {
-        return Err(anyhow!("it has more than {most} bytes"));
-    }
-    Ok(text)
 }

@@ -1,6 +1,6 @@
 //! `tools`, `tool`: the tools for agents from the command line, for scripts and for whoever wants to see what an agent sees.
 
-use std::io::Read;
+use std::io::ErrorKind;
 
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
@@ -11,11 +11,12 @@ use super::output::{Output, Style};
 use super::setup::Setup;
 use super::signals::{Ended, beside, unless};
 use super::site::{BY, Site};
+use crate::bounded;
 use crate::config::{Config, Planner};
 use crate::tools::{Dialect, Settings, Tool, Toolbox};
 
 /// Bytes of arguments that are read from standard input at most: a plan of as many tasks as a tool takes.
-const MAX_INPUT: u64 = 64 * 1024 * 1024;
+const MAX_INPUT: usize = 64 * 1024 * 1024;
 
 /// Lists the tools with their arguments.
 pub fn list(args: &args::Tools, output: &mut Output) -> Result<Exit, Failure> {
@@ -152,17 +153,15 @@ async fn read(arguments: String) -> Result<Value, Failure> {
 }
 
 fn read_input() -> Result<String, Failure> {
-    let mut text = String::new();
-    std::io::stdin()
-        .take(MAX_INPUT + 1)
-        .read_to_string(&mut text)
-        .context("failed to read the arguments from standard input")
-        .map_err(Failure::usage)?;
-    if u64::try_from(text.len()).is_ok_and(|read| read > MAX_INPUT) {
-        let error = anyhow!("the arguments have more than {MAX_INPUT} bytes");
-        return Err(Failure::usage(error).hint("make the plan in several calls"));
-    }
-    Ok(text)
+    bounded::read(std::io::stdin(), MAX_INPUT).map_err(|error| {
+        let too_large = error.kind() == ErrorKind::FileTooLarge;
+        let error = anyhow!(error).context("failed to read the arguments from standard input");
+        let failure = Failure::usage(error);
+        match too_large {
+            true => failure.hint("make the plan in several calls"),
+            false => failure,
+        }
+    })
 }
 
 /// Opens the plans here and puts the tools on them; the folder is made if it is not there.

@@ -13,8 +13,12 @@ use serde::{Deserialize, Deserializer};
 use toml::de::DeTable;
 
 use super::{Config, Environment, FILE_NAME, Judge};
+use crate::bounded;
 use crate::plan::Judging;
 use crate::wire::text::quoted;
+
+/// Bytes of the file; that of a person has a few KiB.
+const MAX_BYTES: usize = 1024 * 1024;
 
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
@@ -119,7 +123,7 @@ impl ConfigError {
 /// Returns the file to read with its text: the named one, or the one in the current folder if there is one.
 pub fn find(named: Option<&Path>) -> Result<(Option<PathBuf>, String), ConfigError> {
     let path = named.unwrap_or(Path::new(FILE_NAME));
-    match std::fs::read_to_string(path) {
+    match bounded::read_file(path, MAX_BYTES) {
         Ok(text) => Ok((Some(path.to_owned()), text)),
         Err(error) if named.is_none() && error.kind() == io::ErrorKind::NotFound => {
             Ok((None, String::new()))

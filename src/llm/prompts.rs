@@ -12,11 +12,12 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::sample;
+use crate::bounded;
 
 /// A template of a question has this line between its system part and its prompt part.
 const SEPARATOR: &str = "---";
 /// Bytes of a template on disk.
-const MAX_TEMPLATE: u64 = 256 << 10;
+const MAX_TEMPLATE: usize = 256 << 10;
 
 /// The templates there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,8 +102,6 @@ enum Part {
 pub enum PromptError {
     #[error("cannot read the prompt `{}`: {source}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
-    #[error("the prompt `{}` has more than {MAX_TEMPLATE} bytes", path.display())]
-    TooLarge { path: PathBuf },
     #[error("{}:{line}: {reason}", path.display())]
     Broken {
         path: PathBuf,
@@ -116,9 +115,7 @@ impl PromptError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Unreadable { .. } => "check that it is a readable text file",
-            Self::TooLarge { .. } | Self::Broken { .. } => {
-                "mend the file, or take it away to use the built-in prompt"
-            }
+            Self::Broken { .. } => "mend the file, or take it away to use the built-in prompt",
         }
     }
 }
@@ -295,16 +292,10 @@ fn read(path: &Path) -> Result<Option<String>, PromptError> {
         path: path.to_owned(),
         source,
     };
-    let metadata = match std::fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        metadata => metadata.map_err(unreadable)?,
-    };
-    if metadata.len() > MAX_TEMPLATE {
-        return Err(PromptError::TooLarge {
-            path: path.to_owned(),
-        });
+    match bounded::read_file(path, MAX_TEMPLATE) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some).map_err(unreadable),
     }
-    std::fs::read_to_string(path).map(Some).map_err(unreadable)
 }
 
 /// Returns the line of the first place where a name stands in an expression or a statement.

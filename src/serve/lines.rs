@@ -21,6 +21,12 @@ use crate::wire::text::one_line;
 /// Requests that are worked on at once; more wait in the stream.
 const AT_ONCE: usize = 64;
 
+/// Bytes of the requests that are worked on, with what is read of the next one. A single request may have them all.
+const BUDGET: usize = MAX_MESSAGE;
+
+/// Bytes that are read at once: what a pipe holds.
+const CHUNK: usize = 64 * 1024;
+
 /// Bytes that wait to be written, above which nothing more is read: who does not read its answers gets no more of them.
 const MAX_WAITING: usize = 1024 * 1024;
 
@@ -50,7 +56,13 @@ pub(super) struct Lines<R> {
     /// Told when the input has ended.
     over: watch::Sender<bool>,
     places: Arc<Semaphore>,
+    budget: Arc<Semaphore>,
+    /// What the line that is being read takes of it.
+    taken: Option<OwnedSemaphorePermit>,
 }
+
+/// What a request holds until it is answered: its place, and its bytes.
+type Held = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 /// What the next line is.
 enum Line {
@@ -70,7 +82,7 @@ impl<R: AsyncRead + Unpin + Send> Lines<R> {
         tokio::spawn(write_all(write, queue, Arc::clone(&waiting)));
         let (over, ended) = watch::channel(false);
         let lines = Self {
-            read: BufReader::new(read),
+            read: BufReader::with_capacity(CHUNK, read),
             line: Vec::new(),
             skipping: false,
             ended: false,
@@ -79,6 +91,8 @@ impl<R: AsyncRead + Unpin + Send> Lines<R> {
             waiting,
             over,
             places: Arc::new(Semaphore::new(AT_ONCE)),
+            budget: Arc::new(Semaphore::new(BUDGET)),
+            taken: None,
         };
         (lines, ended)
     }
@@ -97,12 +111,20 @@ impl<R: AsyncRead + Unpin + Send> Lines<R> {
             let skipped = self.skipping;
             let fits = self.line.len() + taken <= MAX_MESSAGE;
             if !skipped && fits {
+                // What is worked on is answered whether or not more is read, so this ends; a whole line fits.
+                let bytes = u32::try_from(taken).map_err(io::Error::other)?;
+                let room = Arc::clone(&self.budget).acquire_many_owned(bytes);
+                let room = room.await.map_err(io::Error::other)?;
+                match &mut self.taken {
+                    Some(taken) => taken.merge(room),
+                    None => self.taken = Some(room),
+                }
                 self.line.extend_from_slice(&available[..taken]);
             }
             self.read.consume(taken);
             self.skipping = end.is_none() && (skipped || !fits);
             if !skipped && !fits {
-                self.line.clear();
+                (self.line, self.taken) = (Vec::new(), None);
                 return Ok(Line::TooLong);
             }
             if !skipped && end.is_some() {
@@ -196,13 +218,13 @@ impl<R: AsyncRead + Unpin + Send> Lines<R> {
                     return None;
                 }
             }
-            let read = message(&self.line);
-            self.line.clear();
+            let read = message(&std::mem::take(&mut self.line));
+            let held = (place, self.taken.take());
             match read {
                 Ok(Some(message)) => {
                     self.begun |= matches!(message, ClientJsonRpcMessage::Request(_));
                     if self.begun {
-                        return Some(hold(message, place));
+                        return Some(hold(message, held));
                     }
                 }
                 Ok(None) => {}
@@ -239,15 +261,15 @@ async fn write_all(
     }
 }
 
-/// Lets a request hold its place until it is answered. One that listens for news is answered at the end only.
-fn hold(mut message: ClientJsonRpcMessage, place: OwnedSemaphorePermit) -> ClientJsonRpcMessage {
+/// Lets a request hold its place and its bytes until it is answered. One that listens for news is answered at the end only.
+fn hold(mut message: ClientJsonRpcMessage, held: Held) -> ClientJsonRpcMessage {
     if let ClientJsonRpcMessage::Request(request) = &mut message
         && !matches!(
             request.request,
             ClientRequest::SubscriptionsListenRequest(_)
         )
     {
-        request.request.extensions_mut().insert(Arc::new(place));
+        request.request.extensions_mut().insert(Arc::new(held));
     }
     message
 }

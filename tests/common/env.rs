@@ -289,6 +289,38 @@ pub fn lives(pid: &str) -> bool {
     state.is_some_and(|state| state != b'Z')
 }
 
+/// Returns the most memory that a process has had, in kilobytes.
+pub fn peak_memory(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmHWM"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
+    kilobytes.unwrap_or_default()
+}
+
+/// Waits until a process does nothing: then it reads no more of what it is sent.
+pub fn await_standstill(pid: u32) {
+    let used = || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The time of the processor in the program and in the kernel, in ticks.
+        stat.rsplit_once(") ").map(|(_, rest)| {
+            rest.split(' ')
+                .skip(11)
+                .take(2)
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+    };
+    let mut seen = Vec::new();
+    while seen.len() < 20 {
+        let now = (used(), peak_memory(pid));
+        if seen.last().is_some_and(|last| *last != now) {
+            seen.clear();
+        }
+        seen.push(now);
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// Says that a test shows nothing here, and why.
 #[expect(clippy::print_stdout, reason = "nobody else is told")]
 pub fn skip(why: &str) {

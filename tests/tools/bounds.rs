@@ -4,9 +4,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 use std::thread;
 
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::common::env::{DEADLINE, TestEnv};
+use crate::common::env::{DEADLINE, TestEnv, await_standstill, peak_memory};
 use crate::common::mcp::Mcp;
 
 /// Bytes of an answer as it goes out.
@@ -173,24 +174,10 @@ fn a_client_that_does_not_read_is_not_read_from_either() {
         }
     });
     // Until the server stops to read: then its memory stands still. All answers together would be 40 MB and more.
-    let memory = || {
-        let status =
-            std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-        let line = status.lines().find(|line| line.starts_with("VmHWM"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
-        kilobytes.unwrap_or_default()
-    };
-    let mut seen = Vec::new();
-    while seen.len() < 20 {
-        let now = memory();
-        if seen.last().is_some_and(|last| *last != now) {
-            seen.clear();
-        }
-        seen.push(now);
-        thread::sleep(std::time::Duration::from_millis(50));
-    }
+    await_standstill(child.id());
     assert!(!asker.is_finished(), "everything was read");
-    assert!(memory() < 60_000, "{} kB", memory());
+    let memory = peak_memory(child.id());
+    assert!(memory < 60_000, "{memory} kB");
     // Once it reads, everything is answered.
     let mut answers = 0;
     while answers < ASKED {
@@ -202,4 +189,38 @@ fn a_client_that_does_not_read_is_not_read_from_either() {
     let mut rest = Vec::new();
     output.read_to_end(&mut rest).unwrap();
     assert_eq!((rest, child.wait().unwrap().code()), (Vec::new(), Some(0)));
+}
+
+/// Calls wait for the store while more of them come: what they hold together is bounded, and every one is answered.
+#[test]
+fn large_calls_wait_outside_until_there_is_room() {
+    const CALLS: u64 = 20;
+    let env = TestEnv::new();
+    let mut mcp = Mcp::start(&env, &[]);
+    mcp.call("TaskCreate", json!({"subject": "First"}));
+    let store = Connection::open(env.path("volumes/plan-agent.db")).unwrap();
+    store.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let pid = mcp.running.child.id();
+    // Put together beforehand: writing has to be quicker than reading.
+    let large = "x".repeat(8 << 20);
+    let asker = thread::spawn(move || {
+        for id in 0..CALLS {
+            let call = json!({"name": "TaskCreate", "arguments": {"subject": id.to_string()}});
+            let call =
+                json!({"jsonrpc": "2.0", "id": 1000 + id, "method": "tools/call", "params": call});
+            let meta = format!("\"params\":{{\"_meta\":{{\"pad\":\"{large}\"}},");
+            assert!(mcp.write(&call.to_string().replace("\"params\":{", &meta)));
+        }
+        mcp
+    });
+    await_standstill(pid);
+    store.execute_batch("COMMIT").unwrap();
+    let mut mcp = asker.join().unwrap();
+    // On a machine that is busy enough the store is given up meanwhile: that is an answer, too.
+    for id in 0..CALLS {
+        let answer = mcp.answer(1000 + id).unwrap();
+        assert!(answer["result"].is_object(), "{answer}");
+    }
+    let memory = peak_memory(pid);
+    assert!(memory < 160_000, "{memory} kB");
 }

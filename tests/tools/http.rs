@@ -1,22 +1,23 @@
 //! `plan-agent mcp --http`, by real HTTP on loopback.
 
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
+use std::thread;
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::common::env::{DEADLINE, Running, TestEnv};
+use crate::common::env::{DEADLINE, Running, TestEnv, peak_memory};
 use crate::common::mcp::said;
 
 /// The program while it serves.
 struct Served {
     address: String,
     token: String,
-    _running: Running,
+    running: Running,
 }
 
 /// What a request was answered.
@@ -53,7 +54,7 @@ fn serve(env: &TestEnv, address: &str) -> Served {
     Served {
         address: address.to_owned(),
         token: env.read("volumes/mcp.token").trim().to_owned(),
-        _running: running,
+        running,
     }
 }
 
@@ -64,8 +65,8 @@ impl Served {
         stream
     }
 
-    /// Writes a request; headers that are given stand in for the usual ones.
-    fn send(&self, first: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
+    /// Returns a request; headers that are given stand in for the usual ones.
+    fn request(&self, first: &str, headers: &[(&str, &str)], body: &str) -> String {
         let bearer = format!("Bearer {}", self.token);
         let length = body.len().to_string();
         let usual = [
@@ -84,9 +85,13 @@ impl Served {
             .fold(format!("{first} HTTP/1.1\r\n"), |lines, (name, value)| {
                 format!("{lines}{name}: {value}\r\n")
             });
+        format!("{lines}\r\n{body}")
+    }
+
+    fn send(&self, first: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
         let mut stream = self.connect();
         // The program may answer before it has read everything, and close.
-        drop(stream.write_all(format!("{lines}\r\n{body}").as_bytes()));
+        drop(stream.write_all(self.request(first, headers, body).as_bytes()));
         stream
     }
 
@@ -123,6 +128,23 @@ impl Served {
         params["arguments"] = arguments;
         said(&mut self.rpc("tools/call", params)["result"])
     }
+}
+
+/// Reads one answer of a connection that stays open, and returns its status.
+fn answered(stream: &mut impl BufRead) -> u16 {
+    let mut line = String::new();
+    stream.read_line(&mut line).unwrap();
+    let status = line.split(' ').nth(1).unwrap().parse().unwrap();
+    let mut length = 0;
+    while line.trim() != "" {
+        line.clear();
+        stream.read_line(&mut line).unwrap();
+        if let Some(value) = line.strip_prefix("content-length: ") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    stream.read_exact(&mut vec![0; length]).unwrap();
+    status
 }
 
 fn list() -> Value {
@@ -163,6 +185,99 @@ fn whoever_does_not_know_the_token_is_refused() {
         served.post(&[("Authorization", &right)], &list()).status,
         200
     );
+}
+
+/// Whoever shows no token has a place among others who show none: however many they are, they keep nobody out.
+#[test]
+fn connections_without_a_token_keep_nobody_out() {
+    // As many as would be waited for longer than this test waits, if each batch of them were waited for.
+    const IDLE: usize = 448;
+    let env = TestEnv::new();
+    let served = serve(&env, "127.0.0.1:0");
+    let body = list().to_string();
+    let keep = [("Connection", "keep-alive")];
+    let mut known = BufReader::new(served.send("POST /mcp", &keep, &body));
+    assert_eq!(answered(&mut known), 200);
+    let idle: Vec<TcpStream> = (0..IDLE).map(|_| served.connect()).collect();
+    known
+        .get_mut()
+        .write_all(served.request("POST /mcp", &keep, &body).as_bytes())
+        .unwrap();
+    assert_eq!(answered(&mut known), 200, "who is known stays");
+    for (token, status) in [(None, 200), (Some(("Authorization", "Bearer x")), 401)] {
+        let headers: Vec<_> = token.into_iter().collect();
+        let newcomer = served.send("POST /mcp", &headers, &body);
+        newcomer.set_read_timeout(Some(DEADLINE / 2)).unwrap();
+        assert_eq!(answered(&mut BufReader::new(newcomer)), status);
+    }
+    drop(idle);
+}
+
+/// Bodies that are on their way hold a bounded number of bytes, however many clients send them.
+#[test]
+fn large_bodies_wait_outside_until_there_is_room() {
+    const CLIENTS: usize = 32;
+    let env = TestEnv::new();
+    let served = serve(&env, "127.0.0.1:0");
+    let mut body = list();
+    body["params"] = json!({"_meta": {"pad": "x".repeat(8 << 20)}});
+    let request = served.request("POST /mcp", &[], &body.to_string());
+    // All but the last byte, so that nothing is answered.
+    let (rest, last) = request.as_bytes().split_at(request.len() - 1);
+    let mut clients: Vec<(TcpStream, usize)> = (0..CLIENTS)
+        .map(|_| {
+            let stream = served.connect();
+            stream.set_nonblocking(true).unwrap();
+            (stream, 0)
+        })
+        .collect();
+    let end = Instant::now() + DEADLINE;
+    let mut answers = 0;
+    while answers < CLIENTS {
+        assert!(Instant::now() < end, "{answers} were answered");
+        thread::yield_now();
+        // Each may write as much as is taken from it, in turn.
+        for (stream, sent) in &mut clients {
+            match stream.write(&rest[*sent..(*sent + (1 << 16)).min(rest.len())]) {
+                Ok(bytes) => *sent += bytes,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+            }
+        }
+        // Half of what there may be: the rest of a client goes out when nobody gets further without it.
+        let whole = clients
+            .iter()
+            .filter(|(_, sent)| *sent == rest.len())
+            .count();
+        if whole < (CLIENTS - answers).min(4) {
+            continue;
+        }
+        let at = clients.iter().position(|(_, sent)| *sent == rest.len());
+        let (mut stream, _) = clients.swap_remove(at.unwrap());
+        stream.set_nonblocking(false).unwrap();
+        stream.write_all(last).unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        assert!(
+            reply.starts_with("HTTP/1.1 200 "),
+            "{}",
+            &reply[..reply.len().min(300)]
+        );
+        answers += 1;
+    }
+    let memory = peak_memory(served.running.child.id());
+    assert!(memory < 200_000, "{memory} kB");
+}
+
+#[test]
+fn a_body_that_stops_in_the_middle_holds_up_nobody() {
+    let env = TestEnv::new();
+    let served = serve(&env, "127.0.0.1:0");
+    let all = (64 << 20).to_string();
+    let stopped = served.send("POST /mcp", &[("Content-Length", &all)], "{");
+    let mut body = list();
+    body["params"] = json!({"_meta": {"pad": "x".repeat(1 << 20)}});
+    assert_eq!(served.post(&[], &body).status, 200);
+    drop(stopped);
 }
 
 #[test]
