@@ -17,11 +17,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
 
 use ledger::{Ledger, Watch};
 use scene::Scene;
-use stage::{Chance, Life, Stage};
+use stage::{Chance, Life, Stage, Tempo, announced};
 use trace::{CALLS, Fault};
 
 use crate::common::env::{DEADLINE, Running, TestEnv, wait_until};
@@ -35,36 +34,33 @@ const ENDS: usize = 30;
 /// Pairs of daemons that start at once, twice in each folder.
 const RACES: usize = 10;
 
-/// What the driver of the kills waits for.
+/// What the driver of the kills waits for; its spans are thousandths of the time that a daemon takes to start.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
     /// So long after the start.
-    After(Duration),
+    After(u64),
     /// So long after the next news of a kind, or after a while without any.
-    Near(agent::News, Duration),
+    Near(agent::News, u64),
 }
 
-/// The longest wait for news before a daemon is killed all the same.
-const NO_NEWS: Duration = Duration::from_millis(300);
-
 fn moment(chance: &mut Chance) -> Moment {
-    let micros = |chance: &mut Chance, most| Duration::from_micros(chance.below(most));
     match chance.below(10) {
-        0..=3 => Moment::After(micros(chance, 40_000)),
-        4 => Moment::After(micros(chance, 160_000)),
-        5 | 6 => Moment::Near(agent::News::Command, micros(chance, 6_000)),
-        7 | 8 => Moment::Near(agent::News::Report, micros(chance, 20_000)),
-        _ => Moment::Near(agent::News::Request, micros(chance, 12_000)),
+        0..=3 => Moment::After(chance.below(700)),
+        4 => Moment::After(chance.below(2_500)),
+        5 | 6 => Moment::Near(agent::News::Command, chance.below(100)),
+        7 | 8 => Moment::Near(agent::News::Report, chance.below(300)),
+        _ => Moment::Near(agent::News::Request, chance.below(200)),
     }
 }
 
-fn pass(moment: Moment, stage: &Stage, life: &mut Life) {
+fn pass(moment: Moment, stage: &Stage, life: &mut Life, tempo: &mut Tempo) {
     match moment {
-        Moment::After(pause) => std::thread::sleep(pause),
+        Moment::After(pause) => tempo.sleep(pause),
         Moment::Near(news, pause) => {
             let seen = stage.bell.count(news);
-            if stage.bell.wait(news, seen, NO_NEWS) && !life.over() {
-                std::thread::sleep(pause);
+            tempo.measure(&stage.env, &mut life.running, || false);
+            if stage.bell.wait(news, seen, tempo.no_news()) && !life.over() {
+                tempo.sleep(pause);
             }
         }
     }
@@ -73,13 +69,13 @@ fn pass(moment: Moment, stage: &Stage, life: &mut Life) {
 #[test]
 fn a_hundred_kills_cost_nothing() {
     let calm = calm(&scene::long());
-    let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
+    let (mut chance, mut tempo) = (Chance::new("PLAN_AGENT_CRASH_SEED"), Tempo::default());
     let stage = Stage::new(&scene::long(), agent::Pace::Kills(KILLS));
     let mut watch = Watch::default();
     let mut settled = false;
     while !settled {
         let mut life = stage.begin(&stage.next_words());
-        pass(moment(&mut chance), &stage, &mut life);
+        pass(moment(&mut chance), &stage, &mut life, &mut tempo);
         if let Some(status) = life.kill() {
             assert!(
                 status.success(),
@@ -103,17 +99,15 @@ fn a_hundred_kills_cost_nothing() {
 #[test]
 fn whoever_is_asked_to_end_does_so_and_is_resumed() {
     let calm = calm(&scene::short());
-    let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
+    let (mut chance, mut tempo) = (Chance::new("PLAN_AGENT_CRASH_SEED"), Tempo::default());
     let stage = Stage::new(&scene::short(), agent::Pace::Kills(ENDS));
     let mut watch = Watch::default();
-    let life = stage.begin(&stage.next_words());
-    wait_until("the daemon is announced", DEADLINE, || {
-        life.announced(&stage)
-    });
+    let mut life = stage.begin(&stage.next_words());
+    tempo.measure(&stage.env, &mut life.running, || false);
     let mut settled = end_one(&stage, life, &mut watch);
     while !settled {
         let mut life = stage.begin(&stage.next_words());
-        pass(moment(&mut chance), &stage, &mut life);
+        pass(moment(&mut chance), &stage, &mut life, &mut tempo);
         settled = end_one(&stage, life, &mut watch);
     }
     let status = stage.begin(&stage.next_words()).end();
@@ -125,7 +119,7 @@ fn whoever_is_asked_to_end_does_so_and_is_resumed() {
 
 /// Asks a daemon to end; tells whether the plan has ended.
 fn end_one(stage: &Stage, life: Life, watch: &mut Watch) -> bool {
-    let announced = life.announced(stage);
+    let announced = announced(&stage.env, life.running.child.id());
     let status = life.term();
     let said = || stage.said();
     match (status.code(), status.signal()) {

@@ -119,6 +119,10 @@ impl Endpoint {
         if is_loopback(&url) {
             // A proxy on the way to this machine itself would only get in the way, and would see the prompts.
             builder = builder.no_proxy();
+            if url.scheme() == "http" {
+                // Nothing on this way is ever encrypted, and to read the system's certificates takes longer than to start.
+                builder = builder.tls_certs_only([]);
+            }
         }
         let client = builder.build().map_err(|error| EndpointError::Client {
             reason: chain(&error),

@@ -334,6 +334,26 @@ fn unreadable_reports_are_asked_for_twice_and_then_count_as_a_failure() {
 }
 
 #[test]
+fn an_unreadable_report_that_is_seen_again_does_not_count_for_its_repair() {
+    let mut plan = running(&[("a", &[])]);
+    change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+    let again = |plan: &mut Plan| {
+        change(plan, |draft| {
+            draft.reject(&command(1), "no status", "1", question(1))
+        })
+    };
+    assert_eq!(again(&mut plan), Ok(true));
+    let repair = Issue {
+        kind: Kind::Repair,
+        ..issue(2)
+    };
+    change(&mut plan, |draft| draft.issue(TaskId(1), repair)).unwrap();
+    let before = plan.clone();
+    assert_eq!(again(&mut plan), Ok(false));
+    assert_eq!(plan, before);
+}
+
+#[test]
 fn other_ready_tasks_go_on_while_a_human_is_asked() {
     let mut plan = running(&[("a", &[]), ("b", &[])]);
     for n in 1..=3 {

@@ -108,7 +108,8 @@ struct Job {
     task: u32,
     attempt: u32,
     act: Act,
-    half: Option<File>,
+    /// A report that is being written in its place, and how much of it is there.
+    begun: Option<(File, usize)>,
 }
 
 /// The agent; it ends when dropped.
@@ -253,7 +254,7 @@ impl Shared {
             task,
             attempt,
             act,
-            half: None,
+            begun: None,
         });
     }
 
@@ -280,7 +281,11 @@ impl Shared {
 
     fn go_on(&self) {
         let mut jobs = self.jobs.lock().unwrap();
-        jobs.retain_mut(|job| !(self.may_report() && self.report(job)));
+        // Who has begun to write goes on: one who falls silent for seconds in the middle would be asked for the report again.
+        jobs.retain_mut(|job| {
+            let goes_on = job.begun.is_some() || self.may_report();
+            !(goes_on && self.report(job))
+        });
     }
 
     /// Does the next part of a report; tells whether it is finished.
@@ -291,14 +296,14 @@ impl Shared {
         let way = job.act.way;
         match way {
             Way::InPlace => {
-                let (first, rest) = text.split_at(text.len() / 2);
-                let Some(mut half) = job.half.take() else {
-                    let mut file = File::create(pending.join(&name)).unwrap();
-                    file.write_all(first.as_bytes()).unwrap();
-                    job.half = Some(file);
+                let new = || (File::create(pending.join(&name)).unwrap(), 0);
+                let (file, there) = job.begun.get_or_insert_with(new);
+                file.write_all(&text.as_bytes()[*there..=*there]).unwrap();
+                *there += 1;
+                if *there < text.len() {
                     return false;
-                };
-                half.write_all(rest.as_bytes()).unwrap();
+                }
+                job.begun = None;
             }
             Way::WhileDead if matches!(self.pace, Pace::Kills(_)) => {
                 let daemon = self.daemon.lock().unwrap();

@@ -8,16 +8,13 @@ use plan_agent::exec::alive;
 use plan_agent::plan::{Attempt, MERGE_CHECK, PlanStatus};
 
 use super::ledger::Ledger;
-use super::stage::Chance;
+use super::stage::{Chance, Tempo};
 use crate::common::agent::{Act, Agent, Exchange};
-use crate::common::env::{DEADLINE, TestEnv, wait_until};
+use crate::common::env::{DEADLINE, Running, TestEnv, wait_until};
 use crate::common::git::Project;
 
 /// Kills while something is done in the project, at the least.
 const KILLS: usize = 30;
-
-/// The longest wait for something to be done there before a daemon is killed all the same.
-const IDLE: Duration = Duration::from_millis(400);
 
 /// Four tasks, the last after the others; two change the same line.
 const PLAN: &str = "\
@@ -57,19 +54,19 @@ checks.there = { run = ['sh', '-c', 'test -e a.txt'] }
 
 #[test]
 fn a_kill_while_results_are_merged_leaves_nothing_half_merged() {
-    let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
+    let (mut chance, mut tempo) = (Chance::new("PLAN_AGENT_CRASH_SEED"), Tempo::default());
     let mut kills = 0;
     while kills < KILLS {
         let env = TestEnv::new();
         let Some(project) = Project::new(&env) else {
             return;
         };
-        kills += carry_out(&env, &project, &mut chance);
+        kills += carry_out(&env, &project, &mut chance, &mut tempo);
     }
 }
 
 /// Carries the plan out among kills, and returns how many of them came while something was done in the project.
-fn carry_out(env: &TestEnv, project: &Project, chance: &mut Chance) -> usize {
+fn carry_out(env: &TestEnv, project: &Project, chance: &mut Chance, tempo: &mut Tempo) -> usize {
     env.write("config.toml", CONFIG);
     env.write("plan.md", PLAN);
     let before = project.of_the_person();
@@ -106,8 +103,8 @@ fn carry_out(env: &TestEnv, project: &Project, chance: &mut Chance) -> usize {
             None => &["run", "--plan", "plan.md"],
         };
         let mut life = env.start(words);
-        let busy = await_work(env);
-        std::thread::sleep(Duration::from_micros(chance.below(120_000)));
+        let busy = await_work(env, &mut life, tempo);
+        tempo.sleep(chance.below(2_000));
         // It may be over already: then there is nothing to kill.
         drop(life.child.kill());
         life.wait();
@@ -123,19 +120,18 @@ fn carry_out(env: &TestEnv, project: &Project, chance: &mut Chance) -> usize {
     kills
 }
 
-/// Waits until git runs for the daemon; tells whether it did.
-fn await_work(env: &TestEnv) -> bool {
-    let (lock, end) = (
-        env.path("volumes/worktrees/.git-runs"),
-        Instant::now() + IDLE,
-    );
-    while Instant::now() < end {
-        if alive(&lock) {
-            return true;
-        }
+/// Waits until git runs for the daemon, or for a while in vain; tells whether it did.
+fn await_work(env: &TestEnv, life: &mut Running, tempo: &mut Tempo) -> bool {
+    let lock = env.path("volumes/worktrees/.git-runs");
+    let works = || alive(&lock);
+    if tempo.measure(env, life, works) {
+        return true;
+    }
+    let end = Instant::now() + tempo.no_news();
+    while Instant::now() < end && !works() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    false
+    works()
 }
 
 /// Checks that each result is on the branch, once, and nothing is left over.

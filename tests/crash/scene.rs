@@ -35,7 +35,7 @@ pub enum Way {
     Usual,
     /// The report has just been written.
     Fresh,
-    /// The report is written in its place, in two parts.
+    /// The report is written in its place, a byte at a time.
     InPlace,
     /// The command is left where it is until the report is there.
     Unclaimed,

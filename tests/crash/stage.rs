@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -13,7 +13,7 @@ use super::agent::{Agent, Bell, News, Pace};
 use super::ledger::Ledger;
 use super::scene::Scene;
 use super::trace::kill_traced;
-use crate::common::env::{Running, TestEnv};
+use crate::common::env::{DEADLINE, Running, TestEnv, wait_until};
 use crate::common::llm::{Answer, LlmServer};
 
 /// A folder in which a plan is carried out.
@@ -102,7 +102,7 @@ impl Stage {
 
 /// A daemon from its start to its end.
 pub struct Life {
-    running: Running,
+    pub running: Running,
 }
 
 impl Life {
@@ -116,13 +116,6 @@ impl Life {
         self.running.child.kill().unwrap();
         let status = self.running.wait();
         (status.signal() != Some(9)).then_some(status)
-    }
-
-    /// Tells whether it has told other commands that it is there.
-    pub fn announced(&self, stage: &Stage) -> bool {
-        let note = std::fs::read(stage.env.path("volumes/daemon.json")).unwrap_or_default();
-        let note: serde_json::Value = serde_json::from_slice(&note).unwrap_or_default();
-        note["pid"] == self.running.child.id()
     }
 
     /// Asks it to end, and returns how it did.
@@ -144,6 +137,62 @@ impl Drop for Life {
         if std::thread::panicking() {
             kill_traced(self.running.child.id());
         }
+    }
+}
+
+/// Tells whether a daemon has told other commands that it is there.
+pub fn announced(env: &TestEnv, pid: u32) -> bool {
+    let note = std::fs::read(env.path("volumes/daemon.json")).unwrap_or_default();
+    let note: serde_json::Value = serde_json::from_slice(&note).unwrap_or_default();
+    note["pid"] == pid
+}
+
+/// How fast this machine is at the moment. Who kills after a fixed time kills on a busy machine always before anything was
+/// done, and never comes to an end.
+pub struct Tempo {
+    /// The time that the last daemon took until it was announced.
+    start: Duration,
+}
+
+impl Default for Tempo {
+    fn default() -> Self {
+        Self {
+            start: Duration::from_millis(60),
+        }
+    }
+}
+
+impl Tempo {
+    /// Waits until a daemon that has just been started is announced or has ended, or something else has happened; tells
+    /// whether it was that.
+    pub fn measure(
+        &mut self,
+        env: &TestEnv,
+        running: &mut Running,
+        mut sooner: impl FnMut() -> bool,
+    ) -> bool {
+        let (began, pid) = (Instant::now(), running.child.id());
+        let mut came_sooner = false;
+        wait_until("the daemon is announced or over", DEADLINE, || {
+            came_sooner = sooner();
+            let over = |running: &mut Running| running.child.try_wait().unwrap().is_some();
+            came_sooner || announced(env, pid) || over(running)
+        });
+        if !came_sooner {
+            self.start = began.elapsed();
+        }
+        came_sooner
+    }
+
+    /// Sleeps for thousandths of the time that a start takes.
+    pub fn sleep(&self, thousandths: u64) {
+        let micros = self.start.as_micros() as u64 * thousandths / 1_000;
+        std::thread::sleep(Duration::from_micros(micros));
+    }
+
+    /// Returns the longest wait for something to happen in a daemon that works.
+    pub fn no_news(&self) -> Duration {
+        self.start * 4
     }
 }
 

@@ -279,6 +279,30 @@ fn a_stale_report_that_a_killed_daemon_did_not_file_is_filed_as_stale() {
 }
 
 #[test]
+fn an_unreadable_report_that_a_killed_daemon_did_not_file_counts_once() {
+    let scene = Scene::by_rules("");
+    let daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let first = scene.exchange.take("the command", |_| true);
+    let folder = scene.exchange.path("reports/rejected");
+    fs::remove_dir(&folder).unwrap();
+    fs::write(&folder, "").unwrap();
+    scene.exchange.submit(&first.id, "no front matter");
+    let repair = scene.exchange.take("its repair", |_| true);
+    kill_process(daemon.pid, Signal::KILL).unwrap();
+    scene.await_end();
+    fs::remove_file(folder).unwrap();
+
+    let _daemon = scene.leave(&["resume"]);
+    let name = format!("report-{}.md", first.id);
+    scene.exchange.await_name("reports/rejected", &name);
+    scene
+        .exchange
+        .submit(&repair.id, &report("SUCCESS", "done"));
+    scene.await_status("completed");
+    assert_eq!(scene.events_named("rejected").len(), 1);
+}
+
+#[test]
 fn what_is_left_among_the_reports_is_named_at_the_end() {
     let scene = Scene::by_rules("");
     let foreground = scene.start(&["run", "--plan", "one.md"]);

@@ -377,7 +377,7 @@ impl Draft<'_> {
         });
     }
 
-    /// Records that a report cannot be read. It counts for the attempt itself or for the one that repairs it. Once there
+    /// Records that a report cannot be read. It counts once, for the attempt itself or for the one that repairs it. Once there
     /// are more than may be asked for again, the attempt has failed. Returns whether a report was still awaited.
     ///
     /// # Errors
@@ -390,6 +390,14 @@ impl Draft<'_> {
         question: QuestionId,
     ) -> Result<bool, Refusal> {
         let mut attempt = self.attempt(id)?;
+        let is_known = |attempt: &Attempt| {
+            let rejected = attempt.rejected.as_ref();
+            rejected.is_some_and(|rejected| rejected.hash == hash)
+        };
+        // A daemon that was killed before it filed the report leaves it to the next one, which may have asked again by then.
+        if is_known(&attempt) {
+            return Ok(false);
+        }
         if attempt.state == AttemptState::Garbled {
             let repair = self
                 .plan
@@ -400,11 +408,7 @@ impl Draft<'_> {
                 None => return Ok(false),
             }
         }
-        let seen = attempt
-            .rejected
-            .as_ref()
-            .is_some_and(|rejected| rejected.hash == hash);
-        if attempt.state != AttemptState::Open || seen {
+        if attempt.state != AttemptState::Open || is_known(&attempt) {
             return Ok(false);
         }
         attempt.claimed = attempt.claimed.or(Some(self.now));
