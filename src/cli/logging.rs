@@ -75,5 +75,5 @@ pub(super) fn open(path: &Path) -> Result<File, Failure> {
     options.append(true).create(true).mode(0o600);
     let file = safe_open::file(&mut options, path);
     let file = file.with_context(|| format!("cannot open the log `{}`", path.display()));
-    Ok(file.map_err(|error| Failure::failed(error).hint(CLEAR))?)
+    file.map_err(|error| Failure::failed(error).hint(CLEAR))
 }
