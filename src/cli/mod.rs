@@ -14,6 +14,7 @@ mod crew;
 mod detach;
 mod diff;
 mod doctor;
+mod editor;
 mod foreground;
 mod init;
 mod inside;
