@@ -11,13 +11,13 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::args::{CarryOut, Program};
+use super::editor::Editor;
 use super::failure::{Exit, Failure};
 use super::output::{Output, Style, complain};
 use super::setup::Surroundings;
 use super::signals::Ended;
 use super::site::Site;
 use super::view;
-use crate::bounded;
 use crate::clock::Clock;
 use crate::daemon::End;
 use crate::plan::{
@@ -72,6 +72,8 @@ pub struct Foreground {
     /// Its prompt was wiped away.
     asked_again: bool,
     keyboard: Keyboard,
+    /// In which the person edits the plan now.
+    editor: Option<Editor>,
 }
 
 impl Foreground {
@@ -122,6 +124,7 @@ impl Foreground {
             asked: None,
             asked_again: false,
             keyboard: Keyboard::new(),
+            editor: None,
         })
     }
 
@@ -146,6 +149,14 @@ impl Foreground {
                 attended = self.attend(&mut moved) => attended?,
             }
         };
+        if let Some(editor) = self.editor.take()
+            && let Some(kept) = editor.end().await
+        {
+            let kept = printable(&kept.display().to_string());
+            self.output.prose(&format!(
+                "\nthe editor was ended; what you had written is in `{kept}`\n"
+            ))?;
+        }
         let impatient = async {
             if signal.is_none() {
                 ended.await;
@@ -378,7 +389,13 @@ impl Foreground {
             .store
             .read(&self.plan, |plan, _| plan_file::render(plan))
             .await?;
-        let edited = match edit(&text).await {
+        // Kept outside of this, which is dropped when a signal comes or the daemon ends meanwhile.
+        let edited = match Editor::open(&text) {
+            Ok(editor) => self.editor.insert(editor).closed().await,
+            Err(error) => Err(error),
+        };
+        self.editor = None;
+        let edited = match edited {
             Ok(edited) => edited,
             Err(error) => return self.output.line(&printable(&format!("  {error:#}"))),
         };
@@ -609,33 +626,4 @@ impl Keyboard {
             self.pending = self.wanted.try_send(()).is_ok();
         }
     }
-}
-
-/// Lets the person edit a text with the editor of their choice.
-async fn edit(text: &str) -> anyhow::Result<String> {
-    let file = tempfile::Builder::new()
-        .prefix("plan-")
-        .suffix(".md")
-        .tempfile()?;
-    std::fs::write(file.path(), text)?;
-    let editor = ["VISUAL", "EDITOR"]
-        .iter()
-        .find_map(|name| {
-            std::env::var(name)
-                .ok()
-                .filter(|value| !value.trim().is_empty())
-        })
-        .unwrap_or_else(|| "vi".to_owned());
-    let mut words = editor.split_whitespace();
-    let status = tokio::process::Command::new(words.next().unwrap_or("vi"))
-        .args(words)
-        .arg(file.path())
-        .status()
-        .await
-        .with_context(|| format!("failed to start the editor `{editor}`"))?;
-    anyhow::ensure!(
-        status.success(),
-        "the editor `{editor}` ended with {status}"
-    );
-    Ok(bounded::read_file(file.path(), plan_file::MAX_BYTES)?)
 }

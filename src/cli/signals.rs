@@ -2,10 +2,29 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::failure::{Exit, Failure};
+
+/// Somebody else has the terminal.
+static LENT: AtomicBool = AtomicBool::new(false);
+
+/// As long as this lives, Ctrl-C is meant for another program on the terminal.
+pub struct Lent(());
+
+/// Lends the terminal to another program: the terminal sends Ctrl-C to both, and editors have a meaning of their own for it.
+pub fn lend_terminal() -> Lent {
+    LENT.store(true, Ordering::Relaxed);
+    Lent(())
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        LENT.store(false, Ordering::Relaxed);
+    }
+}
 
 /// Resolves once, at the first signal, with the exit code that the process ends with then.
 pub type Ended = Pin<Box<dyn Future<Output = Exit>>>;
@@ -23,10 +42,16 @@ pub fn ended() -> Ended {
             // Without handlers the signals end the process by themselves, and nothing is lost by that either.
             return std::future::pending().await;
         };
-        tokio::select! {
-            _ = interrupt.recv() => Exit::Interrupted,
-            _ = terminate.recv() => Exit::Terminated,
-            _ = hangup.recv() => Exit::Terminated,
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => {
+                    if !LENT.load(Ordering::Relaxed) {
+                        return Exit::Interrupted;
+                    }
+                }
+                _ = terminate.recv() => return Exit::Terminated,
+                _ = hangup.recv() => return Exit::Terminated,
+            }
         }
     })
 }

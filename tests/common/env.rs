@@ -1,11 +1,11 @@
 //! A folder of its own for a test, in which the real program runs with nothing in its environment but `PATH`.
 
 use std::fs::{self, File, Permissions};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,14 @@ pub struct Ran {
 /// The program while it runs; killed when dropped.
 pub struct Running {
     pub child: Child,
+}
+
+/// A terminal, with the person's side of it.
+pub struct Terminal {
+    keys: File,
+    shown: Arc<Mutex<Vec<u8>>>,
+    /// Nobody writes to it any more.
+    ended: mpsc::Receiver<()>,
 }
 
 impl TestEnv {
@@ -174,6 +182,23 @@ impl TestEnv {
 
     /// Runs the program to its end with its output on a terminal of 80 columns, without colours.
     pub fn run_on_terminal(&self, args: &[&str]) -> Ran {
+        let (mut running, terminal) = self.on_terminal(args, |_| Stdio::null());
+        let code = running.wait().code();
+        let shown = terminal.ended.recv_timeout(DEADLINE);
+        shown.unwrap();
+        Ran {
+            stdout: terminal.shown(),
+            stderr: String::new(),
+            code,
+        }
+    }
+
+    /// Starts the program for a person at a terminal.
+    pub fn start_on_terminal(&self, args: &[&str]) -> (Running, Terminal) {
+        self.on_terminal(args, |terminal| terminal.into())
+    }
+
+    fn on_terminal(&self, args: &[&str], stdin: impl FnOnce(File) -> Stdio) -> (Running, Terminal) {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
         let master = openpt(flags).unwrap();
         grantpt(&master).unwrap();
@@ -191,17 +216,12 @@ impl TestEnv {
         let child = self
             .command(args)
             .env("NO_COLOR", "1")
+            .stdin(stdin(terminal.try_clone().unwrap()))
             .stdout(terminal.try_clone().unwrap())
             .stderr(terminal)
             .spawn()
             .unwrap();
-        let shown = read_all(File::from(master));
-        let code = Running { child }.wait().code();
-        Ran {
-            stdout: shown.recv_timeout(DEADLINE).unwrap().replace("\r\n", "\n"),
-            stderr: String::new(),
-            code,
-        }
+        (Running { child }, Terminal::of(master.into()))
     }
 
     /// Starts the program and lets it run; what it prints is dropped.
@@ -246,6 +266,45 @@ impl Ran {
             .map_or("a signal".to_owned(), |code| code.to_string());
         let text = format!("{}{}exit {code}", self.stdout, self.stderr);
         env.normal(&text)
+    }
+}
+
+impl Terminal {
+    fn of(master: File) -> Self {
+        let (shown, mut screen) = (
+            Arc::<Mutex<Vec<u8>>>::default(),
+            master.try_clone().unwrap(),
+        );
+        let (done, ended) = mpsc::channel();
+        let all = Arc::clone(&shown);
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            // A terminal that nobody writes to any more ends with an error.
+            while let Ok(count @ 1..) = screen.read(&mut bytes) {
+                all.lock().unwrap().extend(&bytes[..count]);
+            }
+            // Nobody waits for it any more when the test has failed.
+            let (Ok(()) | Err(_)) = done.send(());
+        });
+        Self {
+            keys: master,
+            shown,
+            ended,
+        }
+    }
+
+    /// Returns all that was shown so far.
+    pub fn shown(&self) -> String {
+        let shown = self.shown.lock().unwrap();
+        String::from_utf8_lossy(&shown).replace("\r\n", "\n")
+    }
+
+    /// Waits until something is shown, and then types a line.
+    pub fn answer(&mut self, shown: &str, line: &str) {
+        wait_until(&format!("`{shown}` is shown"), DEADLINE, || {
+            self.shown().contains(shown)
+        });
+        writeln!(self.keys, "{line}").unwrap();
     }
 }
 

@@ -1,6 +1,7 @@
 //! The human: asked when it is stuck, heard wherever the answer comes from.
 
 use super::*;
+use crate::common::env::{Terminal, lives};
 
 /// Fails the first three attempts of the first task, and succeeds otherwise.
 fn stubborn(command: &Command) -> Act {
@@ -235,4 +236,63 @@ fn an_agent_can_ask_the_person() {
     let told = agent.command(1, 2);
     assert_eq!((told.kind(), told.session()), ("continue", "s-1"));
     assert!(told.body().contains("8081"), "{}", told.body());
+}
+
+/// Shows an editor that does this with the file `$1`, and starts a plan that waits to be approved and is edited with it.
+fn edits(scene: &mut Scene, script: &str) -> (Running, Terminal) {
+    scene.env.show_script("my-editor", script);
+    scene.env.set("EDITOR", "my-editor");
+    let args = ["run", "--plan", "one.md", "--review"];
+    let (running, mut terminal) = scene.env.start_on_terminal(&args);
+    terminal.answer("(a note may follow) > ", "edit");
+    (running, terminal)
+}
+
+#[test]
+fn a_plan_is_edited_before_it_is_approved() {
+    let mut scene = Scene::by_rules("");
+    let (mut running, mut terminal) = edits(
+        &mut scene,
+        "sed -i 's/^## .*/## Another/' \"$1\"; touch edited",
+    );
+    wait_until("it is edited", DEADLINE, || {
+        scene.env.path("edited").exists() && terminal.shown().matches("> ").count() == 2
+    });
+    let _agent = scene.agent(|_| Act::success("done"));
+    terminal.answer("> ", "approve");
+    assert_eq!(running.wait().code(), Some(0), "{}", terminal.shown());
+    assert_eq!(scene.status()["tasks"][0]["name"], "Another");
+}
+
+#[test]
+fn a_signal_and_the_end_of_the_plan_end_the_editor() {
+    for (by_signal, code) in [(true, 143), (false, 3)] {
+        let mut scene = Scene::by_rules("");
+        let script = "echo precious >> \"$1\"; echo $$ > editor; while :; do sleep 0.02; done";
+        let (mut running, terminal) = edits(&mut scene, script);
+        let pid = || fs::read_to_string(scene.env.path("editor")).unwrap_or_default();
+        wait_until("the editor works", DEADLINE, || pid().ends_with('\n'));
+        let editor = pid().trim().to_owned();
+        match by_signal {
+            true => kill_process(Pid::from_child(&running.child), Signal::TERM).unwrap(),
+            false => {
+                let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+                scene.works(&["abort", &plan]);
+            }
+        }
+        assert_eq!(running.wait().code(), Some(code), "{}", terminal.shown());
+        assert!(!lives(&editor), "the editor is left on the terminal");
+        let shown = terminal.shown();
+        let kept = shown
+            .split_once("what you had written is in `")
+            .map(|(_, rest)| rest);
+        let kept = kept
+            .and_then(|rest| rest.split('`').next())
+            .unwrap_or_else(|| panic!("{shown}"));
+        let text = fs::read_to_string(kept).unwrap();
+        assert!(text.ends_with("precious\n"), "{text}");
+        fs::remove_file(kept).unwrap();
+        let expected = if by_signal { "running" } else { "abandoned" };
+        assert_eq!(scene.status()["plan"]["status"], expected);
+    }
 }

@@ -1,0 +1,98 @@
+//! The editor of a person's choice, which has the terminal for itself as long as it runs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::NamedTempFile;
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use super::signals::{Lent, lend_terminal};
+use crate::bounded;
+use crate::wire::plan_file;
+
+/// Between asking the editor to end and ending it: it has to put the terminal in order.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// An editor that runs; killed when this is dropped.
+pub struct Editor {
+    child: Child,
+    file: NamedTempFile,
+    /// The text that it was given.
+    given: String,
+    command: String,
+    _terminal: Lent,
+}
+
+impl Editor {
+    /// Starts the editor of a person's choice with a text.
+    ///
+    /// # Errors
+    /// No file can be made for it, or it cannot be started.
+    pub fn open(text: &str) -> anyhow::Result<Self> {
+        let file = tempfile::Builder::new()
+            .prefix("plan-")
+            .suffix(".md")
+            .tempfile()?;
+        std::fs::write(file.path(), text)?;
+        let named = ["VISUAL", "EDITOR"].iter().find_map(|name| {
+            let value = std::env::var(name).ok();
+            value.filter(|value| !value.trim().is_empty())
+        });
+        let command = named.unwrap_or_else(|| "vi".to_owned());
+        let mut words = command.split_whitespace();
+        let terminal = lend_terminal();
+        let child = Command::new(words.next().unwrap_or("vi"))
+            .args(words)
+            .arg(file.path())
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("failed to start the editor `{command}`"))?;
+        Ok(Self {
+            child,
+            file,
+            given: text.to_owned(),
+            command,
+            _terminal: terminal,
+        })
+    }
+
+    /// Waits until it is closed, and returns what the text has become.
+    ///
+    /// # Errors
+    /// It failed, or the text cannot be read.
+    pub async fn closed(&mut self) -> anyhow::Result<String> {
+        let (status, command) = (self.child.wait().await?, &self.command);
+        anyhow::ensure!(
+            status.success(),
+            "the editor `{command}` ended with {status}"
+        );
+        Ok(bounded::read_file(self.file.path(), plan_file::MAX_BYTES)?)
+    }
+
+    /// Ends it, and returns where the text is kept if the person has changed it.
+    pub async fn end(mut self) -> Option<PathBuf> {
+        let pid = self
+            .child
+            .id()
+            .and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        if let Some(pid) = pid {
+            // An error only says that it has ended already.
+            kill_process(pid, Signal::TERM).ok();
+        }
+        if timeout(GRACE, self.child.wait()).await.is_err()
+            && let Err(error) = self.child.kill().await
+        {
+            tracing::debug!(%error, "the editor goes on");
+        }
+        // What cannot be read again, such as a text that became too long, is the person's work as well.
+        let same = bounded::read_file(self.file.path(), plan_file::MAX_BYTES)
+            .is_ok_and(|text| text == self.given);
+        if same {
+            return None;
+        }
+        self.file.keep().ok().map(|(_, path)| path)
+    }
+}
