@@ -14,6 +14,8 @@ pub mod config;
 
 pub mod clock;
 
+pub mod files;
+
 pub mod store;
 
 pub mod volumes;

@@ -19,6 +19,7 @@ mod judging;
 mod lanes;
 mod planning;
 mod reports;
+mod repository;
 mod roles;
 mod staff;
 mod team;

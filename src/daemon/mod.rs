@@ -148,7 +148,7 @@ pub async fn run(
     daemon.running.shutdown().await;
     if matches!(end, End::Settled(_)) {
         steps::tell_unread(&daemon.settings);
-        daemon.lookout.clear();
+        daemon.lookout.clear().await;
         let Settings { volumes, plan, .. } = &*daemon.settings;
         internal::tidy(&daemon.store, volumes, plan, clock.now()).await;
         if let Err(error) = isolation::tidy(&daemon.settings, &daemon.store).await {
@@ -393,7 +393,7 @@ impl Daemon {
             match step {
                 Step::Withdraw(id) => self.withdraw(id, view.recalls.contains(id)),
                 Step::Inspect(id) => self.inspect(id),
-                Step::Check(id) => self.check(id, view.line.is_some()),
+                Step::Check(id) => self.check(id, view.gathering.is_some()),
                 Step::MoveBranch => self.move_branch(view),
                 Step::Ask(subject) => self.ask(subject),
                 _ => {}
