@@ -20,6 +20,8 @@ pub mod safe_open;
 
 pub mod processes;
 
+pub mod files;
+
 pub mod store;
 
 pub mod volumes;

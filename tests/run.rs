@@ -20,6 +20,7 @@ mod lanes;
 mod own;
 mod planning;
 mod reports;
+mod repository;
 mod roles;
 mod staff;
 mod team;

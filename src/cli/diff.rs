@@ -8,8 +8,8 @@ use super::args::Diff;
 use super::failure::{Exit, Failure};
 use super::output::{Output, Style, complain};
 use super::site::Site;
-use crate::exec::{Extent, Git, GitError, Span, difference, span_of};
-use crate::plan::{Attempt, Line, Plan, PlanId, Task, TaskId, TaskStatus};
+use crate::exec::{Extent, Filters, GitError, Project, Span, difference, examine, span_of};
+use crate::plan::{Attempt, Head, Line, Plan, PlanId, Task, TaskId, TaskStatus};
 use crate::wire::text::{one_line, printable};
 
 /// Said where only the names of files are known.
@@ -60,18 +60,16 @@ async fn of_task(
         .store
         .read(plan, move |plan, _| {
             let found = plan.task(task).map(|_| find(plan, task));
-            (plan.head().workspace.clone(), found)
+            (plan.head().clone(), found)
         })
         .await?;
-    let (project, found) = match found {
-        (project, Some(found)) => (PathBuf::from(project), found),
-        (_, None) => {
-            return Err(
-                Failure::usage(anyhow!("plan `{plan}` has no task `{task}`"))
-                    .hint(format!("`{} status {plan}` shows the tasks", site.program)),
-            );
-        }
+    let (head, Some(found)) = found else {
+        return Err(
+            Failure::usage(anyhow!("plan `{plan}` has no task `{task}`"))
+                .hint(format!("`{} status {plan}` shows the tasks", site.program)),
+        );
     };
+    let project = project(head).await.map_err(Failure::failed)?;
     let span = match found {
         Found::Shared(attempts) if !attempts.is_empty() => {
             for named in attempts {
@@ -80,16 +78,18 @@ async fn of_task(
             complain(ONLY_NAMES);
             return Ok(Exit::Done);
         }
-        Found::Shared(_) => None,
-        found => span(&project, found).await.map_err(Failure::failed)?,
+        found => match &project {
+            Some(project) => span(project, found).await.map_err(Failure::failed)?,
+            None => None,
+        },
     };
-    let Some(span) = span else {
+    let Some((project, span)) = project.zip(span) else {
         return Err(Failure::failed(anyhow!(
             "nobody has worked on task `{task}` yet"
         )));
     };
     let extent = if stat { Extent::Files } else { Extent::Lines };
-    let change = difference(&project, &span.from, &span.to, extent).await;
+    let change = difference(project.git(), &span.from, &span.to, extent).await;
     show(&change.map_err(Failure::failed)?, output)?;
     for left in &span.left_out {
         complain(&format!(
@@ -107,7 +107,7 @@ async fn of_all(
     site: &Site,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    let (project, tasks) = site
+    let (head, tasks) = site
         .store
         .read(plan, |plan, _| {
             let begun = plan.tasks().filter(|task| task.current.is_some());
@@ -116,9 +116,10 @@ async fn of_all(
                 (task.number, title, find(plan, task.number))
             };
             let tasks: Vec<_> = begun.map(found).collect();
-            (PathBuf::from(&plan.head().workspace), tasks)
+            (plan.head().clone(), tasks)
         })
         .await?;
+    let project = project(head).await.map_err(Failure::failed)?;
     let shared = tasks
         .iter()
         .any(|(_, _, found)| matches!(found, Found::Shared(_)));
@@ -133,9 +134,12 @@ async fn of_all(
                     _ => lines.join("\n"),
                 }
             }
-            found => change(&project, found, stat)
-                .await
-                .map_err(Failure::failed)?,
+            found => match &project {
+                Some(project) => change(project, found, stat)
+                    .await
+                    .map_err(Failure::failed)?,
+                None => String::new(),
+            },
         };
         if change.is_empty() {
             continue;
@@ -162,12 +166,30 @@ async fn of_all(
     Ok(Exit::Done)
 }
 
-async fn change(project: &Path, found: Found, stat: bool) -> Result<String, GitError> {
+/// Returns the project of a plan whose tasks have worktrees.
+async fn project(head: Head) -> Result<Option<Project>, GitError> {
+    let (root, Some(line)) = (PathBuf::from(head.workspace), head.line) else {
+        return Ok(None);
+    };
+    let repository = match head.repository {
+        Some(repository) => Some(*repository),
+        None => examine(&root, Filters::Off).await?,
+    };
+    match repository {
+        Some(repository) => {
+            let folder = Path::new(&line.folder);
+            Project::open(&root, &repository, folder).await.map(Some)
+        }
+        None => Ok(None),
+    }
+}
+
+async fn change(project: &Project, found: Found, stat: bool) -> Result<String, GitError> {
     let extent = if stat { Extent::Files } else { Extent::Figures };
     let Some(span) = span(project, found).await? else {
         return Ok(String::new());
     };
-    let change = difference(project, &span.from, &span.to, extent).await?;
+    let change = difference(project.git(), &span.from, &span.to, extent).await?;
     Ok(String::from_utf8_lossy(&change).into_owned())
 }
 
@@ -203,7 +225,7 @@ fn named(attempt: &Attempt) -> Option<Named> {
 }
 
 /// Returns between what a change lies; `None` if nobody has begun it, or only names are known.
-async fn span(project: &Path, found: Found) -> Result<Option<Span>, GitError> {
+async fn span(project: &Project, found: Found) -> Result<Option<Span>, GitError> {
     let (folder, branch, tip) = match found {
         Found::Accepted(from, to) => return Ok(Some(committed(from, to))),
         Found::Shared(_) => return Ok(None),
@@ -213,10 +235,10 @@ async fn span(project: &Path, found: Found) -> Result<Option<Span>, GitError> {
             tip,
         } => (folder, branch, tip),
     };
-    if folder.join(".git").exists() {
-        return span_of(&folder, &tip).await.map(Some);
+    if let Some(git) = project.worktree(&folder).await? {
+        return span_of(&git, &tip).await.map(Some);
     }
-    let git = Git::at(project);
+    let git = project.git();
     let Some(head) = git.resolve(&format!("refs/heads/{branch}")).await? else {
         return Ok(None);
     };

@@ -274,7 +274,7 @@ async fn git(config: &Config, environment: &Environment) -> Finding {
         return program("git", "git", without, environment);
     }
     let workspace = config.workspace();
-    match project_head(&workspace).await {
+    match project_head(&workspace, None).await {
         Ok(_) => {
             let shown = workspace.display();
             good("git", format!("tasks can have worktrees of `{shown}`"))

@@ -19,7 +19,7 @@ use crate::config::{Config, Environment, Isolation, Planner};
 use crate::daemon::{Hands, Hook, Hooks, Models, Patience, Settings};
 use crate::exec::{self, Check, project_head};
 use crate::llm::Prompts;
-use crate::plan::{Head, NewTask, PlanId, Time};
+use crate::plan::{Head, NewTask, PlanId, Repository, Time};
 use crate::store::Store;
 use crate::tools::new_plan_id;
 use crate::volumes::{DaemonLock, EXCHANGE, LockError, Volumes};
@@ -245,7 +245,7 @@ impl Setup {
     pub(super) async fn check_project(&self, workspace: &str) -> Result<(), Failure> {
         match self.config.run.isolation {
             Isolation::Shared => Ok(()),
-            Isolation::Worktree => usable_project(workspace).await,
+            Isolation::Worktree => usable_project(workspace, None).await,
         }
     }
 
@@ -259,16 +259,17 @@ impl Setup {
         store: &Store,
     ) -> Result<(), Failure> {
         let isolate = self.config.run.isolation == Isolation::Worktree;
-        let (needed, workspace) = store
+        let (needed, workspace, known) = store
             .read(plan, move |plan, _| {
                 let head = plan.head();
                 let begins = isolate && plan.attempts().next().is_none();
                 let needed = !head.status.settled() && (begins || head.line.is_some());
-                (needed, head.workspace.clone())
+                let known = head.repository.clone().filter(|_| head.line.is_some());
+                (needed, head.workspace.clone(), known)
             })
             .await?;
         match needed {
-            true => usable_project(&workspace).await,
+            true => usable_project(&workspace, known.map(|known| *known)).await,
             false => Ok(()),
         }
     }
@@ -441,8 +442,8 @@ impl Prepared<'_> {
     }
 }
 
-async fn usable_project(workspace: &str) -> Result<(), Failure> {
-    let head = project_head(Path::new(workspace)).await;
+async fn usable_project(workspace: &str, known: Option<Repository>) -> Result<(), Failure> {
+    let head = project_head(Path::new(workspace), known).await;
     head.map(drop).map_err(|error| {
         let hint = error.hint();
         Failure::usage(error).hint(hint)

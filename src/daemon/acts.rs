@@ -97,13 +97,13 @@ impl Daemon {
     }
 
     pub(super) fn move_branch(&mut self, view: &View) {
-        let (settings, line) = (Arc::clone(&self.settings), view.line.clone());
+        let (settings, gathering) = (Arc::clone(&self.settings), view.gathering.clone());
         let settled = view.status.settled();
-        let Some(line) = line else {
+        let Some(gathering) = gathering else {
             return;
         };
         self.spawn(Key::Branch, async move {
-            isolation::move_branch(&settings, &line, settled)
+            isolation::move_branch(&settings, &gathering, settled)
                 .await
                 .map(Input::Branch)
         });
@@ -234,8 +234,8 @@ impl Daemon {
             self.world.now,
         );
         // The person's own folder is left alone where agents work in others.
-        let folder = match &view.line {
-            Some(line) => PathBuf::from(&line.folder),
+        let folder = match &view.gathering {
+            Some(gathering) => PathBuf::from(&gathering.line.folder),
             None => settings.workspace.clone(),
         };
         self.spawn(Key::Mission, async move {

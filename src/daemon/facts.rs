@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::exec::Git;
+use crate::exec::{Filters, Git, GitError, examine, inside};
 use crate::wire::text::{clip, printable};
 
 /// Entries of the file tree.
@@ -30,6 +30,17 @@ const SKIPPED: [&str; 7] = [
 
 /// Describes a workspace. Whatever cannot be read is left out.
 pub(super) async fn of_workspace(workspace: &Path) -> String {
+    let folder = workspace.to_owned();
+    let files = tokio::task::spawn_blocking(move || of_files(&folder)).await;
+    let mut facts = files.unwrap_or_default();
+    match of_git(workspace).await {
+        Ok(said) => facts.push_str(&said),
+        Err(error) => tracing::debug!(%error, "the planner is told nothing of git"),
+    }
+    facts
+}
+
+fn of_files(workspace: &Path) -> String {
     let mut facts = String::new();
     let tree = tree(workspace);
     if tree.is_empty() {
@@ -39,29 +50,36 @@ pub(super) async fn of_workspace(workspace: &Path) -> String {
         facts.push_str(&tree);
     }
     for name in ["README.md", "AGENTS.md", "CLAUDE.md"] {
-        if let Ok(text) = fs::read_to_string(workspace.join(name)) {
+        // A character has at most four bytes.
+        if let Ok((bytes, _)) = inside::read(workspace, name, 4 * (DOCUMENT + 1), &[]) {
+            let text = String::from_utf8_lossy(&bytes);
             write!(facts, "\n{name} begins:\n{}\n", clip(&text, DOCUMENT))
                 .expect("writing to a string does not fail");
         }
     }
-    if workspace.join(".git").exists() {
-        let arguments: [&[&str]; 2] = [
-            &["status", "--short", "--branch"],
-            &["log", "--oneline", "-5"],
-        ];
-        for arguments in arguments {
-            if let Some(text) = git(workspace, arguments).await {
-                write!(
-                    facts,
-                    "\ngit {}:\n{}\n",
-                    arguments.join(" "),
-                    clip(&text, DOCUMENT)
-                )
+    facts
+}
+
+async fn of_git(workspace: &Path) -> Result<String, GitError> {
+    let mut facts = String::new();
+    let Some(repository) = examine(workspace, Filters::Off).await? else {
+        return Ok(facts);
+    };
+    let aside = tempfile::tempdir()?;
+    let git = Git::open(workspace, &repository, aside.path()).await?;
+    let git = git.within(GIT_DEADLINE);
+    let arguments: [&[&str]; 2] = [
+        &["status", "--short", "--branch"],
+        &["log", "--oneline", "-5"],
+    ];
+    for arguments in arguments {
+        if let Ok(text) = git.line(arguments).await {
+            let text = clip(&printable(&text), DOCUMENT);
+            write!(facts, "\ngit {}:\n{text}\n", arguments.join(" "))
                 .expect("writing to a string does not fail");
-            }
         }
     }
-    facts
+    Ok(facts)
 }
 
 /// Lists the files breadth first, so that a deep corner does not crowd the rest out.
@@ -98,12 +116,4 @@ fn tree(root: &Path) -> String {
         }
     }
     text
-}
-
-async fn git(workspace: &Path, arguments: &[&str]) -> Option<String> {
-    let said = Git::at(workspace)
-        .within(GIT_DEADLINE)
-        .line(arguments)
-        .await;
-    Some(printable(&said.ok()?))
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::{BY, Daemon, Key, Settings};
 use crate::clock::Clock;
-use crate::exec::{Listing, Trees};
-use crate::plan::{Changes, CommandId, Draft, Plan, Refusal, TaskId, Time};
+use crate::exec::{Filters, Git, GitError, Listing, Project, Trees, examine, remove_folder};
+use crate::plan::{Changes, CommandId, Draft, Line, Refusal, Repository, TaskId, Time};
 use crate::store::Store;
 
 /// As long as a folder has no more files than this, a look takes less time than to wake another thread for it.
@@ -26,6 +26,10 @@ const OWN: [&str; 3] = ["MISSION.md", ".MISSION.md.tmp", ".plan-agent"];
 #[derive(Clone, Debug)]
 pub(super) struct Lookout {
     folder: PathBuf,
+    /// What was a repository when the plan began; whatever agents make one since is none.
+    repository: Option<Repository>,
+    /// Where it is looked for the worktree that the folder is of the repository, as the project and the folder of its worktrees.
+    worktree_of: Option<[PathBuf; 2]>,
     left_out: Vec<PathBuf>,
     /// Where the trees of git are kept.
     aside: PathBuf,
@@ -34,8 +38,6 @@ pub(super) struct Lookout {
     before: Option<Arc<Listing>>,
     /// Git took too long; it is left alone.
     git_is_slow: bool,
-    /// The folder was laid out anew: by their times all its files would be changes.
-    laid_out: bool,
 }
 
 /// What a look found.
@@ -84,29 +86,49 @@ impl Lookout {
             aside: exchange.join("trees").join(name),
             left_out: own.into_iter().chain([exchange]).collect(),
             folder,
+            repository: None,
+            worktree_of: None,
             clock,
             before: None,
             git_is_slow: false,
-            laid_out: false,
         }
     }
 
     /// Looks at the worktree of a task instead.
-    fn within(self, task: TaskId, folder: PathBuf) -> Self {
+    fn within(self, line: &Line, task: TaskId) -> Self {
+        let folder = PathBuf::from(line.worktree(task));
         Self {
             left_out: OWN.map(|name| folder.join(name)).to_vec(),
             aside: self.aside.join(format!("task-{task}")),
+            worktree_of: Some([self.folder, PathBuf::from(&line.folder)]),
             folder,
             before: None,
-            laid_out: true,
             ..self
         }
+    }
+
+    /// Returns what git knows and keeps of the folder; `None` where there was no repository, or is no worktree any more.
+    async fn trees(&self) -> Result<Option<Trees>, GitError> {
+        let Some(repository) = &self.repository else {
+            return Ok(None);
+        };
+        let git = match &self.worktree_of {
+            None => Git::open(&self.folder, repository, &self.aside.join("git")).await?,
+            Some([root, worktrees]) => {
+                let project = Project::open(root, repository, worktrees).await?;
+                let Some(git) = project.worktree(&self.folder).await? else {
+                    return Ok(None);
+                };
+                git
+            }
+        };
+        Ok(Some(Trees::of(git, &self.aside, &self.left_out)?))
     }
 
     /// Lists a folder that is small and no repository.
     pub fn quick(&self, now: Time) -> Option<QuickLook> {
         let before = self.before.as_ref()?;
-        if before.files()? > QUICK || Trees::are_in(&self.folder) {
+        if before.files()? > QUICK || self.repository.is_some() {
             return None;
         }
         let listing = Listing::of(&self.folder, &self.left_out, 2 * QUICK, now)?;
@@ -134,17 +156,18 @@ impl Lookout {
 
     /// Looks before anything is handed out. Returns what git knows, where there is a repository.
     async fn begin(&mut self) -> Option<String> {
-        if Trees::are_in(&self.folder) {
-            let kept = async {
-                let trees = Trees::of(&self.folder, &self.aside, &self.left_out).await?;
-                trees.keep().await
-            };
-            match kept.await {
-                Ok(tree) => return Some(tree),
-                Err(error) => {
-                    self.git_is_slow = error.late();
-                    tracing::warn!(%error, "what changes is told by the times of the files");
-                }
+        let kept = async {
+            Ok::<_, GitError>(match self.trees().await? {
+                Some(trees) => Some(trees.keep().await?),
+                None => None,
+            })
+        };
+        match kept.await {
+            Ok(Some(tree)) => return Some(tree),
+            Ok(None) => {}
+            Err(error) => {
+                self.git_is_slow = error.late();
+                tracing::warn!(%error, "what changes is told by the times of the files");
             }
         }
         let lookout = self.clone();
@@ -157,9 +180,10 @@ impl Lookout {
     async fn look(self, since: Time, tree: Option<String>) -> Inspected {
         let mut git_is_slow = self.git_is_slow;
         let mut known = None;
-        if !git_is_slow && Trees::are_in(&self.folder) {
+        if !git_is_slow {
             match self.by_git(since, tree).await {
-                Ok((now, Some(changes))) => {
+                Ok(None) => {}
+                Ok(Some((now, Some(changes)))) => {
                     return Inspected {
                         changes,
                         tree: Some(now),
@@ -167,14 +191,15 @@ impl Lookout {
                         git_is_slow,
                     };
                 }
-                Ok((now, None)) => known = Some(now),
+                Ok(Some((now, None))) => known = Some(now),
                 Err(error) => {
                     git_is_slow = error.late();
                     tracing::warn!(%error, "what changed is told by the times of the files");
                 }
             }
         }
-        if self.laid_out {
+        // A worktree was laid out anew: by their times all its files would be changes.
+        if self.worktree_of.is_some() {
             return Inspected {
                 changes: Changes::default(),
                 tree: known,
@@ -204,28 +229,28 @@ impl Lookout {
         &self,
         since: Time,
         tree: Option<String>,
-    ) -> Result<(String, Option<Changes>), crate::exec::GitError> {
-        let trees = Trees::of(&self.folder, &self.aside, &self.left_out).await?;
+    ) -> Result<Option<(String, Option<Changes>)>, GitError> {
+        let Some(trees) = self.trees().await? else {
+            return Ok(None);
+        };
         let now = trees.keep().await?;
         let Some(tree) = tree else {
-            return Ok((now, None));
+            return Ok(Some((now, None)));
         };
         let wall = self.clock.to_wall(since);
         match trees.changes(&tree, &now, wall).await {
-            Ok(changes) => Ok((now, Some(changes))),
+            Ok(changes) => Ok(Some((now, Some(changes)))),
             Err(error) if error.late() => Err(error),
             Err(error) => {
                 tracing::warn!(%error, "what git knew before is not kept any more");
-                Ok((now, None))
+                Ok(Some((now, None)))
             }
         }
     }
 
     /// Removes what was kept for a plan that has ended.
-    pub fn clear(&self) {
-        if self.aside.exists()
-            && let Err(error) = std::fs::remove_dir_all(&self.aside)
-        {
+    pub async fn clear(&self) {
+        if let Err(error) = remove_folder(self.aside.clone()).await {
             tracing::warn!(%error, path = %self.aside.display(), "the trees of git stay behind");
         }
     }
@@ -235,14 +260,36 @@ impl Daemon {
     /// Looks at the workspace before anything is handed out.
     pub(super) async fn look_first(&mut self) -> anyhow::Result<()> {
         let plan = &self.settings.plan;
-        // A worktree of a task is compared with what it began from.
-        let needless = |plan: &Plan, _| plan.status().settled() || plan.head().line.is_some();
-        if self.store.read(plan, needless).await? {
+        let (needless, recorded, worked) = self
+            .store
+            .read(plan, |plan, _| {
+                let head = plan.head();
+                // A worktree of a task is compared with what it began from.
+                let needless = head.status.settled() || head.line.is_some();
+                let worked = plan.attempts().next().is_some();
+                (needless, head.repository.clone(), worked)
+            })
+            .await?;
+        if needless {
             return Ok(());
         }
-        if let Some(tree) = self.lookout.begin().await {
+        self.lookout.repository = if worked {
+            // One that was not there before may be an agent's.
+            recorded.map(|repository| *repository)
+        } else {
+            let found = examine(&self.settings.workspace, Filters::Off).await;
+            found.unwrap_or_else(|error| {
+                tracing::warn!(%error, "the workspace is looked at without git");
+                None
+            })
+        };
+        let tree = self.lookout.begin().await;
+        if let Some(repository) = self.lookout.repository.clone() {
             let keep = move |draft: &mut Draft<'_>| {
-                draft.kept_tree(&tree);
+                draft.found_repository(&repository);
+                if let Some(tree) = tree {
+                    draft.kept_tree(&tree);
+                }
                 Ok(())
             };
             let why = "what git knows of the workspace";
@@ -287,18 +334,24 @@ async fn inspect(
     let known = store
         .read(plan, move |plan, _| {
             let attempt = plan.attempt(&id)?;
-            let worktree = plan.head().line.as_ref();
-            let worktree = worktree.map(|line| (attempt.task, line.worktree(attempt.task)));
-            Some((plan.began(attempt), attempt.tree.clone(), worktree))
+            let head = plan.head();
+            let worktree = head.line.clone().map(|line| (line, attempt.task));
+            let repository = head.repository.clone().map(|repository| *repository);
+            let began = plan.began(attempt);
+            Some((began, attempt.tree.clone(), worktree, repository))
         })
         .await?;
-    let Some((since, tree, worktree)) = known else {
+    let Some((since, tree, worktree, repository)) = known else {
         anyhow::bail!("the attempt is not in the plan");
     };
-    let Some((task, folder)) = worktree else {
+    let lookout = Lookout {
+        repository,
+        ..lookout
+    };
+    let Some((line, task)) = worktree else {
         return Ok(lookout.look(since, tree).await);
     };
-    let found = lookout.within(task, folder.into()).look(since, tree).await;
+    let found = lookout.within(&line, task).look(since, tree).await;
     Ok(Inspected {
         tree: None,
         listing: None,

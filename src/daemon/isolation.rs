@@ -1,13 +1,15 @@
 //! Plans whose tasks have a worktree and a branch of their own: where they begin, how a result gets onto the branch of the
 //! plan, and what is left of them in the end. The plan's line is the truth; the project is brought up to it.
 
-use std::path::Path;
-
-use anyhow::Context as _;
+use std::path::{Path, PathBuf};
 
 use super::{BY, Settings};
-use crate::exec::{GitError, Kept, Merged, Moved, Place, Project, UNTOUCHED, project_head};
-use crate::plan::{Attempt, CheckResult, Line, MERGE_CHECK, Merge, Plan, PlanId, Task, TaskId};
+use crate::exec::{
+    GitError, Kept, Merged, Moved, Place, Project, UNTOUCHED, own_filters, project_head,
+};
+use crate::plan::{
+    Attempt, CheckResult, Head, Line, MERGE_CHECK, Merge, Plan, PlanId, Repository, Task, TaskId,
+};
 use crate::store::Store;
 use crate::volumes::keep_out_of_git;
 use crate::wire::text::one_line;
@@ -21,21 +23,42 @@ const TITLE: usize = 60;
 /// Where a task is worked on, and what is to be there before its command is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// The project's folder.
-    root: String,
-    /// The folder with the worktrees.
-    folder: String,
+    gathering: Gathering,
     place: Place,
-    /// The commit up to which results are accepted.
-    tip: String,
     /// The last result did not go together with the accepted ones, which are to be merged in.
     merge: bool,
+}
+
+/// Where the results of a plan are gathered, and the project's repository as it was when the plan began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Gathering {
+    /// The project's folder.
+    root: PathBuf,
+    repository: Repository,
+    pub line: Line,
+}
+
+impl Gathering {
+    /// Returns where the results of a plan are gathered; `None` where all work in the workspace.
+    pub fn of(head: &Head) -> Option<Self> {
+        Some(Self {
+            root: PathBuf::from(&head.workspace),
+            repository: head.repository.as_deref()?.clone(),
+            line: head.line.clone()?,
+        })
+    }
+
+    async fn project(&self) -> Result<Project, GitError> {
+        let folder = Path::new(&self.line.folder);
+        let project = Project::open(&self.root, &self.repository, folder).await?;
+        Ok(project.one_at_a_time())
+    }
 }
 
 /// What came of a result together with the accepted ones.
 #[derive(Debug)]
 pub(super) enum Aside {
-    Merged(Merge, std::path::PathBuf),
+    Merged(Merge, PathBuf),
     Failed(CheckResult),
 }
 
@@ -53,25 +76,22 @@ pub(super) enum BranchNews {
 impl Layout {
     /// Returns where a task is worked on; `None` where all work in the workspace.
     pub fn of(plan: &Plan, task: TaskId) -> Option<Self> {
-        let head = plan.head();
-        let line = head.line.as_ref()?;
+        let gathering = Gathering::of(plan.head())?;
         let mut attempts = plan.attempts_of(task).rev();
         let last = attempts.find(|attempt| attempt.report.is_some());
         Some(Self {
-            root: head.workspace.clone(),
-            folder: line.folder.clone(),
-            place: place(line, &head.id, task),
-            tip: line.tip.clone(),
+            place: place(&gathering.line, plan.id(), task),
+            gathering,
             merge: last.is_some_and(Attempt::clashed),
         })
     }
 
     /// Sees to it that the worktree is there.
     pub async fn prepare(&self) -> anyhow::Result<()> {
-        let project = Project::new(Path::new(&self.root), Path::new(&self.folder));
-        project.lay_out(&self.place, &self.tip).await?;
+        let (project, tip) = (self.gathering.project().await?, &self.gathering.line.tip);
+        project.lay_out(&self.place, tip).await?;
         if self.merge {
-            project.begin_merge(&self.place, &self.tip).await?;
+            project.begin_merge(&self.place, tip).await?;
         }
         Ok(())
     }
@@ -84,20 +104,17 @@ fn place(line: &Line, plan: &PlanId, task: TaskId) -> Place {
     }
 }
 
-fn project(settings: &Settings, line: &Line) -> Project {
-    Project::new(&settings.workspace, Path::new(&line.folder))
-}
-
 /// Gives each task of a plan a worktree, if that is configured and nobody has worked on the plan in a shared workspace, and
 /// sees to it that the project is there. Returns whether the tasks have worktrees.
 ///
 /// # Errors
 /// The workspace is no project that can have worktrees.
 pub(super) async fn begin(settings: &Settings, store: &Store) -> anyhow::Result<bool> {
-    let (settled, line, worked) = store
+    let (settled, line, recorded, worked) = store
         .read(&settings.plan, |plan, _| {
-            let worked = plan.attempts().next().is_some();
-            (plan.status().settled(), plan.head().line.clone(), worked)
+            let (head, worked) = (plan.head(), plan.attempts().next().is_some());
+            let recorded = head.repository.clone();
+            (head.status.settled(), head.line.clone(), recorded, worked)
         })
         .await?;
     let isolated = line.is_some() || (settings.isolate && !worked);
@@ -107,23 +124,32 @@ pub(super) async fn begin(settings: &Settings, store: &Store) -> anyhow::Result<
         }
         return Ok(line.is_some());
     }
-    let base = project_head(&settings.workspace).await?;
+    let recorded = recorded.filter(|_| line.is_some()).map(|known| *known);
+    let (repository, base) = project_head(&settings.workspace, recorded).await?;
+    let folder = settings.volumes.worktrees(&settings.plan);
+    let project = Project::open(&settings.workspace, &repository, &folder).await?;
     if let Err(error) = keep_out_of_git(&settings.workspace) {
         tracing::warn!(%error, "the folder of agents is not kept out of git");
     }
-    let folder = settings.volumes.worktrees(&settings.plan);
     if line.is_none() {
-        let project = Project::new(&settings.workspace, &folder);
-        project.make_folder().context("the worktrees")?;
         if project.has_changes().await? {
             let short = base.get(..10).unwrap_or(&base);
             (settings.notice)(&format!(
                 "the project has changes that are in no commit: agents begin from `{short}`, without them"
             ));
         }
+        for (name, program) in own_filters(&settings.workspace, &repository).await? {
+            (settings.notice)(&format!(
+                "git runs `{}` on files of the worktrees, as the project's own configuration says: `{name}`",
+                one_line(&program, FINDING)
+            ));
+        }
     }
     let folder = folder.display().to_string();
-    let change = move |draft: &mut crate::plan::Draft<'_>| draft.isolate(&base, &folder);
+    let change = move |draft: &mut crate::plan::Draft<'_>| {
+        draft.found_repository(&repository);
+        draft.isolate(&base, &folder)
+    };
     let why = "each task has a worktree";
     store.change(&settings.plan, BY, why, change).await?;
     Ok(true)
@@ -131,13 +157,13 @@ pub(super) async fn begin(settings: &Settings, store: &Store) -> anyhow::Result<
 
 /// Commits what a task has come to on its branch, and merges that aside with what is accepted.
 pub(super) async fn merge(
-    settings: &Settings,
-    line: &Line,
+    plan: &PlanId,
+    gathering: &Gathering,
     task: &Task,
     attempt: u32,
 ) -> anyhow::Result<Aside> {
-    let project = project(settings, line);
-    let (plan, number) = (&settings.plan, task.number);
+    let (project, line) = (gathering.project().await?, &gathering.line);
+    let number = task.number;
     let title = format!("Task {number}: {}", one_line(&task.name, TITLE));
     let left = format!("{title}\n\nLeft by attempt {attempt}; plan {plan}.");
     let place = place(line, plan, number);
@@ -191,15 +217,13 @@ async fn keep_and_merge(
 
 /// Fails the files that a task was to produce and that are as they were when the plan began: in a worktree every file is new.
 pub(super) async fn fail_untouched(
-    settings: &Settings,
-    line: &Line,
+    plan: &PlanId,
+    gathering: &Gathering,
     task: &Task,
     results: &mut [CheckResult],
 ) -> anyhow::Result<()> {
-    let (project, place) = (
-        project(settings, line),
-        place(line, &settings.plan, task.number),
-    );
+    let (project, line) = (gathering.project().await?, &gathering.line);
+    let place = place(line, plan, task.number);
     for (path, result) in task.produces.iter().zip(results) {
         if result.passed && project.untouched(&place, &line.base, path).await? {
             result.passed = false;
@@ -222,10 +246,11 @@ fn failed(finding: &str, reason: &str) -> Aside {
 /// Moves the branch of the results to where they are, unless somebody else has moved it.
 pub(super) async fn move_branch(
     settings: &Settings,
-    line: &Line,
+    gathering: &Gathering,
     settled: bool,
 ) -> anyhow::Result<BranchNews> {
-    match try_move(settings, line).await {
+    let line = &gathering.line;
+    match try_move(settings, gathering).await {
         // Of a plan that has ended nobody waits until it can be moved.
         Err(error) if settled || !settings.workspace.is_dir() => {
             let (branch, tip) = (Line::branch(&settings.plan), &line.tip);
@@ -244,8 +269,8 @@ pub(super) async fn move_branch(
     }
 }
 
-async fn try_move(settings: &Settings, line: &Line) -> anyhow::Result<BranchNews> {
-    let project = project(settings, line);
+async fn try_move(settings: &Settings, gathering: &Gathering) -> anyhow::Result<BranchNews> {
+    let (project, line) = (gathering.project().await?, &gathering.line);
     let branch = Line::branch(&settings.plan);
     let shown = line.shown.as_deref();
     let moved = project.move_branch(&branch, &line.tip, shown).await?;
@@ -294,17 +319,17 @@ async fn try_move(settings: &Settings, line: &Line) -> anyhow::Result<BranchNews
 
 /// Removes the worktrees that hold nothing but what is accepted. What cannot be removed stays.
 pub(super) async fn tidy(settings: &Settings, store: &Store) -> anyhow::Result<()> {
-    let (line, tasks) = store
+    let (gathering, tasks) = store
         .read(&settings.plan, |plan, _| {
             let worked = |task: &&Task| plan.attempts_of(task.number).next().is_some();
             let tasks = plan.tasks().filter(worked).map(|task| task.number);
-            (plan.head().line.clone(), tasks.collect::<Vec<_>>())
+            (Gathering::of(plan.head()), tasks.collect::<Vec<_>>())
         })
         .await?;
-    let Some(line) = line else {
+    let Some(gathering) = gathering else {
         return Ok(());
     };
-    let project = project(settings, &line);
+    let (project, line) = (gathering.project().await?, &gathering.line);
     project.put_checks_away().await?;
     // Not up to where the line is: the branch may have stayed behind, and nothing else keeps what it does not have.
     let branch = Line::branch(&settings.plan);
@@ -312,7 +337,7 @@ pub(super) async fn tidy(settings: &Settings, store: &Store) -> anyhow::Result<(
         return Ok(());
     };
     for task in tasks {
-        let place = place(&line, &settings.plan, task);
+        let place = place(line, &settings.plan, task);
         project.put_away(&place, &shown).await?;
     }
     Ok(())

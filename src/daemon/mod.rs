@@ -328,7 +328,7 @@ impl Daemon {
     /// Puts away what a plan that is settled leaves behind.
     async fn tidy(&mut self) {
         steps::tell_unread(&self.settings);
-        self.lookout.clear();
+        self.lookout.clear().await;
         let Settings { volumes, plan, .. } = &*self.settings;
         internal::tidy(&self.store, volumes, plan, self.clock.now()).await;
         if let Err(error) = isolation::tidy(&self.settings, &self.store).await {
@@ -413,7 +413,7 @@ impl Daemon {
             match step {
                 Step::Withdraw(id) => self.withdraw(id, view.recalls.contains(id)),
                 Step::Inspect(id) => self.inspect(id),
-                Step::Check(id) => self.check(id, view.line.is_some()),
+                Step::Check(id) => self.check(id, view.gathering.is_some()),
                 Step::MoveBranch => self.move_branch(view),
                 Step::Ask(subject) => self.ask(subject),
                 _ => {}

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
-use super::isolation::{self, Aside};
+use super::isolation::{self, Aside, Gathering};
 use super::{Models, Settings};
 use crate::clock::Clock;
 use crate::exec;
@@ -215,8 +215,8 @@ pub(super) async fn check(
                     .filter(|name| !plan.head().policy.checks.contains(name)),
             );
             let attempt = plan.attempt(&id).map_or(0, |attempt| attempt.number);
-            let merging = plan.head().line.clone().zip(task.cloned());
-            let merging = merging.map(|(line, task)| (line, task, attempt));
+            let merging = Gathering::of(plan.head()).zip(task.cloned());
+            let merging = merging.map(|(gathering, task)| (gathering, task, attempt));
             let workspace = task.map(|task| plan.workspace_of(task.number));
             let began = plan.head().created_at;
             let files = files.unwrap_or_default();
@@ -232,12 +232,13 @@ pub(super) async fn check(
         results: produced(&files, &workspace, since).await?,
         merge: None,
     };
-    if let Some((line, task, attempt)) = merging {
-        isolation::fail_untouched(settings, &line, &task, &mut checked.results).await?;
+    if let Some((gathering, task, attempt)) = merging {
+        let plan = &settings.plan;
+        isolation::fail_untouched(plan, &gathering, &task, &mut checked.results).await?;
         if checked.results.iter().any(|result| !result.passed) {
             return Ok(checked);
         }
-        match isolation::merge(settings, &line, &task, attempt).await? {
+        match isolation::merge(plan, &gathering, &task, attempt).await? {
             Aside::Merged(merge, aside) => {
                 // What git ignores is in the task's folder and in no result.
                 let mut merged = produced(&files, &aside, Time::default()).await?;

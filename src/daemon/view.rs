@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::plan::{AttemptState, CommandId, Due, Line, Plan, PlanStatus, QuestionId, World, due};
+use super::isolation::Gathering;
+use crate::plan::{AttemptState, CommandId, Due, Plan, PlanStatus, QuestionId, World, due};
 
 /// The plan as the loop needs it: small, whatever the size of the plan.
 pub(super) struct View {
@@ -20,7 +21,7 @@ pub(super) struct View {
     pub(super) at_work: BTreeSet<String>,
     /// A limit of the budget keeps it from going on.
     pub(super) stopped: bool,
-    pub(super) line: Option<Line>,
+    pub(super) gathering: Option<Gathering>,
 }
 
 impl View {
@@ -51,7 +52,7 @@ impl View {
                 .collect(),
             at_work: super::internal::at_work(plan),
             stopped: plan.stopped_at().is_some(),
-            line: plan.head().line.clone(),
+            gathering: Gathering::of(plan.head()),
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -170,42 +171,30 @@ impl Listing {
 pub struct Trees {
     git: Git,
     index: PathBuf,
-    /// The person's own, to begin with.
-    first_index: PathBuf,
     left_out: Vec<String>,
 }
 
 impl Trees {
-    /// Tells whether a folder is a repository of its own; one that only lies within another is none.
-    pub fn are_in(folder: &Path) -> bool {
-        folder.join(".git").symlink_metadata().is_ok()
-    }
-
-    /// Names a repository, a folder for what is kept aside, which is made, and the paths within that are left out.
+    /// Names a work tree, a folder for what is kept aside, which is made, and the paths within the work tree that are left out.
     ///
     /// # Errors
-    /// It is no repository, or the folder cannot be made.
-    pub async fn of(folder: &Path, aside: &Path, left_out: &[PathBuf]) -> Result<Self, GitError> {
+    /// The folder cannot be made.
+    pub fn of(git: Git, aside: &Path, left_out: &[PathBuf]) -> io::Result<Self> {
         let objects = aside.join("objects");
         fs::create_dir_all(&objects)?;
         let index = aside.join("index");
-        let git = Git::at(folder)
-            .within(DEADLINE)
-            .one_at_a_time(&aside.join("lock"));
-        let path = async |name| -> Result<PathBuf, GitError> {
-            let path = git.line(&["rev-parse", "--git-path", name]).await?;
-            Ok(folder.join(path))
-        };
-        let (first_index, theirs) = (path("index").await?, path("objects").await?);
-        let within: Vec<&str> = left_out
+        let within = left_out
             .iter()
-            .filter_map(|path| path.strip_prefix(folder).ok()?.to_str())
-            .collect();
+            .filter_map(|path| path.strip_prefix(git.folder()).ok()?.to_str())
+            .map(str::to_owned);
         Ok(Self {
-            left_out: git.excluding(&within).await?,
-            git: git.with_index(&index).with_objects(&objects, &theirs),
+            left_out: within.collect(),
+            git: git
+                .within(DEADLINE)
+                .one_at_a_time(&aside.join("lock"))
+                .with_index(&index)
+                .with_objects(&objects),
             index,
-            first_index,
         })
     }
 
@@ -214,9 +203,12 @@ impl Trees {
     /// # Errors
     /// What git says, such as that it takes too long.
     pub async fn keep(&self) -> Result<String, GitError> {
+        if !self.index.exists() {
+            self.git.begin_index().await;
+        }
         match self.add().await {
             Err(error) if !error.late() => {
-                tracing::debug!(%error, "a new index is begun");
+                tracing::debug!(%error, "an empty index is begun");
                 // One that was left behind half-written would be in the way for ever.
                 for path in [&self.index, &self.index.with_extension("lock")] {
                     if let Err(error) = fs::remove_file(path) {
@@ -230,15 +222,8 @@ impl Trees {
     }
 
     async fn add(&self) -> Result<String, GitError> {
-        if !self.index.exists()
-            && let Err(error) = fs::copy(&self.first_index, &self.index)
-        {
-            // Without it every file is read once.
-            tracing::debug!(%error, "begins with an empty index");
-        }
-        let mut words = vec!["add", "--all", "--", "."];
-        words.extend(self.left_out.iter().map(String::as_str));
-        self.git.bytes(&words).await?;
+        let left_out: Vec<&str> = self.left_out.iter().map(String::as_str).collect();
+        self.git.add_all(&left_out).await?;
         self.git.line(&["write-tree"]).await
     }
 
@@ -257,24 +242,32 @@ impl Trees {
             new,
         ];
         let said = self.git.bytes(&words).await?;
-        let said = String::from_utf8_lossy(&said);
-        let mut parts = said.split('\0');
-        let mut paths = Vec::new();
-        while let (Some(status), Some(path)) = (parts.next(), parts.next()) {
-            let shown = one_line(path, PATH);
-            match self.git.folder().join(path).symlink_metadata() {
-                _ if status == "D" => paths.push(Changes::removed(&shown)),
-                Ok(metadata) if changed_at(&metadata) < since => {}
-                _ => paths.push(shown),
+        let folder = self.git.folder().to_owned();
+        let look = move || {
+            let said = String::from_utf8_lossy(&said);
+            let mut parts = said.split('\0');
+            let mut paths = Vec::new();
+            while let (Some(status), Some(path)) = (parts.next(), parts.next()) {
+                let shown = one_line(path, PATH);
+                match folder.join(path).symlink_metadata() {
+                    _ if status == "D" => paths.push(Changes::removed(&shown)),
+                    Ok(metadata) if changed_at(&metadata) < since => {}
+                    _ => paths.push(shown),
+                }
             }
-        }
-        Ok(Changes::new(Seen::Git, paths))
+            Changes::new(Seen::Git, paths)
+        };
+        let looked = tokio::task::spawn_blocking(look).await;
+        Ok(looked.map_err(io::Error::from)?)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
+    use crate::exec::git::person;
 
     const AT: Time = Time(1);
 
@@ -342,10 +335,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let (folder, aside) = (root.path().join("w"), root.path().join("aside"));
         fs::create_dir(&folder).unwrap();
-        let own = Git::at(&folder);
-        match own.run(&["init", "--quiet"]).await {
-            Err(error) if error.missing() => return,
-            said => assert_eq!(said.unwrap().exit, 0),
+        if person::git(&folder, &["init", "--quiet"]).is_none() {
+            return;
         }
         for (name, text) in [
             (".gitignore", "ignored\nMISSION.md\n"),
@@ -355,14 +346,15 @@ mod tests {
         ] {
             fs::write(folder.join(name), text).unwrap();
         }
-        own.bytes(&["add", "kept"]).await.unwrap();
+        person::git(&folder, &["add", "kept"]);
         let state = || {
             let objects = fs::read_dir(folder.join(".git/objects")).unwrap().count();
             (fs::read(folder.join(".git/index")).unwrap(), objects)
         };
         let was = state();
         let left_out = [folder.join("MISSION.md")];
-        let trees = Trees::of(&folder, &aside, &left_out).await.unwrap();
+        let git = person::opened(&folder).await;
+        let trees = Trees::of(git, &aside, &left_out).unwrap();
         let old = trees.keep().await.unwrap();
         fs::remove_file(folder.join("gone")).unwrap();
         for name in ["changed", "ignored", "MISSION.md", "näher \n.txt"] {
@@ -380,5 +372,16 @@ mod tests {
         assert_eq!(state(), was, "the repository is as it was");
         let missing = "4b825dc642cb6eb9a060e54bf8d69288fbee4905";
         assert!(trees.changes(missing, &new, Time(0)).await.is_err());
+        // An index that is none, and one that nobody can read to its end.
+        let index = folder.join(".git/index");
+        for damaged in [false, true] {
+            fs::remove_file(aside.join("index")).unwrap();
+            fs::remove_file(&index).unwrap();
+            match damaged {
+                true => fs::write(&index, "DIRC, but no index").unwrap(),
+                false => mknodat(CWD, &index, FileType::Fifo, Mode::RUSR, 0).unwrap(),
+            }
+            assert_eq!(trees.keep().await.unwrap(), new, "damaged: {damaged}");
+        }
     }
 }

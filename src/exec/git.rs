@@ -1,18 +1,23 @@
 //! The one place that runs git: without a shell, with a deadline, in a process group of its own, and with nothing of the
-//! caller's git environment. No hook, signature, pager, prompt or work in the background of the person's takes part.
+//! caller's git environment. A repository is data from strangers: git gets its configuration and its first attributes from a
+//! folder of ours, and of the repository only what cannot name a program: HEAD, index, branches, objects and what is ignored.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::group::{ExecError, Spec, Stdin, environment, run};
 use super::output::Output;
+use super::repository::{Found, is_program, locate};
+use crate::files::{keep_as, open_plain};
+use crate::plan::Repository;
 use crate::wire::text::{clip, printable};
 
-/// The least version of git that can merge without a work tree (`merge-tree --write-tree`).
-pub const LEAST: (u32, u32) = (2, 38);
+/// The least version of git that all this is tried with. 2.38 was the first to merge without a work tree.
+pub const LEAST: (u32, u32) = (2, 39);
 
 /// A command that takes longer hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -26,14 +31,15 @@ const SAID: usize = 500;
 /// How often it is looked whether another git has ended; there is no event for it.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What every command is told beside the person's own configuration.
-const SETTINGS: [&str; 9] = [
+/// What every command is told, whatever a repository was configured with.
+const SETTINGS: [&str; 10] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.quotePath=false",
     "gc.auto=0",
     "maintenance.auto=false",
     "commit.gpgSign=false",
+    "protocol.allow=never",
     "user.name=plan-agent",
     "user.email=plan-agent@localhost",
     "color.ui=never",
@@ -47,15 +53,55 @@ const VARIABLES: [(&str, &str); 4] = [
     ("GIT_EDITOR", "true"),
 ];
 
+/// What keeps git from the configuration of the machine and of the person, which may include files that agents write.
+const NOBODYS: [(&str, &str); 3] = [
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GIT_ATTR_NOSYSTEM", "1"),
+];
+
+/// What is added to commands that compare files: without it git would run another one in each repository within, with the
+/// configuration that it finds there, and `.gitmodules` could ask for that.
+const COMPARES: [&str; 2] = ["diff", "status"];
+const NOT_WITHIN: &str = "--ignore-submodules=dirty";
+
+/// What our folder has of the repository's: nothing in there names a program.
+const SHARED: [&str; 9] = [
+    "HEAD",
+    "info/exclude",
+    "logs",
+    "objects",
+    "packed-refs",
+    "refs",
+    "reftable",
+    "shallow",
+    "worktrees",
+];
+
 /// Git in a folder.
 #[derive(Clone, Debug)]
 pub struct Git {
     folder: PathBuf,
+    place: Place,
+    /// Where programs are searched for.
+    path: OsString,
     deadline: Duration,
     index: Option<PathBuf>,
     lock: Option<PathBuf>,
-    /// Where new objects go, and where the others are.
-    objects: Option<[PathBuf; 2]>,
+    /// Where new objects go instead of into the repository.
+    objects: Option<PathBuf>,
+    input: Option<Vec<u8>>,
+}
+
+/// Where git works, and by which configuration.
+#[derive(Clone, Debug)]
+enum Place {
+    /// In no repository.
+    Nowhere,
+    /// In a repository as the person configured it, to read that and nothing else.
+    Configured(PathBuf),
+    /// With the HEAD and the index of a repository, and with our folder in the place of what it shares among its worktrees.
+    Guarded { git_dir: PathBuf, common: PathBuf },
 }
 
 /// What a command said, and its exit code.
@@ -72,12 +118,22 @@ pub struct Said {
 pub enum GitError {
     #[error("git cannot be run in `{}`", .folder.display())]
     Start { folder: PathBuf, source: ExecError },
-    #[error("failed to keep what git says")]
-    Output(#[from] io::Error),
+    #[error("a file that git needs or fills cannot be read or written")]
+    Files(#[from] io::Error),
     #[error("another git that was started here still runs: `{}`", .0.display())]
     Busy(PathBuf),
     #[error("`git {words}` took longer than {deadline:?}")]
     Late { words: String, deadline: Duration },
+    #[error("the repository of `{}` is not what it was when the plan began: {was}, and now {is}; put it back, and the work goes on", .folder.display())]
+    Changed {
+        folder: PathBuf,
+        was: String,
+        is: String,
+    },
+    #[error("the setting `{name}` of git runs `{}`, which agents can change", .file.display())]
+    Filter { name: String, file: PathBuf },
+    #[error("the git configuration of `{}` cannot be kept: its filters have more than {} KiB", .0.display(), super::repository::MOST / 1024)]
+    Configuration(PathBuf),
     #[error("`git {words}` says more than {} MiB", MOST / 1024 / 1024)]
     TooMuch { words: String },
     #[error("`git {words}` in `{}` failed ({end}): {said}", .folder.display())]
@@ -90,15 +146,59 @@ pub enum GitError {
 }
 
 impl Git {
-    /// Names a folder in a repository.
-    pub fn at(folder: &Path) -> Self {
+    fn new(folder: &Path, place: Place) -> Self {
         Self {
             folder: folder.to_owned(),
+            place,
+            path: programs_outside(folder),
             deadline: DEADLINE,
             index: None,
             lock: None,
             objects: None,
+            input: None,
         }
+    }
+
+    /// Names the work tree of a repository, and the folder in which its configuration is laid out for git, which is made.
+    ///
+    /// # Errors
+    /// The work tree has another repository by now, or the folder cannot be made.
+    pub async fn open(
+        folder: &Path,
+        repository: &Repository,
+        ours: &Path,
+    ) -> Result<Self, GitError> {
+        let place = Place::Guarded {
+            git_dir: PathBuf::from(&repository.git_dir),
+            common: ours.to_owned(),
+        };
+        let git = Self::new(folder, place);
+        let (folder, repository, ours) = (folder.to_owned(), repository.clone(), ours.to_owned());
+        let prepare = move || {
+            unchanged(&folder, &repository)?;
+            Ok::<_, GitError>(lay_out(&repository, &ours)?)
+        };
+        tokio::task::spawn_blocking(prepare)
+            .await
+            .map_err(io::Error::from)??;
+        Ok(git)
+    }
+
+    /// Names a repository as the person configured it. Only its configuration may be read so: anything else could run what that
+    /// names.
+    pub(super) fn configured(folder: &Path, git_dir: &Path) -> Self {
+        Self::new(folder, Place::Configured(git_dir.to_owned()))
+    }
+
+    /// Names a worktree of the same repository, and the folder with its HEAD and index.
+    #[must_use]
+    pub(super) fn in_worktree(&self, folder: &Path, git_dir: &Path) -> Self {
+        let mut git = self.clone();
+        folder.clone_into(&mut git.folder);
+        if let Place::Guarded { git_dir: own, .. } = &mut git.place {
+            git_dir.clone_into(own);
+        }
+        git
     }
 
     /// Lets each command run that long.
@@ -117,8 +217,8 @@ impl Git {
 
     /// Puts new objects into a folder instead of the repository's own, which is only read.
     #[must_use]
-    pub fn with_objects(mut self, new: &Path, known: &Path) -> Self {
-        self.objects = Some([new.to_owned(), known.to_owned()]);
+    pub fn with_objects(mut self, new: &Path) -> Self {
+        self.objects = Some(new.to_owned());
         self
     }
 
@@ -130,9 +230,23 @@ impl Git {
         self
     }
 
+    /// Has each command read this.
+    fn with_input(mut self, input: Vec<u8>) -> Self {
+        self.input = Some(input);
+        self
+    }
+
     /// Returns the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Returns the path of something that belongs to this work tree alone, such as its index.
+    pub(super) fn own_path(&self, name: &str) -> PathBuf {
+        match &self.place {
+            Place::Nowhere => self.folder.join(name),
+            Place::Configured(git_dir) | Place::Guarded { git_dir, .. } => git_dir.join(name),
+        }
     }
 
     /// Runs a command and returns what it said, whatever its exit code.
@@ -224,70 +338,69 @@ impl Git {
     /// As [`Self::bytes`].
     pub async fn snapshot(&self, left_out: &[&str]) -> Result<(String, Vec<String>), GitError> {
         let aside = tempfile::tempdir()?;
-        let index = aside.path().join("index");
-        let own = self.line(&["rev-parse", "--git-path", "index"]).await?;
-        // What it knows of the files saves reading them all; without it they are read.
-        if let Err(error) = fs::copy(self.folder.join(own), &index) {
-            tracing::debug!(%error, "a snapshot begins with an empty index");
-        }
-        let git = self.clone().with_index(&index);
-        let excluded = self.excluding(left_out).await?;
-        let empty = git.add_all(&excluded).await?;
+        let git = self.clone().with_index(&aside.path().join("index"));
+        git.begin_index().await;
+        let empty = git.add_all(left_out).await?;
         Ok((git.line(&["write-tree"]).await?, empty))
     }
 
-    /// Takes every file into the index, those excepted that git ignores or that `but` keeps out. A repository within that has no
-    /// commit cannot be taken: the paths of such are returned.
+    /// Begins an index that is kept aside with what the work tree's own knows of the files: that saves reading them all. Without
+    /// it they are read.
+    pub(super) async fn begin_index(&self) {
+        let Some(index) = self.index.clone() else {
+            return;
+        };
+        let own = self.own_path("index");
+        let copy = move || io::copy(&mut open_plain(&own)?, &mut fs::File::create(index)?);
+        let copied = tokio::task::spawn_blocking(copy).await;
+        if let Err(error) = copied.map_err(io::Error::from).flatten() {
+            tracing::debug!(%error, "begins with an empty index");
+        }
+    }
+
+    /// Takes every file into the index, those excepted that git ignores or that are or lie in `left_out`. A repository within that
+    /// has no commit cannot be taken: the paths of such are returned.
+    ///
+    /// `git add` would run another git in the repositories within, with the configuration that it finds there.
     ///
     /// # Errors
     /// As [`Self::bytes`].
-    pub(super) async fn add_all(&self, but: &[String]) -> Result<Vec<String>, GitError> {
-        let mut words = vec!["add", "--all", "--", "."];
-        words.extend(but.iter().map(String::as_str));
-        let said = self.run(&words).await?;
-        if said.exit == 0 {
-            return Ok(Vec::new());
-        }
-        let empty = self.without_commit().await?;
-        if empty.is_empty() {
-            return Err(self.failed(&words, format!("exit {}", said.exit), &said.err));
-        }
-        let kept_out: Vec<String> = empty.iter().map(|name| exclude(name)).collect();
-        words.extend(kept_out.iter().map(String::as_str));
-        self.bytes(&words).await?;
-        Ok(empty)
-    }
-
-    /// Finds the repositories within that are not in the index and have no commit.
-    async fn without_commit(&self) -> Result<Vec<String>, GitError> {
-        let words = ["ls-files", "--others", "--exclude-standard", "-z"];
+    pub(super) async fn add_all(&self, left_out: &[&str]) -> Result<Vec<String>, GitError> {
+        let words = ["ls-files", "-t", "--cached", "--others"];
+        let words = [&words[..], &["--exclude-standard", "-z"]].concat();
         let listed = self.bytes(&words).await?;
-        let listed = String::from_utf8_lossy(&listed);
+        let is_left_out = |name: &[u8]| {
+            let mut left_out = left_out.iter().map(|name| name.as_bytes());
+            left_out.any(|out| {
+                let rest = name.strip_prefix(out);
+                rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+            })
+        };
+        let (mut known, mut new, mut within) = (Vec::new(), Vec::new(), Vec::new());
+        for entry in listed.split(|byte| *byte == 0) {
+            // A letter that says what it is stands first.
+            let (is_new, name) = (entry.starts_with(b"?"), entry.get(2..).unwrap_or(b""));
+            match name.strip_suffix(b"/") {
+                _ if name.is_empty() || is_left_out(name) => {}
+                // Of files there are the names, of a repository its folder.
+                Some(name) => within.push(name),
+                None if is_new => new.extend([name, b"\0"].concat()),
+                None => known.extend([name, b"\0"].concat()),
+            }
+        }
+        // What was a file goes before what lies in a folder of that name now.
+        let files = [known, new].concat();
+        let words = ["update-index", "--add", "--remove", "--replace", "-z"];
+        let words = [&words[..], &["--ignore-skip-worktree-entries", "--stdin"]].concat();
+        self.clone().with_input(files).bytes(&words).await?;
         let mut empty = Vec::new();
-        // Of files there are the names, of a repository its folder.
-        for name in listed.split('\0').filter_map(|name| name.strip_suffix('/')) {
-            let inner = Self::at(&self.folder.join(name)).within(self.deadline);
-            if inner.resolve("HEAD").await?.is_none() {
-                empty.push(name.to_owned());
+        for name in within {
+            let added = self.clone().with_input(name.to_owned()).run(&words).await?;
+            if added.exit != 0 {
+                empty.push(String::from_utf8_lossy(name).into_owned());
             }
         }
         Ok(empty)
-    }
-
-    /// Returns what keeps `add` from taking some paths of the work tree. Those that git ignores anyway are not named: it takes
-    /// that for a mistake.
-    ///
-    /// # Errors
-    /// As [`Self::bytes`].
-    pub(super) async fn excluding(&self, names: &[&str]) -> Result<Vec<String>, GitError> {
-        if names.is_empty() {
-            return Ok(Vec::new());
-        }
-        let said = self.run(&[&["check-ignore", "--"], names].concat()).await?;
-        let ignored = String::from_utf8_lossy(&said.out);
-        let ignored: Vec<&str> = ignored.lines().collect();
-        let named = names.iter().filter(|name| !ignored.contains(*name));
-        Ok(named.map(|name| exclude(name)).collect())
     }
 
     async fn output(&self) -> Result<Output, GitError> {
@@ -312,24 +425,54 @@ impl Git {
         for setting in SETTINGS {
             argv.extend(["-c".to_owned(), setting.to_owned()]);
         }
-        argv.extend(words.iter().map(ToString::to_string));
-        let mut env = environment(&[]);
-        env.extend(VARIABLES.map(|(name, value)| (OsString::from(name), OsString::from(value))));
-        if let Some(index) = &self.index {
-            env.push(("GIT_INDEX_FILE".into(), index.into()));
+        for (at, word) in words.iter().enumerate() {
+            argv.push((*word).to_owned());
+            if at == 0 && COMPARES.contains(word) {
+                argv.push(NOT_WITHIN.to_owned());
+            }
         }
-        if let Some([new, known]) = &self.objects {
-            env.push(("GIT_OBJECT_DIRECTORY".into(), new.into()));
-            let name = "GIT_ALTERNATE_OBJECT_DIRECTORIES";
-            env.push((name.into(), quoted_path(known)));
-        }
+        let stdin = match &self.input {
+            Some(input) => Stdin::Bytes(input.clone()),
+            None => Stdin::Nothing,
+        };
         Spec {
             argv,
             cwd: self.folder.clone(),
-            env,
-            stdin: Stdin::Nothing,
+            env: self.environment(),
+            stdin,
             deadline: self.deadline,
         }
+    }
+
+    /// Returns the whole environment of every git, and of the filters that it starts.
+    fn environment(&self) -> Vec<(OsString, OsString)> {
+        let mut env = environment(&[]);
+        env.push(("PATH".into(), self.path.clone()));
+        let mut set = |name: &str, value: &OsStr| env.push((name.into(), value.into()));
+        for (name, value) in VARIABLES {
+            set(name, value.as_ref());
+        }
+        if let Some(index) = &self.index {
+            set("GIT_INDEX_FILE", index.as_ref());
+        }
+        match &self.place {
+            Place::Nowhere => {}
+            Place::Configured(git_dir) => set("GIT_DIR", git_dir.as_ref()),
+            Place::Guarded { git_dir, common } => {
+                set("GIT_DIR", git_dir.as_ref());
+                set("GIT_COMMON_DIR", common.as_ref());
+                set("GIT_WORK_TREE", self.folder.as_ref());
+                for (name, value) in NOBODYS {
+                    set(name, value.as_ref());
+                }
+                if let Some(new) = &self.objects {
+                    let known = quoted_path(&common.join("objects"));
+                    set("GIT_OBJECT_DIRECTORY", new.as_ref());
+                    set("GIT_ALTERNATE_OBJECT_DIRECTORIES", &known);
+                }
+            }
+        }
+        env
     }
 
     fn failed(&self, words: &[&str], end: String, said: &str) -> GitError {
@@ -362,13 +505,13 @@ impl GitError {
     }
 }
 
-/// Returns the version of the git that is found; `None` if it says none that can be read.
+/// Returns the version of the git that is found for a folder; `None` if it says none that can be read.
 ///
 /// # Errors
 /// As [`Git::run`].
-pub async fn git_version() -> Result<Option<(u32, u32)>, GitError> {
-    let said = Git::at(&std::env::temp_dir()).line(&["--version"]).await?;
-    Ok(version(&said))
+pub async fn git_version(folder: &Path) -> Result<Option<(u32, u32)>, GitError> {
+    let git = Git::new(folder, Place::Nowhere);
+    Ok(version(&git.line(&["--version"]).await?))
 }
 
 fn version(said: &str) -> Option<(u32, u32)> {
@@ -377,8 +520,77 @@ fn version(said: &str) -> Option<(u32, u32)> {
     Some((major, numbers.next()?.parse().ok()?))
 }
 
-fn exclude(name: &str) -> String {
-    format!(":(exclude,top,literal){name}")
+/// Returns the PATH without the folders that agents who work in a folder can put a program into.
+fn programs_outside(folder: &Path) -> OsString {
+    let real = |folder: &Path| folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let (path, folder) = (std::env::var_os("PATH").unwrap_or_default(), real(folder));
+    let outside = |entry: &PathBuf| entry.is_absolute() && !real(entry).starts_with(&folder);
+    match std::env::join_paths(std::env::split_paths(&path).filter(outside)) {
+        Ok(path) if !path.is_empty() => path,
+        // An empty one would mean the folder itself.
+        _ => "/usr/bin:/bin".into(),
+    }
+}
+
+/// Refuses a work tree whose repository is another one than it was.
+fn unchanged(folder: &Path, repository: &Repository) -> Result<(), GitError> {
+    let now = locate(folder)?;
+    let was = Found::of(repository);
+    if now.as_ref() == Some(&was) {
+        return Ok(());
+    }
+    Err(GitError::Changed {
+        folder: folder.to_owned(),
+        was: format!("it was {was}"),
+        is: now.map_or("there is none".to_owned(), |now| format!("it is {now}")),
+    })
+}
+
+/// Lays out our folder: configuration and attributes as they were recorded, and links to what only is data.
+fn lay_out(repository: &Repository, ours: &Path) -> io::Result<()> {
+    let common = Path::new(&repository.common_dir);
+    fs::create_dir_all(ours.join("info"))?;
+    keep_as(&ours.join("config"), configuration(repository).as_bytes())?;
+    let attributes = ours.join("info/attributes");
+    keep_as(&attributes, repository.attributes.as_bytes())?;
+    for name in SHARED {
+        let (link, target) = (ours.join(name), common.join(name));
+        if fs::read_link(&link).is_ok_and(|found| found == target) {
+            continue;
+        }
+        match fs::remove_file(&link) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        match symlink(&target, &link) {
+            // Another process was faster.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
+    }
+    Ok(())
+}
+
+/// Returns a configuration file with the recorded settings.
+fn configuration(repository: &Repository) -> String {
+    let quoted = |text: &str| {
+        let escaped = text.replace('\\', r"\\").replace('"', "\\\"");
+        format!("\"{}\"", escaped.replace('\n', r"\n"))
+    };
+    let line = |(name, value): &(String, String)| {
+        let (section, key) = name.rsplit_once('.').unwrap_or(("core", name));
+        // Git starts filters where the agent's files are: a program that is named from there would be the agent's.
+        let value = match is_program(name) {
+            true => &format!("cd / && {value}"),
+            false => value,
+        };
+        let section = match section.split_once('.') {
+            Some((section, within)) => format!("{section} {}", quoted(within)),
+            None => section.to_owned(),
+        };
+        format!("[{section}]\n\t{key} = {}\n", quoted(value))
+    };
+    repository.settings.iter().map(line).collect()
 }
 
 /// Returns a path as it stands in a list of paths with colons.
@@ -400,20 +612,54 @@ fn command_name(words: &[&str]) -> String {
     known.take(3).copied().collect::<Vec<_>>().join(" ")
 }
 
+/// A repository of a person's, for tests.
+#[cfg(test)]
+pub(super) mod person {
+    use super::*;
+    use crate::exec::repository::{Filters, examine};
+
+    /// Runs git as a person does, and returns what it says; `None` without git.
+    pub fn git(folder: &Path, words: &[&str]) -> Option<String> {
+        let person = [
+            "-c",
+            "user.name=person",
+            "-c",
+            "user.email=person@localhost",
+        ];
+        let mut git = std::process::Command::new("git");
+        let ran = git.args(person).args(words).current_dir(folder).output();
+        match ran {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            ran => {
+                let ran = ran.unwrap();
+                assert!(ran.status.success(), "git {words:?}: {ran:?}");
+                let said = String::from_utf8(ran.stdout).unwrap();
+                Some(said.trim_end_matches('\n').to_owned())
+            }
+        }
+    }
+
+    /// Names a repository that is there; our folder is made beside it.
+    pub async fn opened(folder: &Path) -> Git {
+        let repository = examine(folder, Filters::Off).await.unwrap().unwrap();
+        let ours = folder.with_extension("ours");
+        Git::open(folder, &repository, &ours).await.unwrap()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
 
     async fn repository() -> Option<(tempfile::TempDir, Git)> {
         let root = tempfile::tempdir().unwrap();
-        let git = Git::at(root.path());
-        match git.run(&["init", "--quiet"]).await {
-            Err(error) if error.missing() => None,
-            said => {
-                assert_eq!(said.unwrap().exit, 0);
-                Some((root, git))
-            }
-        }
+        let folder = root.path().join("project");
+        fs::create_dir(&folder).unwrap();
+        person::git(&folder, &["init", "--quiet"])?;
+        let git = person::opened(&folder).await;
+        Some((root, git))
     }
 
     #[tokio::test]
@@ -437,36 +683,58 @@ mod tests {
 
     #[tokio::test]
     async fn a_snapshot_has_every_file_and_leaves_the_index_alone() {
-        let Some((root, git)) = repository().await else {
+        let Some((_root, git)) = repository().await else {
             return;
         };
+        let folder = git.folder();
+        let commit = ["commit", "--quiet", "--allow-empty", "-m", "begin"];
         for (name, text) in [
             (".gitignore", "ignored\nleft out\n"),
             ("kept", "1"),
             ("ignored", "2"),
             ("MISSION.md", "3"),
+            ("was a file", "4"),
+            ("was a folder/file", "5"),
+            ("gone", "6"),
         ] {
-            fs::write(root.path().join(name), text).unwrap();
+            fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+            fs::write(folder.join(name), text).unwrap();
         }
-        git.bytes(&["add", "kept"]).await.unwrap();
-        fs::write(root.path().join("kept"), "changed").unwrap();
-        let index = fs::read(root.path().join(".git/index")).unwrap();
+        // A name that is no text.
+        let odd = OsStr::from_bytes(b"odd \xff\n");
+        fs::write(folder.join(odd), "7").unwrap();
+        person::git(folder, &["add", "."]);
+        fs::write(folder.join("kept"), "changed").unwrap();
+        fs::remove_file(folder.join("gone")).unwrap();
+        fs::remove_file(folder.join("was a file")).unwrap();
+        fs::remove_dir_all(folder.join("was a folder")).unwrap();
+        fs::write(folder.join("was a folder"), "8").unwrap();
+        for name in ["was a file", "within", "begun", "sub/begun too"] {
+            fs::create_dir_all(folder.join(name)).unwrap();
+        }
+        fs::write(folder.join("was a file/file"), "9").unwrap();
+        let index = fs::read(folder.join(".git/index")).unwrap();
+        person::git(&folder.join("within"), &["init", "--quiet"]);
+        person::git(&folder.join("within"), &commit);
         // One that has no commit cannot be taken, wherever it lies.
-        for folder in ["begun", "sub/begun too"] {
-            let folder = root.path().join(folder);
-            fs::create_dir_all(&folder).unwrap();
-            let begun = Git::at(&folder);
-            begun.bytes(&["init", "--quiet"]).await.unwrap();
-            fs::write(folder.join("file"), "4").unwrap();
+        for begun in ["begun", "sub/begun too"] {
+            person::git(&folder.join(begun), &["init", "--quiet"]);
+            fs::write(folder.join(begun).join("file"), "4").unwrap();
         }
         let left_out = ["MISSION.md", "left out"];
-        let (tree, empty) = git.snapshot(&left_out).await.unwrap();
-        assert_eq!(empty, ["begun", "sub/begun too"]);
-        let names = git.line(&["ls-tree", "--name-only", &tree]).await.unwrap();
-        assert_eq!(names, ".gitignore\nkept");
-        let kept = git.line(&["show", &format!("{tree}:kept")]).await.unwrap();
-        assert_eq!(kept, "changed");
-        assert_eq!(fs::read(root.path().join(".git/index")).unwrap(), index);
+        for _ in 0..2 {
+            let (tree, empty) = git.snapshot(&left_out).await.unwrap();
+            assert_eq!(empty, ["begun", "sub/begun too"]);
+            let words = ["ls-tree", "-r", "--name-only", "-z", &tree];
+            let names = git.bytes(&words).await.unwrap();
+            assert_eq!(
+                String::from_utf8_lossy(&names),
+                ".gitignore\0MISSION.md\0kept\0odd \u{fffd}\n\0was a file/file\0was a folder\0within\0"
+            );
+            let kept = git.line(&["show", &format!("{tree}:kept")]).await.unwrap();
+            assert_eq!(kept, "changed");
+        }
+        assert_eq!(fs::read(folder.join(".git/index")).unwrap(), index);
     }
 
     #[tokio::test]
@@ -482,6 +750,53 @@ mod tests {
         assert!(matches!(busy, GitError::Busy(_)), "{busy}");
         drop(held);
         assert_eq!(git.run(&["--version"]).await.unwrap().exit, 0);
+    }
+
+    #[tokio::test]
+    async fn git_takes_its_settings_as_they_were_recorded() {
+        let Some((_root, git)) = repository().await else {
+            return;
+        };
+        let odd = "a \"b\" \\ #;\n\tc";
+        let settings = [
+            ("core.eol", "lf"),
+            ("core.excludesfile", odd),
+            ("filter.A \"b\" \\.c.required", "true"),
+            ("filter.x.clean", odd),
+        ];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let Place::Guarded { git_dir, common } = &git.place else {
+            unreachable!()
+        };
+        let repository = Repository {
+            git_dir: git_dir.display().to_string(),
+            common_dir: git_dir.display().to_string(),
+            settings: settings.to_vec(),
+            attributes: "* !filter\n".to_owned(),
+        };
+        person::git(git.folder(), &["config", "core.eol", "crlf"]);
+        person::git(git.folder(), &["config", "filter.y.clean", "false"]);
+        let git = Git::open(git.folder(), &repository, common).await.unwrap();
+        for (name, value) in settings {
+            let runs = name.ends_with("clean");
+            let value = if runs {
+                format!("cd / && {value}")
+            } else {
+                value
+            };
+            assert_eq!(git.line(&["config", "--get", &name]).await.unwrap(), value);
+        }
+        assert!(
+            !git.holds(&["config", "--get", "filter.y.clean"])
+                .await
+                .unwrap()
+        );
+        let attribute = ["check-attr", "filter", "file"];
+        fs::write(git.folder().join(".gitattributes"), "* filter=x\n").unwrap();
+        assert_eq!(
+            git.line(&attribute).await.unwrap(),
+            "file: filter: unspecified"
+        );
     }
 
     #[test]

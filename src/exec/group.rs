@@ -46,6 +46,7 @@ const PASSED: [&str; 12] = [
 pub enum Stdin {
     Nothing,
     Text(String),
+    Bytes(Vec<u8>),
 }
 
 /// What is to be run.
@@ -327,11 +328,13 @@ fn spawn_with(
 
 /// A file and no pipe: a child that does not read holds nothing up, and one that reads comes to an end.
 fn stdin(stdin: &Stdin) -> io::Result<Stdio> {
-    let Stdin::Text(text) = stdin else {
-        return Ok(Stdio::null());
+    let bytes = match stdin {
+        Stdin::Nothing => return Ok(Stdio::null()),
+        Stdin::Text(text) => text.as_bytes(),
+        Stdin::Bytes(bytes) => bytes,
     };
     let mut file: File = tempfile::tempfile()?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(bytes)?;
     file.rewind()?;
     Ok(file.into())
 }

@@ -11,12 +11,13 @@ pub mod inside;
 mod mark;
 mod output;
 mod produced;
+mod repository;
 mod worktree;
 
 pub use changes::{Listing, Trees};
 pub use checks::{Check, check, check_marked, check_of_step};
 pub use effort::effort;
-pub use git::{Git, GitError, git_version};
+pub use git::{Git, GitError};
 pub use group::{
     ExecError, GRACE, OF_THE_AGENT, Outcome, Piped, PipedGroup, Spec, Stdin, environment,
     environment_of_agent, piped, run, stop_group,
@@ -26,7 +27,8 @@ pub use mark::{
 };
 pub use output::{Output, alive, tail_of};
 pub use produced::{UNTOUCHED, changed_at, leads_out, produced};
+pub use repository::{Filters, examine, own_filters};
 pub use worktree::{
     AGENT_FOLDER, Extent, Kept, Merged, Moved, Place, Project, ProjectError, Span, difference,
-    project_head, span_of,
+    project_head, remove_folder, span_of,
 };

@@ -7,8 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use rustix::fs::{Mode, OFlags};
-
+use crate::files::open_unblocked;
 use crate::plan::{CheckResult, Time};
 
 /// A file of more bytes is not read to see whether there is anything in it but blanks.
@@ -92,8 +91,7 @@ fn look(workspace: &Path, path: &str, since: Time) -> Result<u64, String> {
         return Err("not a regular file".to_owned());
     }
     // It may have been exchanged for something that blocks whoever opens it.
-    let mut file = open_unblocked(&real).map_err(unreadable)?;
-    let metadata = file.metadata().map_err(unreadable)?;
+    let (mut file, metadata) = open_unblocked(&real).map_err(unreadable)?;
     if !metadata.is_file() {
         return Err("not a regular file".to_owned());
     }
@@ -104,13 +102,6 @@ fn look(workspace: &Path, path: &str, since: Time) -> Result<u64, String> {
         return Err(UNTOUCHED.to_owned());
     }
     Ok(metadata.len())
-}
-
-/// Opens what an agent left, without following a link and without waiting for the other end of a pipe. Whoever reads it looks
-/// first what was opened.
-pub(super) fn open_unblocked(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
 fn real_path(workspace: &Path, path: &str) -> Result<PathBuf, String> {
@@ -145,7 +136,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    use rustix::fs::{CWD, FileType, mknodat};
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
 

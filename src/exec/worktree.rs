@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::git::{Git, GitError};
+use super::repository::link;
+use crate::plan::Repository;
 use crate::wire::text::clip;
 use left::{marks_in, nested, own_repositories};
 
@@ -24,6 +26,8 @@ pub const AGENT_FOLDER: &str = ".plan-agent";
 
 /// Written beside a worktree's own git data once its files are laid out: before that nobody has worked in it.
 const READY: &str = "plan-agent-ready";
+/// The folder, beside the worktrees, from which git takes its configuration.
+const OURS: &str = "git";
 /// Stands beside it while a result is committed.
 const KEEPING: &str = "plan-agent-keeping";
 
@@ -39,7 +43,8 @@ pub struct Project {
     git: Git,
     root: PathBuf,
     folder: PathBuf,
-    lock: PathBuf,
+    /// The folder in which the repository keeps what belongs to one worktree alone.
+    worktrees: PathBuf,
 }
 
 /// A task's folder and its branch.
@@ -83,28 +88,32 @@ pub enum Moved {
 }
 
 impl Project {
-    /// Names a project and the folder for its worktrees. Commands that change anything wait for each other, by a lock beside
-    /// that folder.
-    pub fn new(root: &Path, folder: &Path) -> Self {
-        let lock = folder.with_file_name(".git-runs");
-        Self {
-            git: Git::at(root).within(DEADLINE).one_at_a_time(&lock),
-            root: root.to_owned(),
-            folder: folder.to_owned(),
-            lock,
-        }
-    }
-
-    fn at(&self, folder: &Path) -> Git {
-        Git::at(folder).within(DEADLINE).one_at_a_time(&self.lock)
-    }
-
-    /// Makes the folder for the worktrees.
+    /// Names a project with its repository as it was when the plan began, and the folder for its worktrees, which is made.
     ///
     /// # Errors
-    /// What the file system says.
-    pub fn make_folder(&self) -> io::Result<()> {
-        fs::create_dir_all(&self.folder)
+    /// The project has another repository by now, or the folder cannot be made.
+    pub async fn open(
+        root: &Path,
+        repository: &Repository,
+        folder: &Path,
+    ) -> Result<Self, GitError> {
+        let git = Git::open(root, repository, &folder.join(OURS)).await?;
+        Ok(Self {
+            git: git.within(DEADLINE),
+            root: root.to_owned(),
+            folder: folder.to_owned(),
+            worktrees: Path::new(&repository.common_dir).join("worktrees"),
+        })
+    }
+
+    /// Lets commands wait for each other, by a lock beside the folder of the worktrees: whoever changes anything does.
+    #[must_use]
+    pub fn one_at_a_time(self) -> Self {
+        let lock = self.folder.with_file_name(".git-runs");
+        Self {
+            git: self.git.one_at_a_time(&lock),
+            ..self
+        }
     }
 
     /// Tells whether the person has changes in the project that are in no commit.
@@ -122,15 +131,13 @@ impl Project {
     /// # Errors
     /// As [`Git::bytes`], or what the file system says.
     pub async fn lay_out(&self, place: &Place, start: &str) -> Result<(), GitError> {
-        self.make_folder()?;
-        if let Some(ready) = self.ready_mark(&place.folder).await? {
-            if ready.exists() {
+        if let Some(git) = self.worktree(&place.folder).await? {
+            if git.own_path(READY).exists() {
                 return Ok(());
             }
-            let status = ["status", "--porcelain"];
-            let whole = self.at(&place.folder).run(&status).await?;
+            let whole = git.run(&["status", "--porcelain"]).await?;
             if whole.exit == 0 && whole.out.is_empty() {
-                return Ok(fs::write(ready, "")?);
+                return mark(&git, READY).await;
             }
         }
         if place.folder.exists() {
@@ -138,37 +145,62 @@ impl Project {
             tracing::warn!(folder = %place.folder.display(), aside = %aside.display(), "what is no worktree is moved aside");
             fs::rename(&place.folder, aside)?;
         }
-        let folder = place.folder.to_string_lossy();
         let there = format!("refs/heads/{}", place.branch);
-        // Twice, as a git that was killed on the way leaves it locked.
-        let add = ["worktree", "add", "--force", "--force", "--quiet"];
         let words = match self.git.resolve(&there).await? {
-            Some(_) => [&add[..], &[&*folder, &*place.branch]].concat(),
-            None => [
-                &add[..],
-                &["--no-track", "-b", &place.branch, &folder, start],
-            ]
-            .concat(),
+            Some(_) => vec![&*place.branch],
+            None => vec!["--no-track", "-b", &*place.branch, start],
         };
-        self.git.bytes(&words).await?;
-        if let Some(ready) = self.ready_mark(&place.folder).await? {
-            fs::write(ready, "")?;
-        }
-        Ok(())
+        let git = self.add_worktree(&place.folder, &words).await?;
+        mark(&git, READY).await
     }
 
-    /// Returns the file that says that a worktree is laid out; `None` if the folder is no worktree of the project.
-    async fn ready_mark(&self, folder: &Path) -> Result<Option<PathBuf>, GitError> {
-        if !folder.join(".git").is_file() {
+    /// Adds a worktree of what some words say, and lays out its files.
+    async fn add_worktree(&self, folder: &Path, words: &[&str]) -> Result<Git, GitError> {
+        let worktrees = self.worktrees.clone();
+        blocking(move || fs::create_dir_all(worktrees)).await?;
+        // Twice, as a git that was killed on the way leaves it locked.
+        let add = [
+            "worktree",
+            "add",
+            "--force",
+            "--force",
+            "--quiet",
+            "--no-checkout",
+        ];
+        let (words, commit) = match words {
+            [options @ .., commit] => (options, *commit),
+            [] => (words, "HEAD"),
+        };
+        let path = folder.to_string_lossy();
+        let words = [&add[..], words, &[&*path, commit]].concat();
+        self.git.bytes(&words).await?;
+        let (own, worktrees) = (folder.join(".git"), self.worktrees.clone());
+        // Git has named it by our folder.
+        let name = move || {
+            let named = link(&own, "gitdir:")?;
+            let name = named.file_name().unwrap_or_default();
+            let named = worktrees.join(name);
+            fs::write(own, format!("gitdir: {}\n", named.display()))?;
+            Ok(named)
+        };
+        let git = self.git.in_worktree(folder, &blocking(name).await?);
+        git.bytes(&["reset", "--hard", "--quiet"]).await?;
+        Ok(git)
+    }
+
+    /// Returns git in a worktree of the project; `None` if the folder is none, or not any more: agents can write to what it says of
+    /// itself.
+    ///
+    /// # Errors
+    /// As [`Git::run`].
+    pub async fn worktree(&self, folder: &Path) -> Result<Option<Git>, GitError> {
+        let (place, worktrees) = (folder.to_owned(), self.worktrees.clone());
+        let known = blocking(move || Ok(own_git_dir(&place, &worktrees).ok())).await?;
+        let Some(git_dir) = known else {
             return Ok(None);
-        }
-        let git = self.at(folder);
-        let own = git.run(&["rev-parse", "--absolute-git-dir"]).await?;
-        if own.exit != 0 || git.resolve("HEAD").await?.is_none() {
-            return Ok(None);
-        }
-        let own = String::from_utf8_lossy(&own.out);
-        Ok(Some(Path::new(own.trim()).join(READY)))
+        };
+        let git = self.git.in_worktree(folder, &git_dir);
+        Ok(git.resolve("HEAD").await?.is_some().then_some(git))
     }
 
     /// Merges a commit into a task's worktree, for its agent to resolve what conflicts; nothing if it is merged, or being
@@ -177,7 +209,9 @@ impl Project {
     /// # Errors
     /// As [`Git::run`]. That it cannot be merged now, as an agent still works there, is only logged.
     pub async fn begin_merge(&self, place: &Place, commit: &str) -> Result<(), GitError> {
-        let git = self.at(&place.folder);
+        let Some(git) = self.worktree(&place.folder).await? else {
+            return Ok(());
+        };
         if git.resolve("MERGE_HEAD").await?.is_some() || self.has(&git, commit, "HEAD").await? {
             return Ok(());
         }
@@ -194,19 +228,21 @@ impl Project {
     /// # Errors
     /// As [`Git::holds`].
     pub async fn untouched(&self, place: &Place, base: &str, path: &str) -> Result<bool, GitError> {
-        let git = self.at(&place.folder);
+        let Some(git) = self.worktree(&place.folder).await? else {
+            return Ok(false);
+        };
         let Some(was) = git.resolve(&format!("{base}:{path}")).await? else {
             return Ok(false);
         };
         let file = format!(":(top,literal){path}");
-        let words = ["diff", "--quiet", "--no-ext-diff", base, "--", &file];
+        let words = ["diff", "--quiet", base, "--", &file];
         // Who may execute it is none of its content.
         if !git.holds(&words).await? && git.line(&["hash-object", "--", path]).await? != was {
             return Ok(false);
         }
         // What was written again with the same content counts as written.
-        let ready = self.ready_mark(&place.folder).await?;
-        let laid_out = ready.and_then(|ready| ready.metadata().ok()?.modified().ok());
+        let ready = git.own_path(READY).symlink_metadata();
+        let laid_out = ready.and_then(|ready| ready.modified()).ok();
         let written = fs::metadata(place.folder.join(path))?.modified()?;
         Ok(laid_out.is_none_or(|laid_out| written <= laid_out))
     }
@@ -216,16 +252,13 @@ impl Project {
     /// # Errors
     /// As [`Git::bytes`].
     pub async fn keep(&self, place: &Place, message: &str) -> Result<Kept, GitError> {
-        let git = self.at(&place.folder);
-        let Some(ready) = self.ready_mark(&place.folder).await? else {
+        let Some(git) = self.worktree(&place.folder).await? else {
             return Ok(Kept::Unclear(format!(
-                "`{}` is no git worktree any more.",
+                "`{}` is no git worktree any more: its `.git` is not what it was.",
                 place.folder.display()
             )));
         };
-        let keeping = ready.with_file_name(KEEPING);
-        let lock = git.line(&["rev-parse", "--git-path", "index.lock"]).await?;
-        let lock = place.folder.join(lock);
+        let (keeping, lock) = (git.own_path(KEEPING), git.own_path("index.lock"));
         if keeping.exists() {
             // Of a daemon that was ended while it did this; the commands wait until its last one is over.
             drop(fs::remove_file(&lock));
@@ -235,7 +268,7 @@ impl Project {
                 lock.display()
             )));
         }
-        fs::write(&keeping, "")?;
+        mark(&git, KEEPING).await?;
         let kept = self.commit_all(&git, place, message).await?;
         fs::remove_file(&keeping)?;
         Ok(kept)
@@ -250,8 +283,7 @@ impl Project {
         if let Some(unclear) = marks_in(&place.folder, unmerged).await? {
             return Ok(Kept::Unclear(unclear));
         }
-        let but = git.excluding(&[AGENT_FOLDER]).await?;
-        let empty = git.add_all(&but).await?;
+        let empty = git.add_all(&[AGENT_FOLDER]).await?;
         let nested = nested(git).await?;
         if !nested.is_empty() {
             // What stays in the index would hide the files from the next look.
@@ -290,7 +322,7 @@ impl Project {
         tip: &str,
         head: &str,
     ) -> Result<Option<String>, GitError> {
-        let git = self.at(&place.folder);
+        let git = &self.git;
         let span = format!("{tip}..{head}");
         let merges = ["rev-list", "--merges", "--max-count=1", &span];
         if git.bytes(&merges).await?.is_empty() {
@@ -421,26 +453,17 @@ impl Project {
     /// As [`Git::bytes`], or what the file system says.
     pub async fn check_out(&self, commit: &str) -> Result<PathBuf, GitError> {
         let folder = self.folder.join("merge");
-        let git = self.at(&folder);
-        if let Some(ready) = self.ready_mark(&folder).await? {
-            let own = ready.with_file_name("index.lock");
+        if let Some(git) = self.worktree(&folder).await? {
             // Nobody but a check works here, and none runs now.
-            drop(fs::remove_file(own));
+            drop(fs::remove_file(git.own_path("index.lock")));
             let words = ["checkout", "--detach", "--force", "--quiet", commit];
             let clean = ["clean", "-ffdq"];
             if git.run(&words).await?.exit == 0 && git.run(&clean).await?.exit == 0 {
                 return Ok(folder);
             }
         }
-        if folder.exists() {
-            fs::remove_dir_all(&folder)?;
-        }
-        self.make_folder()?;
-        let path = folder.to_string_lossy();
-        let words = [
-            "worktree", "add", "--force", "--force", "--detach", "--quiet", &path, commit,
-        ];
-        self.git.bytes(&words).await?;
+        remove_folder(folder.clone()).await?;
+        self.add_worktree(&folder, &["--detach", commit]).await?;
         Ok(folder)
     }
 
@@ -473,8 +496,11 @@ impl Project {
             .bytes(&["worktree", "list", "--porcelain", "-z"])
             .await?;
         let mut folder = String::new();
-        for line in names(&list) {
-            if let Some(path) = line.strip_prefix("worktree ") {
+        for (at, line) in names(&list).into_iter().enumerate() {
+            if at == 0 {
+                // The first one is that of the repository itself, which git takes our folder for.
+                folder = self.main_worktree();
+            } else if let Some(path) = line.strip_prefix("worktree ") {
                 path.clone_into(&mut folder);
             } else if line.strip_prefix("branch ") == Some(name.as_str()) {
                 return Ok(Moved::CheckedOut(folder));
@@ -507,10 +533,9 @@ impl Project {
             return Ok(false);
         }
         if place.folder.exists() {
-            if self.ready_mark(&place.folder).await?.is_none() {
+            let Some(git) = self.worktree(&place.folder).await? else {
                 return Ok(false);
-            }
-            let git = self.at(&place.folder);
+            };
             let words = ["status", "--porcelain", "--ignored", "-z"];
             let own = format!("!! {AGENT_FOLDER}/");
             let status = names(&git.bytes(&words).await?);
@@ -554,10 +579,66 @@ impl Project {
         self.git.resolve(&format!("refs/heads/{branch}")).await
     }
 
-    /// Returns the root of the project.
-    pub fn root(&self) -> &Path {
-        &self.root
+    /// Returns where the repository's first work tree is.
+    fn main_worktree(&self) -> String {
+        let common = self.worktrees.parent().unwrap_or(&self.root);
+        match common.file_name() {
+            Some(name) if name == ".git" => common.parent().unwrap_or(common),
+            _ => common,
+        }
+        .display()
+        .to_string()
     }
+
+    /// Returns git in the project itself.
+    pub fn git(&self) -> &Git {
+        &self.git
+    }
+}
+
+/// Returns where a worktree keeps its HEAD and its index, if it and the repository still name each other.
+fn own_git_dir(folder: &Path, worktrees: &Path) -> io::Result<PathBuf> {
+    let named = link(&folder.join(".git"), "gitdir:")?;
+    let known = worktrees.join(named.file_name().unwrap_or_default());
+    let back = link(&known.join("gitdir"), "")?;
+    let real = known.canonicalize()?;
+    let mutual = real == known
+        && named.canonicalize()? == known
+        && back.canonicalize()? == folder.canonicalize()?.join(".git");
+    match mutual {
+        true => Ok(known),
+        false => Err(io::Error::other("it is no worktree of the project")),
+    }
+}
+
+/// Leaves an empty file in what belongs to a worktree alone. It is never written through a link that an agent has put there.
+async fn mark(git: &Git, name: &str) -> Result<(), GitError> {
+    let path = git.own_path(name);
+    let make = move || match fs::File::create_new(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    };
+    blocking(make).await
+}
+
+/// Removes a folder, if it is there, with all that is in it: that may take long, and holds up nobody.
+///
+/// # Errors
+/// What the file system says.
+pub async fn remove_folder(folder: PathBuf) -> io::Result<()> {
+    let removed = tokio::task::spawn_blocking(|| fs::remove_dir_all(folder)).await?;
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Runs what waits for the disk where that holds up nobody.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, GitError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    Ok(done.map_err(io::Error::from)??)
 }
 
 /// What a task has changed so far.
@@ -569,12 +650,11 @@ pub struct Span {
     pub left_out: Vec<String>,
 }
 
-/// Returns what a task has changed so far: from where its branch left `tip` to the files as they are in its folder.
+/// Returns what a task has changed so far: from where its branch left `tip` to the files as they are in its worktree.
 ///
 /// # Errors
 /// As [`Git::bytes`].
-pub async fn span_of(place: &Path, tip: &str) -> Result<Span, GitError> {
-    let git = Git::at(place);
+pub async fn span_of(git: &Git, tip: &str) -> Result<Span, GitError> {
     let from = git.line(&["merge-base", tip, "HEAD"]).await?;
     let (to, left_out) = git.snapshot(&[AGENT_FOLDER]).await?;
     Ok(Span { from, to, left_out })
@@ -596,7 +676,7 @@ pub enum Extent {
 /// # Errors
 /// As [`Git::bytes`].
 pub async fn difference(
-    folder: &Path,
+    git: &Git,
     from: &str,
     to: &str,
     extent: Extent,
@@ -606,16 +686,7 @@ pub async fn difference(
         Extent::Files => "--stat",
         Extent::Figures => "--shortstat",
     };
-    let words = [
-        "diff",
-        "--no-ext-diff",
-        "--no-textconv",
-        kind,
-        from,
-        to,
-        "--",
-    ];
-    Git::at(folder).bytes(&words).await
+    git.bytes(&["diff", kind, from, to, "--"]).await
 }
 
 /// Returns names that each end with a zero byte; one that is not UTF-8 is made readable.

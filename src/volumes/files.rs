@@ -2,13 +2,15 @@
 //! stranger is opened that is not a plain file.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, OFlags, RenameFlags};
+use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
+
+pub(super) use crate::files::open_unblocked as open_regular;
 
 /// Something that could not be done with a file of the volumes.
 #[derive(Debug, thiserror::Error)]
@@ -75,18 +77,6 @@ pub(super) fn foreign(metadata: &Metadata) -> Option<Unreadable> {
     } else {
         None
     }
-}
-
-/// Opens a file for reading without following a link and without waiting for the other end of a pipe.
-/// The caller looks at the metadata of what was opened before it reads.
-pub(super) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)?;
-    let metadata = file.metadata()?;
-    Ok((file, metadata))
 }
 
 /// Reads a plain file of at most `cap` bytes; anything else is an error that says what it is.

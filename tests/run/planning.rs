@@ -390,3 +390,35 @@ fn a_key_of_the_environment_goes_to_the_address_that_the_environment_names() {
         assert_eq!(server.count("plan"), 1);
     }
 }
+
+#[test]
+fn the_planner_is_told_of_plain_files_alone_and_waits_for_none() {
+    for repository in [false, true] {
+        let server = LlmServer::start(|asked| match asked.kind.as_str() {
+            "plan" => planned(&[("First", &[])]),
+            _ => all_well(asked),
+        });
+        let scene = Scene::with_model(&server, Shape::Chat, "");
+        scene.env.write("secret", "do not tell");
+        scene
+            .env
+            .write("volumes/workspace/README.md", &"long ".repeat(400_000));
+        scene.pipe("volumes/workspace/AGENTS.md");
+        let link = scene.env.path("volumes/workspace/CLAUDE.md");
+        std::os::unix::fs::symlink(scene.env.path("secret"), link).unwrap();
+        if repository {
+            for name in ["HEAD", "config", "index", "commondir"] {
+                fs::create_dir_all(scene.env.path("volumes/workspace/.git")).unwrap();
+                scene.pipe(&format!("volumes/workspace/.git/{name}"));
+            }
+        }
+        let _agent = scene.agent(|_| Act::success("done"));
+        let ran = scene.run(&["run", "Do it"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let asked = server.asked();
+        let prompt = asked[0].prompt();
+        assert!(prompt.contains("README.md begins:\nlong long"), "{prompt}");
+        assert!(prompt.len() < 16_000, "{}", prompt.len());
+        assert!(!prompt.contains("do not tell") && !prompt.contains("AGENTS.md begins"));
+    }
+}

@@ -1,11 +1,11 @@
 //! What an agent leaves in a worktree that is no result: repositories within it, and files with marks of a conflict.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
 use super::{list, names};
 use crate::exec::git::{Git, GitError};
-use crate::exec::produced::open_unblocked;
+use crate::files::read_beginning;
 
 /// The most of a file that is searched for marks of a conflict.
 const MARKED: u64 = 4 * 1024 * 1024;
@@ -59,12 +59,7 @@ pub(super) async fn marks_in(folder: &Path, names: Vec<String>) -> io::Result<Op
 /// Tells whether a file has a line with which git begins a conflict, and one with which it ends one. Of what is no plain file
 /// nothing is read.
 fn has_marks(path: &Path) -> io::Result<bool> {
-    let file = open_unblocked(path)?;
-    if !file.metadata()?.is_file() {
-        return Ok(false);
-    }
-    let mut bytes = Vec::new();
-    file.take(MARKED).read_to_end(&mut bytes)?;
+    let bytes = read_beginning(path, MARKED)?;
     let has = |mark: &[u8]| {
         bytes
             .split(|byte| *byte == b'\n')

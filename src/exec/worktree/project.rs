@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::exec::git::{Git, GitError, LEAST, git_version};
+use crate::exec::repository::{Filters, Scope, configured, examine, last};
+use crate::plan::Repository;
 
 /// Why a folder is no project whose tasks can have worktrees.
 #[derive(Debug, thiserror::Error)]
@@ -14,8 +16,8 @@ pub enum ProjectError {
     NoProject(PathBuf),
     #[error("`{}` is a git repository without files", .0.display())]
     Bare(PathBuf),
-    #[error("`{}` is a folder within the git project `{}`", .folder.display(), .root)]
-    Within { folder: PathBuf, root: String },
+    #[error("`{}` is a folder within the git project `{}`", .folder.display(), .root.display())]
+    Within { folder: PathBuf, root: PathBuf },
     #[error("the git project `{}` has no commit", .0.display())]
     NoCommit(PathBuf),
     #[error("a branch of the git project `{}` is called `plan-agent`, so that none can be called `plan-agent/…`", .0.display())]
@@ -32,10 +34,15 @@ impl ProjectError {
     /// Returns the way out.
     pub fn hint(&self) -> String {
         match self {
+            Self::Git(GitError::Filter { .. }) => {
+                "give it a program outside the project, or set [run] isolation = \"shared\"".to_owned()
+            }
             Self::NoFolder(_) | Self::NoProject(_) | Self::Bare(_) | Self::Git(_) => {
                 "worktrees need a git project: name its folder with `--workspace`, or set [run] isolation = \"shared\"".to_owned()
             }
-            Self::Within { root, .. } => format!("name the whole project: `--workspace {root}`"),
+            Self::Within { root, .. } => {
+                format!("name the whole project: `--workspace {}`", root.display())
+            },
             Self::NoCommit(_) => "make the first one: `git add --all && git commit`".to_owned(),
             Self::Taken(_) => "give that branch another name: `git branch -m plan-agent …`".to_owned(),
             Self::NoGit | Self::TooOld(_) => format!(
@@ -46,38 +53,76 @@ impl ProjectError {
     }
 }
 
-/// Finds out whether a folder is a project whose tasks can have worktrees, and returns the commit that it is at.
+/// Finds out whether a folder is a project whose tasks can have worktrees, and returns its repository with what the person
+/// configured for it, and the commit that it is at. What is `known` of the repository of a plan that has begun is not looked at
+/// again.
 ///
 /// # Errors
 /// Why it is not.
-pub async fn project_head(root: &Path) -> Result<String, ProjectError> {
+pub async fn project_head(
+    root: &Path,
+    known: Option<Repository>,
+) -> Result<(Repository, String), ProjectError> {
     if !root.is_dir() {
         return Err(ProjectError::NoFolder(root.to_owned()));
     }
-    match git_version().await {
+    match git_version(root).await {
         Err(error) if error.missing() => return Err(ProjectError::NoGit),
         Ok(Some(version)) if version < LEAST => return Err(ProjectError::TooOld(version)),
         _ => {}
     }
-    let git = Git::at(root);
-    let inside = git.run(&["rev-parse", "--is-inside-work-tree"]).await?;
-    if inside.exit != 0 {
+    let repository = match known {
+        Some(known) => known,
+        None => repository_of(root).await?,
+    };
+    let aside = tempfile::tempdir().map_err(GitError::from)?;
+    let git = Git::open(root, &repository, aside.path()).await?;
+    if git.run(&["rev-parse", "--git-dir"]).await?.exit != 0 {
         return Err(ProjectError::NoProject(root.to_owned()));
-    }
-    if inside.out.trim_ascii() != b"true" {
-        return Err(ProjectError::Bare(root.to_owned()));
-    }
-    let top = git.line(&["rev-parse", "--show-toplevel"]).await?;
-    let same = fs::canonicalize(&top).ok() == fs::canonicalize(root).ok();
-    if !same {
-        return Err(ProjectError::Within {
-            folder: root.to_owned(),
-            root: top,
-        });
     }
     if git.resolve("refs/heads/plan-agent").await?.is_some() {
         return Err(ProjectError::Taken(root.to_owned()));
     }
-    let head = git.resolve("HEAD^{commit}").await?;
-    head.ok_or_else(|| ProjectError::NoCommit(root.to_owned()))
+    match git.resolve("HEAD^{commit}").await? {
+        Some(head) => Ok((repository, head)),
+        None => Err(ProjectError::NoCommit(root.to_owned())),
+    }
+}
+
+/// Returns the repository of a folder, if that is its work tree.
+async fn repository_of(root: &Path) -> Result<Repository, ProjectError> {
+    let Some(repository) = examine(root, Filters::Kept).await? else {
+        return Err(without_its_own(root));
+    };
+    let git_dir = Path::new(&repository.git_dir);
+    let configured = configured(root, git_dir, Scope::All).await?;
+    if repository.git_dir == repository.common_dir && last(&configured, "core.bare") == Some("true")
+    {
+        return Err(ProjectError::Bare(root.to_owned()));
+    }
+    if let Some(top) = last(&configured, "core.worktree") {
+        let top = fs::canonicalize(git_dir.join(top)).map_err(GitError::from)?;
+        if fs::canonicalize(root).ok().as_ref() != Some(&top) {
+            return Err(ProjectError::Within {
+                folder: root.to_owned(),
+                root: top,
+            });
+        }
+    }
+    Ok(repository)
+}
+
+/// Returns what a folder is that has no repository of its own.
+fn without_its_own(folder: &Path) -> ProjectError {
+    if folder.join("HEAD").is_file() && folder.join("objects").is_dir() {
+        return ProjectError::Bare(folder.to_owned());
+    }
+    let mut around = folder.ancestors().skip(1);
+    match around.find(|folder| folder.join(".git").exists()) {
+        Some(root) => ProjectError::Within {
+            folder: folder.to_owned(),
+            root: root.to_owned(),
+        },
+        None => ProjectError::NoProject(folder.to_owned()),
+    }
 }

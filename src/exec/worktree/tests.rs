@@ -1,6 +1,7 @@
 //! Worktrees as they are found after kills, and after agents and people did as they liked.
 
 use super::*;
+use crate::exec::git::person;
 
 struct Given {
     root: tempfile::TempDir,
@@ -16,17 +17,13 @@ impl Given {
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("a"), "a\n").unwrap();
         fs::write(folder.join(".gitignore"), "built\n").unwrap();
-        let git = Git::at(&folder);
-        match git.run(&["init", "--quiet"]).await {
-            Err(error) if error.missing() => return None,
-            said => assert_eq!(said.unwrap().exit, 0),
-        }
-        git.bytes(&["add", "."]).await.unwrap();
-        git.bytes(&["commit", "--quiet", "-m", "begin"])
-            .await
-            .unwrap();
-        let head = project_head(&folder).await.unwrap();
-        let project = Project::new(&folder, &root.path().join("trees/plan"));
+        person::git(&folder, &["init", "--quiet"])?;
+        person::git(&folder, &["add", "."]);
+        person::git(&folder, &["commit", "--quiet", "-m", "begin"]);
+        let (repository, head) = project_head(&folder, None).await.unwrap();
+        let trees = root.path().join("trees/plan");
+        let project = Project::open(&folder, &repository, &trees).await.unwrap();
+        let project = project.one_at_a_time();
         Some(Self {
             root,
             project,
@@ -67,8 +64,9 @@ impl Given {
     }
 }
 
-fn git(place: &Place) -> Git {
-    Git::at(&place.folder)
+/// Runs git in a task's worktree, as its agent does.
+fn git(place: &Place, words: &[&str]) -> String {
+    person::git(&place.folder, words).unwrap()
 }
 
 #[tokio::test]
@@ -83,8 +81,8 @@ async fn a_worktree_is_laid_out_once_and_what_is_half_there_is_made_whole() {
     assert_eq!(text(), "changed\n", "what an agent did stays");
     // As if the daemon had been killed before it knew that all is there.
     fs::write(place.folder.join("a"), "a\n").unwrap();
-    let ready = given.project.ready_mark(&place.folder).await.unwrap();
-    let ready = ready.unwrap();
+    let own = given.project.worktree(&place.folder).await.unwrap();
+    let ready = own.unwrap().own_path(READY);
     fs::remove_file(&ready).unwrap();
     given.laid_out().await;
     assert!(ready.exists());
@@ -125,7 +123,7 @@ async fn what_an_agent_left_is_committed_wherever_it_went_on() {
     let place = given.laid_out().await;
     assert_eq!(given.kept().await, given.head, "nothing was done");
     // As the daemon does it: git takes the name of what it ignores for a mistake.
-    let exclude = given.project.root().join(".git/info/exclude");
+    let exclude = given.root.path().join("project/.git/info/exclude");
     fs::write(exclude, format!("{AGENT_FOLDER}/\n")).unwrap();
     fs::create_dir(place.folder.join(AGENT_FOLDER)).unwrap();
     for name in [".plan-agent/report.md", "built", "new"] {
@@ -133,21 +131,18 @@ async fn what_an_agent_left_is_committed_wherever_it_went_on() {
     }
     let head = given.kept().await;
     let words = ["show", "--format=%an %ae %s", "--name-only", &head];
-    let shown = git(&place).line(&words).await.unwrap();
+    let shown = git(&place, &words);
     assert_eq!(shown, "plan-agent plan-agent@localhost left\n\nnew");
     // On a branch of its own the agent goes on from there, and the task's branch follows.
-    git(&place)
-        .bytes(&["switch", "--quiet", "-c", "mine"])
-        .await
-        .unwrap();
+    git(&place, &["switch", "--quiet", "-c", "mine"]);
     fs::write(place.folder.join("more"), "x").unwrap();
     let more = given.kept().await;
     assert_eq!(given.branch().await.as_ref(), Some(&more));
-    let mine = git(&place).resolve("refs/heads/mine").await.unwrap();
+    let mine = given.project.git.resolve("refs/heads/mine").await.unwrap();
     assert_eq!(mine, Some(head), "the agent's branch stays where it was");
     // Elsewhere it cannot be told what the result is, and nothing is touched.
     let words = ["switch", "--quiet", "--detach", &given.head];
-    git(&place).bytes(&words).await.unwrap();
+    git(&place, &words);
     fs::write(place.folder.join("lost"), "x").unwrap();
     let reason = given.unclear().await;
     assert!(
@@ -155,12 +150,9 @@ async fn what_an_agent_left_is_committed_wherever_it_went_on() {
         "{reason}"
     );
     assert_eq!(given.branch().await, Some(more));
-    git(&place)
-        .bytes(&["switch", "--quiet", &place.branch])
-        .await
-        .unwrap();
-    let lock = given.project.ready_mark(&place.folder).await.unwrap();
-    let lock = lock.unwrap().with_file_name("index.lock");
+    git(&place, &["switch", "--quiet", &place.branch]);
+    let own = given.project.worktree(&place.folder).await.unwrap();
+    let lock = own.unwrap().own_path("index.lock");
     fs::write(&lock, "").unwrap();
     let reason = given.unclear().await;
     assert!(reason.contains("index.lock"), "{reason}");
@@ -186,8 +178,8 @@ async fn a_conflict_is_begun_in_the_worktree_and_ends_when_its_marks_are_gone() 
     let aside = given.project.check_out(&given.head).await.unwrap();
     fs::write(aside.join("a"), "theirs\n").unwrap();
     let words = ["commit", "--quiet", "--all", "-m", "theirs"];
-    Git::at(&aside).bytes(&words).await.unwrap();
-    let theirs = Git::at(&aside).line(&["rev-parse", "HEAD"]).await.unwrap();
+    person::git(&aside, &words);
+    let theirs = person::git(&aside, &["rev-parse", "HEAD"]).unwrap();
     let merged = given.project.merge(&theirs, &ours, "both").await.unwrap();
     let Merged::Conflict { text, .. } = merged else {
         panic!("{merged:?}");
@@ -209,7 +201,7 @@ async fn a_conflict_is_begun_in_the_worktree_and_ends_when_its_marks_are_gone() 
         panic!("{merged:?}");
     };
     let parents = ["show", "--no-patch", "--format=%P", &commit];
-    let parents = git(&place).line(&parents).await.unwrap();
+    let parents = git(&place, &parents);
     assert_eq!(parents, format!("{theirs} {both}"));
     given.project.begin_merge(&place, &theirs).await.unwrap();
     assert_eq!(given.kept().await, both, "it is merged in already");
@@ -239,15 +231,9 @@ async fn only_what_is_merged_and_holds_nothing_else_is_put_away() {
     fs::write(place.folder.join("built"), "").unwrap();
     assert!(!put_away(&head).await, "nobody else has what git ignores");
     fs::remove_file(place.folder.join("built")).unwrap();
-    git(&place)
-        .bytes(&["switch", "--quiet", "--detach", &given.head])
-        .await
-        .unwrap();
+    git(&place, &["switch", "--quiet", "--detach", &given.head]);
     assert!(!put_away(&head).await, "somebody works elsewhere in it");
-    git(&place)
-        .bytes(&["switch", "--quiet", &place.branch])
-        .await
-        .unwrap();
+    git(&place, &["switch", "--quiet", &place.branch]);
     assert!(put_away(&head).await);
     assert!(!place.folder.exists() && given.branch().await.is_none());
     assert!(put_away(&head).await, "again, as after a kill");
@@ -317,15 +303,14 @@ async fn a_repository_within_the_work_is_neither_committed_as_a_link_nor_deleted
     let place = given.laid_out().await;
     let sub = place.folder.join("sub");
     fs::create_dir(&sub).unwrap();
-    let nested = Git::at(&sub);
-    nested.bytes(&["init", "--quiet"]).await.unwrap();
+    person::git(&sub, &["init", "--quiet"]);
     fs::write(sub.join("work"), "x").unwrap();
     // It has no commit yet, so that git itself could not take it.
     let reason = given.unclear().await;
     assert!(reason.contains("`sub`"), "{reason}");
-    nested.bytes(&["add", "work"]).await.unwrap();
+    person::git(&sub, &["add", "work"]);
     let commit = ["commit", "--quiet", "-m", "x"];
-    nested.bytes(&commit).await.unwrap();
+    person::git(&sub, &commit);
     let reason = given.unclear().await;
     assert!(
         reason.contains("repository of its own") && reason.contains("`sub`"),
@@ -333,8 +318,8 @@ async fn a_repository_within_the_work_is_neither_committed_as_a_link_nor_deleted
     );
     assert_eq!(given.branch().await, Some(given.head.clone()));
     // Now the agent commits the link itself.
-    git(&place).bytes(&["add", "sub"]).await.unwrap();
-    git(&place).bytes(&commit).await.unwrap();
+    git(&place, &["add", "sub"]);
+    git(&place, &commit);
     let linked = given.branch().await.unwrap();
     assert!(!given.project.put_away(&place, &linked).await.unwrap());
     let reason = given.unclear().await;
@@ -342,7 +327,7 @@ async fn a_repository_within_the_work_is_neither_committed_as_a_link_nor_deleted
     fs::remove_dir_all(sub.join(".git")).unwrap();
     let head = given.kept().await;
     let words = ["show", &format!("{head}:sub/work")];
-    assert_eq!(git(&place).line(&words).await.unwrap(), "x");
+    assert_eq!(git(&place, &words), "x");
     assert!(given.project.put_away(&place, &head).await.unwrap());
 }
 
@@ -365,10 +350,10 @@ async fn marks_that_an_agent_committed_in_a_merge_are_found() {
     let aside = given.project.check_out(&given.head).await.unwrap();
     fs::write(aside.join("a"), "theirs\n").unwrap();
     let words = ["commit", "--quiet", "--all", "-m", "theirs"];
-    Git::at(&aside).bytes(&words).await.unwrap();
-    let theirs = Git::at(&aside).line(&["rev-parse", "HEAD"]).await.unwrap();
+    person::git(&aside, &words);
+    let theirs = person::git(&aside, &["rev-parse", "HEAD"]).unwrap();
     given.project.begin_merge(&place, &theirs).await.unwrap();
-    git(&place).bytes(&["add", "--all"]).await.unwrap();
+    git(&place, &["add", "--all"]);
     let head = given.kept().await;
     let reason = left(&theirs, &head).await.unwrap();
     assert!(reason.contains("marks of a conflict: `a`."), "{reason}");
@@ -411,4 +396,88 @@ async fn a_branch_that_stands_for_another_is_moved_without_it() {
     assert_eq!(moved.await.unwrap(), Moved::There);
     let stayed = repository.resolve(theirs).await.unwrap();
     assert_eq!(stayed, Some(given.head.clone()));
+}
+
+#[tokio::test]
+async fn what_a_worktree_says_of_itself_counts_only_if_the_repository_says_it_too() {
+    let Some(given) = Given::new().await else {
+        return;
+    };
+    let place = given.laid_out().await;
+    let own = given.project.worktree(&place.folder).await.unwrap();
+    let own = own.unwrap().own_path("");
+    let (link, root) = (place.folder.join(".git"), given.root.path());
+    assert_eq!(
+        git(&place, &["rev-parse", "--git-dir"]),
+        own.to_str().unwrap().trim_end_matches('/')
+    );
+    let text = fs::read_to_string(&link).unwrap();
+    // Another one of the same name, that of the project, and one that a link leads to.
+    let other = root.join("other/worktrees/task-1");
+    fs::create_dir_all(&other).unwrap();
+    for name in ["HEAD", "gitdir"] {
+        fs::copy(own.join(name), other.join(name)).unwrap();
+    }
+    let aside = own.with_file_name("aside");
+    std::os::unix::fs::symlink(&other, &aside).unwrap();
+    for named in [
+        &other,
+        &root.join("project/.git"),
+        &aside,
+        &root.join("none"),
+    ] {
+        fs::write(&link, format!("gitdir: {}\n", named.display())).unwrap();
+        let reason = given.unclear().await;
+        assert!(reason.contains("is no git worktree any more"), "{reason}");
+        assert_eq!(given.branch().await.as_ref(), Some(&given.head));
+    }
+    fs::write(&link, text).unwrap();
+    assert_eq!(given.kept().await, given.head);
+    let marks = fs::read_dir(&other).unwrap().count();
+    assert_eq!(marks, 2, "nothing is written where an agent's link leads");
+}
+
+/// The loop has one thread, and so has what blocks here: as long as that is taken nothing is removed.
+#[test]
+fn a_folder_is_removed_where_that_holds_up_nobody() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(1)
+        .build();
+    runtime.unwrap().block_on(async {
+        let Some(given) = Given::new().await else {
+            return;
+        };
+        let aside = given.project.check_out(&given.head).await.unwrap();
+        fs::remove_file(aside.join(".git")).unwrap();
+        let check_out = given.project.check_out(&given.head);
+        tokio::pin!(check_out);
+        let mut go_on = async || {
+            tokio::select! {
+                biased;
+                done = &mut check_out => panic!("{done:?}"),
+                () = tokio::task::yield_now() => {}
+            }
+        };
+        // What is there is looked at; behind that comes what takes the thread.
+        go_on().await;
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let (begin, begun) = tokio::sync::oneshot::channel();
+        let held = tokio::task::spawn_blocking(move || {
+            begin.send(()).unwrap();
+            released.recv()
+        });
+        begun.await.unwrap();
+        for _ in 0..10 {
+            go_on().await;
+        }
+        assert!(
+            aside.join("a").exists(),
+            "it was removed by the loop's thread"
+        );
+        drop(release);
+        held.await.unwrap().unwrap_err();
+        check_out.await.unwrap();
+        assert!(aside.join(".git").exists());
+    });
 }

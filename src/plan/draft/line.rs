@@ -3,7 +3,7 @@
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
-    About, Attempt, AttemptState, CommandId, Decision, Line, Merge, QuestionId, Verdict,
+    About, Attempt, AttemptState, CommandId, Decision, Line, Merge, QuestionId, Repository, Verdict,
 };
 
 impl Draft<'_> {
@@ -31,6 +31,16 @@ impl Draft<'_> {
         };
         self.change_head(|head| head.line = Some(line));
         Ok(true)
+    }
+
+    /// Records what the repository of the workspace is. Once agents work there what is recorded stays.
+    pub fn found_repository(&mut self, repository: &Repository) {
+        let known = self.plan.head().repository.as_deref();
+        let worked = self.plan.attempts().next().is_some();
+        if known.is_none() || !worked && known != Some(repository) {
+            let repository = Some(Box::new(repository.clone()));
+            self.change_head(|head| head.repository = repository);
+        }
     }
 
     /// Records that the result of a reported attempt was merged aside.

@@ -101,6 +101,7 @@ impl Draft<'_> {
             put_away: now.in_history().map(Box::new),
             workspace: now.workspace.clone(),
             line: now.line.clone(),
+            repository: now.repository.clone(),
             policy: now.policy.clone(),
             usage: now.usage,
             granted: now.granted.clone(),

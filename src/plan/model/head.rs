@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Budget, Granted, Line, PlanId, TaskId, Time, Usage};
+use super::{Budget, Granted, Line, PlanId, Repository, TaskId, Time, Usage};
 
 /// Where a plan or a task came from: decides whether text in it may be executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -290,6 +290,9 @@ pub struct Head {
     /// Where the results are gathered when each task has a worktree of its own; `None` when all work in the workspace.
     #[serde(default)]
     pub line: Option<Line>,
+    /// The repository of the workspace as it was when the plan began; `None` where there was none then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<Box<Repository>>,
     pub order: Order,
     pub status: PlanStatus,
     pub policy: Policy,
@@ -364,6 +367,7 @@ impl Head {
             put_away: None,
             workspace: String::new(),
             line: None,
+            repository: None,
             order: Order::default(),
             status: PlanStatus::Idle,
             policy: Policy::default(),

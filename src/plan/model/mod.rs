@@ -7,6 +7,7 @@ mod head;
 mod ids;
 mod line;
 mod question;
+mod repository;
 mod task;
 mod wait;
 
@@ -16,5 +17,6 @@ pub use head::*;
 pub use ids::*;
 pub use line::*;
 pub use question::*;
+pub use repository::*;
 pub use task::*;
 pub use wait::*;

@@ -1,0 +1,340 @@
+//! Which repository a folder has, found without git, and what the person configured for it: looked at once, before any agent
+//! works there, and kept with the plan.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::git::{Git, GitError};
+use crate::files::read_beginning;
+use crate::plan::Repository;
+
+/// Bytes of the settings that are kept with a plan.
+pub(super) const MOST: usize = 16 * 1024;
+
+/// Bytes of a file of git with a path in it.
+const LINK: u64 = 8 * 1024;
+
+/// A git that takes longer to read a few files hangs.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// What keeps every attribute of every file in the repository from having an effect: drivers that it names are not looked for, and
+/// files are taken as they are.
+const NEUTRAL: &str = "* !filter !merge !diff !text !eol !ident !working-tree-encoding !crlf\n";
+
+/// Settings that say what the repository and its file system are like, and what is ignored there.
+const OF_THE_PLACE: [&str; 7] = [
+    "core.excludesfile",
+    "core.filemode",
+    "core.ignorecase",
+    "core.precomposeunicode",
+    "core.symlinks",
+    "extensions.objectformat",
+    "extensions.refstorage",
+];
+
+/// Settings that say how files are written into worktrees and taken from there, and how they are merged.
+const OF_THE_WORK: [&str; 16] = [
+    "core.attributesfile",
+    "core.autocrlf",
+    "core.bigfilethreshold",
+    "core.eol",
+    "core.logallrefupdates",
+    "core.safecrlf",
+    "core.sharedrepository",
+    "diff.algorithm",
+    "diff.renamelimit",
+    "diff.renames",
+    "lfs.fetchexclude",
+    "lfs.fetchinclude",
+    "merge.conflictstyle",
+    "merge.directoryrenames",
+    "merge.renamelimit",
+    "merge.renames",
+];
+
+/// The keys of a filter: programs, and whether a file may do without.
+const OF_A_FILTER: [&str; 4] = ["clean", "process", "required", "smudge"];
+
+/// What is to become of the filters that the person configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filters {
+    /// Files are looked at as they are.
+    Off,
+    /// Files are written into worktrees and committed from there, as the person's own git would do it.
+    Kept,
+}
+
+/// Which settings are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Those that count: of the machine, of the person and of the repository.
+    All,
+    /// Those of the repository.
+    Own,
+}
+
+/// Where the repository of a folder is; free of links.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub git_dir: PathBuf,
+    pub common_dir: PathBuf,
+}
+
+impl Found {
+    pub fn of(repository: &Repository) -> Self {
+        Self {
+            git_dir: PathBuf::from(&repository.git_dir),
+            common_dir: PathBuf::from(&repository.common_dir),
+        }
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.git_dir.display())?;
+        if self.common_dir != self.git_dir {
+            write!(f, " of `{}`", self.common_dir.display())?;
+        }
+        Ok(())
+    }
+}
+
+/// Finds the repository that a folder has of its own; one that it only lies within is none. Blocks.
+///
+/// # Errors
+/// What is there leads nowhere.
+pub(super) fn locate(folder: &Path) -> io::Result<Option<Found>> {
+    let path = folder.join(".git");
+    let Ok(metadata) = path.symlink_metadata() else {
+        return Ok(None);
+    };
+    // A linked worktree or a submodule.
+    let git_dir = match metadata.is_file() {
+        true => link(&path, "gitdir:")?,
+        false => path,
+    }
+    .canonicalize()?;
+    let common_dir = match git_dir.join("commondir") {
+        path if path.symlink_metadata().is_ok() => link(&path, "")?.canonicalize()?,
+        _ => git_dir.clone(),
+    };
+    Ok(Some(Found {
+        git_dir,
+        common_dir,
+    }))
+}
+
+/// Reads the path that a file of git names.
+pub(super) fn link(file: &Path, before: &str) -> io::Result<PathBuf> {
+    let bytes = read_beginning(file, LINK)?;
+    let line = bytes.split(|byte| *byte == b'\n').next();
+    let path = line.and_then(|line| line.strip_prefix(before.as_bytes()));
+    let path = path.map(<[u8]>::trim_ascii).filter(|path| !path.is_empty());
+    let path = path.ok_or_else(|| {
+        let said = format!("`{}` names no folder", file.display());
+        io::Error::new(io::ErrorKind::InvalidData, said)
+    })?;
+    let folder = file.parent().unwrap_or(Path::new("."));
+    Ok(folder.join(OsStr::from_bytes(path)))
+}
+
+/// Returns the repository that a folder has of its own, with what the person configured for it; `None` if it has none.
+///
+/// # Errors
+/// What is there leads nowhere, git cannot read its configuration, or a filter in that runs a file of the folder.
+pub async fn examine(folder: &Path, filters: Filters) -> Result<Option<Repository>, GitError> {
+    let place = folder.to_owned();
+    let found = tokio::task::spawn_blocking(move || locate(&place));
+    let Some(found) = found.await.map_err(io::Error::from)?? else {
+        return Ok(None);
+    };
+    let configured = configured(folder, &found.git_dir, Scope::All).await?;
+    let path = |path: &Path| {
+        let path = path.to_str().map(str::to_owned);
+        path.ok_or_else(|| io::Error::other("the path of the repository is not UTF-8"))
+    };
+    let mut repository = Repository {
+        git_dir: path(&found.git_dir)?,
+        common_dir: path(&found.common_dir)?,
+        settings: kept(&configured, filters),
+        attributes: NEUTRAL.to_owned(),
+    };
+    if filters == Filters::Kept {
+        let own = found.common_dir.join("info/attributes");
+        let own = read_beginning(&own, MOST as u64 + 1).unwrap_or_default();
+        repository.attributes = String::from_utf8_lossy(&own).into_owned();
+        let storage = last(&configured, "lfs.storage").unwrap_or("lfs");
+        let storage = path(&found.common_dir.join(storage))?;
+        // Git LFS would look for its files in our folder.
+        repository
+            .settings
+            .push(("lfs.storage".to_owned(), storage));
+        for (name, value) in &repository.settings {
+            if is_program(name)
+                && let Some(file) = named_within([folder, &found.common_dir], value)
+            {
+                let name = name.clone();
+                return Err(GitError::Filter { name, file });
+            }
+        }
+    }
+    let texts = repository
+        .settings
+        .iter()
+        .map(|(name, value)| name.len() + value.len());
+    if texts.sum::<usize>() + repository.attributes.len() > MOST {
+        return Err(GitError::Configuration(folder.to_owned()));
+    }
+    Ok(Some(repository))
+}
+
+/// Returns what is run by those filters of a repository that are configured in it and not for the machine or the person: whoever
+/// could write to the repository, such as agents of an earlier plan, could configure them.
+///
+/// # Errors
+/// Git cannot read its configuration.
+pub async fn own_filters(
+    folder: &Path,
+    repository: &Repository,
+) -> Result<Vec<(String, String)>, GitError> {
+    let git_dir = Path::new(&repository.git_dir);
+    let mut own = configured(folder, git_dir, Scope::Own).await?;
+    own.retain(|setting| is_program(&setting.0) && repository.settings.contains(setting));
+    Ok(own)
+}
+
+/// Tells whether a setting names what a filter runs.
+pub(super) fn is_program(name: &str) -> bool {
+    name.starts_with("filter.") && !name.ends_with(".required")
+}
+
+/// Returns the settings that the person's git has in a repository. Reading them runs nothing.
+pub(super) async fn configured(
+    folder: &Path,
+    git_dir: &Path,
+    scope: Scope,
+) -> Result<Vec<(String, String)>, GitError> {
+    let git = Git::configured(folder, git_dir).within(DEADLINE);
+    let words = ["config", "--list", "--includes", "-z", "--local"];
+    let words = match scope {
+        Scope::Own => &words[..],
+        Scope::All => &words[..4],
+    };
+    let listed = git.bytes(words).await?;
+    let listed = String::from_utf8_lossy(&listed);
+    let settings = listed.split('\0').filter(|setting| !setting.is_empty());
+    // A name alone is a yes.
+    let pair = |setting: &str| match setting.split_once('\n') {
+        Some((name, value)) => (name.to_owned(), value.to_owned()),
+        None => (setting.to_owned(), "true".to_owned()),
+    };
+    Ok(settings.map(pair).collect())
+}
+
+/// Returns the settings that are kept, each with the value that counts.
+fn kept(configured: &[(String, String)], filters: Filters) -> Vec<(String, String)> {
+    let is_kept = |name: &str| {
+        let of_a_filter = || {
+            let within = name.strip_prefix("filter.")?;
+            let (_, key) = within.rsplit_once('.')?;
+            Some(OF_A_FILTER.contains(&key))
+        };
+        OF_THE_PLACE.contains(&name)
+            || filters == Filters::Kept
+                && (OF_THE_WORK.contains(&name) || of_a_filter().unwrap_or(false))
+    };
+    let mut kept: Vec<(String, String)> = Vec::new();
+    for (name, value) in configured.iter().filter(|(name, _)| is_kept(name)) {
+        kept.retain(|(other, _)| other != name);
+        kept.push((name.clone(), value.clone()));
+    }
+    if kept.iter().any(|(name, _)| name.starts_with("extensions.")) {
+        // Git takes none of them in a repository of the first format.
+        kept.push(("core.repositoryformatversion".to_owned(), "1".to_owned()));
+    }
+    kept
+}
+
+/// Returns the value of a setting that counts: the last one.
+pub(super) fn last<'a>(configured: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    let mut named = configured.iter().rev();
+    let found = named.find(|(other, _)| other == name);
+    found.map(|(_, value)| value.as_str())
+}
+
+/// Returns a file in one of some folders that a shell command names, if one can be seen in it.
+fn named_within(folders: [&Path; 2], command: &str) -> Option<PathBuf> {
+    let real = folders.map(|folder| folder.canonicalize().ok());
+    let between = |c: char| c.is_whitespace() || "'\"`;|&<>=(){}$".contains(c);
+    let words = command.split(between);
+    // Others are programs that are searched for, and their first words.
+    let mut paths = words.filter(|word| word.contains(['/', '.']));
+    paths.find_map(|word| {
+        let path = folders[0].join(word).canonicalize().ok()?;
+        let within = real.iter().flatten().any(|folder| path.starts_with(folder));
+        (within && path.is_file()).then_some(path)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_repository_is_found_where_its_files_say() {
+        let root = tempfile::tempdir().unwrap();
+        let real = root.path().canonicalize().unwrap();
+        let folder = |name: &str| {
+            fs::create_dir_all(real.join(name)).unwrap();
+            real.join(name)
+        };
+        let (main, side) = (folder("main/.git"), folder("main/.git/worktrees/side"));
+        fs::write(side.join("commondir"), "../..\n").unwrap();
+        fs::write(
+            folder("side").join(".git"),
+            "gitdir: ../main/.git/worktrees/side\n",
+        )
+        .unwrap();
+        fs::write(folder("lost").join(".git"), "gitdir: ../nowhere\n").unwrap();
+        fs::write(folder("empty").join(".git"), "\n").unwrap();
+        let found = |name: &str| locate(&folder(name)).map_err(drop);
+        let at = |git_dir: &PathBuf| Found {
+            git_dir: git_dir.clone(),
+            common_dir: main.clone(),
+        };
+        assert_eq!(found("main"), Ok(Some(at(&main))));
+        assert_eq!(found("side"), Ok(Some(at(&side))));
+        assert_eq!(found("main/sub"), Ok(None));
+        assert_eq!((found("lost"), found("empty")), (Err(()), Err(())));
+    }
+
+    #[test]
+    fn a_command_that_names_a_file_of_the_project_is_seen() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("project");
+        fs::create_dir_all(folder.join("sub")).unwrap();
+        for name in ["sub/clean.sh", "strip.py", "clean", "../outside.sh"] {
+            fs::write(folder.join(name), "").unwrap();
+        }
+        let absolute = folder.join("strip.py").display().to_string();
+        for (command, named) in [
+            ("git-lfs clean -- %f", false),
+            ("python3 -m strip", false),
+            ("sed 's/a.b/c/'", false),
+            ("../outside.sh", false),
+            ("./sub/clean.sh", true),
+            ("sh -c 'sub/clean.sh %f'", true),
+            ("python3 strip.py", true),
+            (&absolute, true),
+        ] {
+            let found = named_within([&folder, root.path().join("none").as_path()], command);
+            assert_eq!(found.is_some(), named, "{command}: {found:?}");
+        }
+    }
+}

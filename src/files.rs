@@ -1,0 +1,106 @@
+//! How files are read that anybody may have put there: no link is followed, nobody waits for the other end of a pipe, only
+//! plain files are read, and no more of them than a bound. Reading blocks: it belongs on a thread for that.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Opens a file for reading, whatever it is; the caller looks at the metadata of what was opened before it reads.
+///
+/// # Errors
+/// It is a link, or what the file system says.
+pub fn open_unblocked(path: &Path) -> io::Result<(File, Metadata)> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
+    let metadata = file.metadata()?;
+    Ok((file, metadata))
+}
+
+/// Opens a plain file for reading.
+///
+/// # Errors
+/// It is anything else, or what the file system says.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let (file, metadata) = open_unblocked(path)?;
+    match metadata.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "it is not a regular file",
+        )),
+    }
+}
+
+/// Returns the beginning of a plain file: at most so many bytes.
+///
+/// # Errors
+/// As [`open_plain`].
+pub fn read_beginning(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_plain(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Replaces a file in one step, unless it is a plain file that says just this: whoever does the same meanwhile writes the same.
+///
+/// # Errors
+/// What the file system says.
+pub fn keep_as(path: &Path, text: &[u8]) -> io::Result<()> {
+    if read_beginning(path, text.len() as u64 + 1).is_ok_and(|there| there == text) {
+        return Ok(());
+    }
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut temp = tempfile::NamedTempFile::new_in(folder)?;
+    temp.write_all(text)?;
+    temp.persist(path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn only_the_beginning_of_plain_files_is_read() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        fs::write(path("plain"), "12345").unwrap();
+        symlink("plain", path("link")).unwrap();
+        mknodat(CWD, &path("pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+        for (most, text) in [(9, "12345"), (3, "123"), (0, "")] {
+            assert_eq!(
+                read_beginning(&path("plain"), most).unwrap(),
+                text.as_bytes()
+            );
+        }
+        for name in ["link", "pipe", ".", "none"] {
+            assert!(read_beginning(&path(name), 9).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_written_only_where_it_is_something_else() {
+        let root = tempfile::tempdir().unwrap();
+        let (path, other) = (root.path().join("file"), root.path().join("other"));
+        fs::write(&other, "other").unwrap();
+        symlink(&other, &path).unwrap();
+        for _ in 0..2 {
+            keep_as(&path, b"text").unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"text");
+        }
+        assert_eq!(fs::read(other).unwrap(), b"other");
+        keep_as(&path, b"tex").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"tex");
+    }
+}

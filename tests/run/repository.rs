@@ -1,0 +1,455 @@
+//! A repository that agents can write to is data: nothing of what they put there is run, whatever git there is.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::*;
+use crate::common::git::{Project, git};
+
+/// Where an agent attacks from.
+struct Ground<'a> {
+    /// The folder that it works in.
+    folder: &'a Path,
+    /// The repository of the workspace.
+    repository: &'a Path,
+    /// A folder of the agent's own making, in the workspace.
+    own: &'a Path,
+    /// Programs that are run leave a file here.
+    marks: &'a Path,
+}
+
+impl Ground<'_> {
+    /// Returns a shell command that leaves a mark and passes on what it reads.
+    fn command(&self, name: &str) -> String {
+        format!("touch '{}/{name}'; cat", self.marks.display())
+    }
+
+    /// Adds to a file, and makes the folders that it is in.
+    fn add(&self, path: &Path, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let there = fs::read_to_string(path).unwrap_or_default();
+        fs::write(path, there + text).unwrap();
+    }
+
+    /// Adds a program for all that git can be told to run to a repository's configuration.
+    fn configure(&self, repository: &Path) {
+        let script = self.own.join("script");
+        let text = format!("#!/bin/sh\n{}\n", self.command("script"));
+        self.add(&script, &text);
+        fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+        for hook in [
+            "pre-commit",
+            "post-checkout",
+            "post-index-change",
+            "reference-transaction",
+        ] {
+            let hook = repository.join("hooks").join(hook);
+            self.add(&hook, &text);
+            fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        let section = |name: &str, keys: &[&str]| {
+            let line =
+                |key: &&str| format!("\t{key} = \"{}\"\n", self.command(&format!("{name}-{key}")));
+            format!("[{name}]\n{}", keys.iter().map(line).collect::<String>())
+        };
+        let drivers = |name: &str, keys: &[&str]| {
+            let text = section(name, keys);
+            text.replacen(&format!("[{name}]"), &format!("[{name} \"x\"]"), 1)
+        };
+        let included = self.own.join("included");
+        self.add(&included, &drivers("filter", &["clean", "smudge"]));
+        self.add(
+            &repository.join("config.worktree"),
+            &drivers("filter", &["clean"]),
+        );
+        let config = [
+            drivers("filter", &["clean", "smudge"]),
+            "[filter \"p\"]\n".to_owned()
+                + section("filter", &["process"]).split_once('\n').unwrap().1,
+            drivers("diff", &["command", "textconv"]),
+            drivers("merge", &["driver"]),
+            section("diff", &["external"]),
+            section(
+                "core",
+                &["fsmonitor", "sshCommand", "pager", "editor", "askPass"],
+            ),
+            section("alias", &["add", "status"]),
+            format!(
+                "[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = {0}\n[include]\n\tpath = {1}\n[extensions]\n\tworktreeConfig = true\n",
+                script.display(),
+                included.display()
+            ),
+        ];
+        self.add(&repository.join("config"), &config.concat());
+        for attributes in [
+            self.folder.join(".gitattributes"),
+            repository.join("info/attributes"),
+        ] {
+            self.add(&attributes, "* filter=x diff=x merge=x\n*.p filter=p\n");
+        }
+    }
+
+    /// Makes a repository of nothing but files.
+    fn make_repository(&self, at: &Path) {
+        for (name, text) in [
+            ("HEAD", "ref: refs/heads/main\n"),
+            ("config", "[core]\n\trepositoryformatversion = 0\n"),
+            ("objects/info/packs", "\n"),
+            ("refs/heads/.keep", ""),
+        ] {
+            self.add(&at.join(name), text);
+        }
+        self.configure(at);
+    }
+}
+
+/// An attack: what it is called, and what the agent does.
+type Attack = (&'static str, fn(&Ground));
+
+const ATTACKS: [Attack; 5] = [
+    ("the configuration", |ground| {
+        ground.configure(ground.repository);
+    }),
+    ("another repository", |ground| {
+        ground.make_repository(&ground.own.join("git"));
+        let (there, aside) = (ground.folder.join(".git"), ground.own.join("aside"));
+        if there.is_dir() {
+            fs::rename(&there, aside).unwrap();
+        }
+        fs::write(
+            there,
+            format!("gitdir: {}\n", ground.own.join("git").display()),
+        )
+        .unwrap();
+    }),
+    ("another common folder", |ground| {
+        let link = fs::read_to_string(ground.folder.join(".git")).unwrap_or_default();
+        let own = link
+            .strip_prefix("gitdir:")
+            .map(|path| PathBuf::from(path.trim()));
+        let own = own.unwrap_or_else(|| ground.repository.to_owned());
+        ground.make_repository(&ground.own.join("git"));
+        if own.exists() {
+            fs::write(
+                own.join("commondir"),
+                ground.own.join("git").display().to_string(),
+            )
+            .unwrap();
+        }
+    }),
+    ("a new repository", |ground| {
+        if !ground.folder.join(".git").exists() {
+            ground.make_repository(&ground.folder.join(".git"));
+        }
+    }),
+    ("a repository within", |ground| {
+        let sub = ground.folder.join("sub");
+        if sub.exists() {
+            return ground.add(&sub.join("file"), "more\n");
+        }
+        fs::create_dir_all(&sub).unwrap();
+        ground.add(&sub.join("file"), "file\n");
+        git(&sub, &["init", "--quiet"]);
+        git(&sub, &["add", "."]);
+        git(&sub, &["commit", "--quiet", "-m", "begin"]);
+        ground.add(
+            &ground.folder.join(".gitmodules"),
+            "[submodule \"sub\"]\n\tpath = sub\n\turl = ./sub\n\tignore = none\n",
+        );
+        let inner = Ground {
+            folder: &sub,
+            ..*ground
+        };
+        inner.configure(&sub.join(".git"));
+    }),
+];
+
+/// Returns the gits of this machine: the first in the PATH, and the system's where that is another one.
+fn gits() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/bin".into()]);
+    let found = folders
+        .map(|folder| folder.join("git"))
+        .filter(|git| git.exists());
+    let mut gits: Vec<PathBuf> = found.map(|git| git.canonicalize().unwrap()).collect();
+    gits.dedup();
+    gits.sort();
+    gits.dedup();
+    if gits.is_empty() {
+        skip("there is no git");
+    }
+    gits
+}
+
+/// Where agents work.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Where {
+    Plain,
+    Repository,
+    Worktrees,
+}
+
+/// Carries out two tasks whose agent attacks before every report, looks at everything, and returns what was run.
+fn run_attack(program: &Path, place: Where, (_, attack): Attack) -> Vec<String> {
+    let isolation = if place == Where::Worktrees {
+        "worktree"
+    } else {
+        "shared"
+    };
+    let mut scene = Scene::by_rules(&format!(
+        "run.workspace = 'project'\nrun.isolation = '{isolation}'\nrun.max_parallel = 2"
+    ));
+    scene.env.show("git", program);
+    if place == Where::Plain {
+        scene.env.write("project/a.txt", "one\n");
+    } else {
+        Project::new(&scene.env).unwrap();
+    }
+    let marks = scene.env.path("marks");
+    fs::create_dir(&marks).unwrap();
+    let (root, found) = (scene.env.path("project"), marks.clone());
+    let agent = scene.agent(move |command| {
+        let folder = Path::new(command.field("workspace").unwrap());
+        let ground = Ground {
+            folder,
+            repository: &root.join(".git"),
+            own: &root.join("own"),
+            marks: &found,
+        };
+        fs::write(
+            folder.join("a.txt"),
+            format!("{}\n{}\n", command.task(), command.attempt()),
+        )
+        .unwrap();
+        fs::write(
+            folder.join("a.p"),
+            format!("{}\n{}\n", command.task(), command.attempt()),
+        )
+        .unwrap();
+        attack(&ground);
+        match command.attempt() {
+            1 => Act::failed("not yet"),
+            _ => Act::success("done"),
+        }
+    });
+    let ran = scene.run(&["run", "--plan", "two.md", "--no-input"]);
+    assert!(ran.code.is_some(), "{ran:?}");
+    assert!(agent.attempts().len() > 2, "{ran:?}");
+    for args in [
+        &["diff"][..],
+        &["diff", "1"],
+        &["diff", "2", "--stat"],
+        &["doctor"],
+        &["resume"],
+        &["abort"],
+    ] {
+        assert!(scene.run(args).code.is_some());
+    }
+    let names = fs::read_dir(&marks).unwrap();
+    let mut names: Vec<String> = names
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+fn nothing_runs(place: Where) {
+    let mut ran = Vec::new();
+    for program in gits() {
+        for attack in ATTACKS {
+            let found = run_attack(&program, place, attack);
+            let (name, program) = (attack.0, program.display());
+            ran.extend(
+                found
+                    .iter()
+                    .map(|found| format!("{name}: {found}, by {program}")),
+            );
+        }
+    }
+    assert_eq!(ran, [""; 0]);
+}
+
+#[test]
+fn nothing_an_agent_puts_into_a_repository_is_run() {
+    nothing_runs(Where::Repository);
+}
+
+#[test]
+fn nothing_runs_where_an_agent_makes_the_repository() {
+    nothing_runs(Where::Plain);
+}
+
+#[test]
+fn nothing_an_agent_puts_into_the_project_of_worktrees_is_run() {
+    nothing_runs(Where::Worktrees);
+}
+
+/// A plan of two tasks, of which the second one adds to what the first one made.
+const UPPER: &str = "---\nname: Upper\ngoal: Files in upper case\n---\n\n## One\n\nMake `one.up`.\n\n## Two\n\n- after: 1\n\nAdd to `one.up`.\n";
+
+/// A scene whose person has filters: of the machine and of the project. Files lie in the repository in upper case.
+fn with_filters(program: &Path) -> (Scene, Project) {
+    let mut scene = Scene::by_rules("run.workspace = 'project'\nrun.isolation = 'worktree'");
+    scene.env.show("git", program);
+    scene
+        .env
+        .set("HOME", scene.env.path("home").to_str().unwrap());
+    scene.env.write("upper.md", UPPER);
+    scene.env.write(
+        "home/.gitconfig",
+        "[filter \"up\"]\n\tclean = tr a-z A-Z\n\tsmudge = tr A-Z a-z\n\trequired\n",
+    );
+    let project = Project::new(&scene.env).unwrap();
+    scene.env.write(
+        "project/.gitattributes",
+        "*.up filter=up\n*.own filter=own\n*.txt filter=no-such\n",
+    );
+    scene.env.write("project/old.up", "OLD\n");
+    project.git(&["config", "filter.own.clean", "sed 's/^/clean %f: /'"]);
+    project.git(&["add", ".gitattributes", "old.up"]);
+    project.git(&["commit", "--quiet", "-m", "filters"]);
+    (scene, project)
+}
+
+#[test]
+fn filters_of_the_person_go_on_working_and_those_of_an_agent_are_not_run() {
+    for program in gits() {
+        let (scene, project) = with_filters(&program);
+        let marks = scene.env.path("marks");
+        fs::create_dir(&marks).unwrap();
+        let (root, found) = (project.folder.clone(), marks.clone());
+        let seen = scene.env.path("seen");
+        let _agent = scene.agent(move |command| {
+            let folder = Path::new(command.field("workspace").unwrap());
+            let old = fs::read_to_string(folder.join("old.up")).unwrap();
+            fs::write(&seen, old).unwrap();
+            let ground = Ground {
+                folder,
+                repository: &root.join(".git"),
+                own: &root.join("own"),
+                marks: &found,
+            };
+            for name in ["up", "own"] {
+                let filter = ground.command(name);
+                let filter = format!(
+                    "[filter \"{name}\"]\n\tclean = \"{filter}\"\n\tsmudge = \"{filter}\"\n"
+                );
+                ground.add(&root.join(".git/config"), &filter);
+            }
+            ground.add(&folder.join("one.up"), "one\n");
+            fs::write(folder.join("one.own"), "one\n").unwrap();
+            Act::success("done")
+        });
+        let mut run = scene.start(&["run", "--plan", "upper.md"]);
+        scene.await_events("completed", 1);
+        // What was recorded outlives the daemon.
+        run.running.child.kill().unwrap();
+        run.running.wait();
+        let told = fs::read_to_string(&run.err).unwrap();
+        assert!(told.contains("`filter.own.clean`"), "{told}");
+        assert!(!told.contains("filter.up"), "{told}");
+        let resumed = scene.run(&["resume"]);
+        assert_eq!(resumed.code, Some(0), "{resumed:?}");
+        let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+        let result = |file: &str| {
+            let words = ["cat-file", "blob", &format!("plan-agent/{plan}:{file}")];
+            git(&project.folder, &words)
+        };
+        assert_eq!(result("one.up"), "ONE\nONE\n", "{}", program.display());
+        assert_eq!(result("one.own"), "clean one.own: one\n");
+        assert_eq!(
+            scene.env.read("seen"),
+            "old\n",
+            "it was laid out by the filter"
+        );
+        assert_eq!(
+            fs::read_dir(&marks).unwrap().count(),
+            0,
+            "{}",
+            program.display()
+        );
+    }
+}
+
+#[test]
+fn a_filter_that_agents_could_change_is_refused_at_the_start() {
+    for program in gits() {
+        let (scene, project) = with_filters(&program);
+        scene.env.write("project/clean.sh", "#!/bin/sh\ncat\n");
+        project.git(&["config", "filter.own.clean", "sh clean.sh"]);
+        for args in [&["run", "--plan", "one.md"][..], &["doctor"]] {
+            let ran = scene.run(args);
+            let said = format!("{}{}", ran.stdout, ran.stderr);
+            assert!(said.contains("`filter.own.clean` of git runs `"), "{said}");
+            assert!(said.contains("isolation = \"shared\""), "{said}");
+            assert_ne!(ran.code, Some(0));
+        }
+    }
+}
+
+#[test]
+fn where_the_project_has_another_repository_by_now_nothing_of_that_is_used() {
+    for program in gits() {
+        let mut scene = Scene::by_rules("run.workspace = 'project'\nrun.isolation = 'worktree'");
+        scene.env.show("git", &program);
+        let project = Project::new(&scene.env).unwrap();
+        let run = scene.start(&["run", "--plan", "one.md"]);
+        let command = scene.exchange.take("the task", |_| true);
+        let folder = Path::new(command.field("workspace").unwrap());
+        fs::write(folder.join("one.txt"), "made\n").unwrap();
+        let (there, aside) = (project.folder.join(".git"), scene.env.path("aside"));
+        fs::rename(&there, &aside).unwrap();
+        git(&scene.env.path(""), &["init", "--quiet", "other"]);
+        let other = scene.env.path("other/.git");
+        fs::write(&there, format!("gitdir: {}\n", other.display())).unwrap();
+        let report = crate::common::agent::report("SUCCESS", "done");
+        scene.exchange.submit(&command.id, &report);
+        wait_until("it is told", DEADLINE, || {
+            fs::read_to_string(&run.err)
+                .unwrap()
+                .contains("is not what it was when the plan began")
+        });
+        fs::remove_file(&there).unwrap();
+        fs::rename(&aside, &there).unwrap();
+        let ran = run.end();
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
+        assert_eq!(
+            project.git(&["show", &format!("plan-agent/{plan}:one.txt")]),
+            "made\n"
+        );
+    }
+}
+
+#[test]
+fn a_program_in_the_workspace_is_not_taken_for_git() {
+    for isolation in ["shared", "worktree"] {
+        let mut scene = Scene::by_rules(&format!(
+            "run.workspace = 'project'\nrun.isolation = '{isolation}'"
+        ));
+        let Some(project) = Project::new(&scene.env) else {
+            return;
+        };
+        scene.env.write("project/bin/other", "");
+        let (bin, mark) = (project.folder.join("bin"), scene.env.path("mark"));
+        let path = std::env::var("PATH").unwrap();
+        scene
+            .env
+            .set("PATH", &format!("{}:bin::{path}", bin.display()));
+        let script = format!("#!/bin/sh\ntouch '{}'\n", mark.display());
+        let _agent = scene.agent(move |command| {
+            let folder = Path::new(command.field("workspace").unwrap());
+            fs::create_dir_all(folder.join("bin")).unwrap();
+            for folder in [folder.to_owned(), folder.join("bin"), bin.clone()] {
+                let program = folder.join("git");
+                fs::write(&program, &script).unwrap();
+                fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+            }
+            Act::success("done")
+        });
+        let ran = scene.run(&["run", "--plan", "one.md"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        scene.run(&["diff"]);
+        assert!(!mark.exists(), "{isolation}");
+    }
+}
