@@ -25,6 +25,7 @@ mod roles;
 mod staff;
 mod team;
 mod tools;
+mod torn;
 mod workflow;
 
 use std::fs::{self, File};
@@ -35,7 +36,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::common::agent::{Act, Agent, Command, Exchange};
-use crate::common::env::{DEADLINE, Ran, Running, TestEnv, skip, wait_until};
+use crate::common::env::{DEADLINE, Ran, Running, TestEnv, lives, skip, wait_until};
 use crate::common::llm::{Answer, Asked, LlmServer};
 
 /// Three tasks, one after the other.
@@ -275,6 +276,14 @@ impl Drop for Left {
         // An error only says that it has ended already.
         let (Ok(()) | Err(_)) = kill_process(self.pid, Signal::KILL);
     }
+}
+
+/// Kills a daemon, and waits until the last of its threads has let go of the folder.
+fn kill(scene: &Scene, daemon: Left) {
+    let pid = daemon.pid.as_raw_pid().to_string();
+    drop(daemon);
+    wait_until("the daemon has gone", DEADLINE, || !lives(&pid));
+    scene.await_end();
 }
 
 /// Stops a process and waits until it stands: the signal alone reaches a thread that runs only a little later.

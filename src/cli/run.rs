@@ -376,6 +376,7 @@ pub async fn daemon(
     crew.furnish(&mut settings)?;
     let roles = Box::pin(inside::ready(&settings, &setup, &site));
     let roles = unless(&mut ended, "the plan goes on with the next daemon", roles).await?;
+    daemon::set_torn_aside(&settings, &site.store).await?;
     // From now on whoever started this takes it for at work.
     announce(&lock, &site.volumes, &plan, &site.clock)?;
     let (stop, stopped) = watch::channel(false);
@@ -597,6 +598,7 @@ impl Ready<'_> {
         let roles = Box::pin(inside::ready(&settings, setup, &site));
         let kept = site.goes_on(&plan).await;
         let roles = unless(&mut ended, &kept, roles).await?;
+        daemon::set_torn_aside(&settings, &site.store).await?;
         announce(&lock, &site.volumes, &plan, &site.clock)?;
         let surroundings = setup.surroundings(&settings.workspace, settings.team.clone());
         let manned = crew.general().is_some() || setup.team.is_some();

@@ -34,17 +34,23 @@ impl Daemon {
                 Some(file) => volumes.publish_prepared(file, &command.text),
                 None => volumes.publish(&command.id, &command.text),
             };
-            if let Err(error) = published {
-                let key = Key::Publish(command.id.clone());
-                self.fail(&key, &format!("{:#}", anyhow::Error::from(error)));
-                self.outgoing.insert(command.id.clone(), command);
+            match published {
+                Ok(()) => self.world.ends_published.extend(command.ends),
+                Err(error) => {
+                    let key = Key::Publish(command.id.clone());
+                    self.fail(&key, &format!("{:#}", anyhow::Error::from(error)));
+                    self.outgoing.insert(command.id.clone(), command);
+                }
             }
         }
     }
 
     pub(super) fn publish(&mut self) {
         let commands: Vec<Outgoing> = self.outgoing.values().cloned().collect();
-        for Outgoing { id, text, layout } in commands {
+        for Outgoing {
+            id, text, layout, ..
+        } in commands
+        {
             let volumes = self.settings.volumes.clone();
             let publish = move |id: CommandId| {
                 volumes.publish(&id, &text)?;

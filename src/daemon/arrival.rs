@@ -3,7 +3,7 @@
 
 use crate::clock::Clock;
 use crate::plan::{CommandId, QuestionId, Report, Time};
-use crate::volumes::{Arrived, Scan};
+use crate::volumes::{Arrived, Scan, Unreadable};
 use crate::wire::text::printable;
 use crate::wire::{Problem, question, report};
 
@@ -62,11 +62,10 @@ fn read(arrived: Arrived, now: Time, clock: &Clock) -> Arrival {
     let command = report::command_of(&name);
     let content = match content {
         Err(unreadable) => Err(refused(&name, &[Problem::new(unreadable.to_string())])),
-        Ok(_) if command.is_none() => {
-            let problem = Problem::new("the name is not that of a report")
-                .with_hint("call it `report-<command id>.md`");
-            Err(refused(&name, &[problem]))
-        }
+        Ok(_) if command.is_none() => Err(refused(
+            &name,
+            &[Problem::new(Unreadable::NotAReport.to_string())],
+        )),
         Ok(bytes) => match report::parse(&name, &bytes) {
             Ok(report) => Ok(core(&name, &hash, report, now, clock)),
             Err(problems) => Err(refused(&name, &problems)),

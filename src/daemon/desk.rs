@@ -1,8 +1,7 @@
 //! Carries out the decisions that the plan's own data settles, within a change: writes commands, asks the human, ends
-//! attempts, sessions and the plan. Knows the templates, but touches no file and no clock.
+//! attempts, sessions and the plan. Knows the templates, but no clock, and of files only which ids of questions are taken.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use crate::plan::{
     Attempt, CommandId, Draft, EndCommand, Issue, Kind, Plan, QuestionId, Refusal, Report,
     SessionId, SessionScope, Step, Task, TaskId, Time, World, due, rules,
 };
+use crate::volumes::Volumes;
 use crate::wire::command::{Command, CommandType, Language, sections};
 
 /// Decisions carried out in one change at most: more than any plan needs, few enough to end.
@@ -25,6 +25,12 @@ const WORTH_RECORDING: Duration = Duration::from_secs(1);
 /// Characters that a command repeats of what came of it so far.
 const TOLD: usize = 20_000;
 
+/// Hexadecimal digits of a question's id …
+const ID_DIGITS: usize = 6;
+
+/// … and one more each time so many of them were taken: what was drawn is hardly ever taken, unless nearly all are.
+const DRAWS: usize = 64;
+
 /// Where commands are written from.
 #[derive(Clone, Debug)]
 pub(super) struct Desk {
@@ -32,8 +38,7 @@ pub(super) struct Desk {
     pub language: Language,
     /// Words for roles behind files, by their ids.
     pub roles: Arc<BTreeMap<String, String>>,
-    /// The folder `reports/pending`, absolute.
-    pub reports: Arc<Path>,
+    pub volumes: Volumes,
 }
 
 /// A command that is committed and is to be put into its folder.
@@ -43,12 +48,23 @@ pub(super) struct Outgoing {
     pub text: String,
     /// What has to be there first.
     pub layout: Option<Layout>,
+    /// The session that it ends.
+    pub ends: Option<SessionId>,
 }
 
-/// Returns a new id for a question: short enough to be typed.
-pub(super) fn new_question() -> QuestionId {
-    let random = Uuid::new_v4().simple().to_string();
-    QuestionId::new(format!("q{}", &random[..6]))
+/// Draws an id for a question that no other one has: none of the plan, and none whose file is in the folders, where those of every
+/// plan are. It is short enough to be typed. To be called within the change that asks: nothing else is asked meanwhile.
+pub(super) fn new_question(plan: &Plan, volumes: &Volumes) -> QuestionId {
+    let mut draws = 0;
+    loop {
+        let random = Uuid::new_v4().simple().to_string();
+        let digits = (ID_DIGITS + draws / DRAWS).min(random.len());
+        let id = QuestionId::new(format!("q{}", &random[..digits]));
+        if plan.question(&id).is_none() && !volumes.has_question(&id) {
+            return id;
+        }
+        draws += 1;
+    }
 }
 
 fn new_command() -> CommandId {
@@ -64,6 +80,7 @@ impl Desk {
         if draft.plan().head().usage.unrecorded(world.lived()) >= WORTH_RECORDING {
             draft.count_time(world.lived());
         }
+        draft.ends_published(&world.ends_published);
         for _ in 0..MOST_DECISIONS {
             let steps = due(draft.plan(), world).steps;
             let Some(step) = steps
@@ -97,7 +114,7 @@ impl Desk {
                 self.issue(draft, attempt.task, Some(&attempt)).map(Some)
             }
             Step::TimeOut(command, reason) => draft
-                .time_out(command, reason, new_question())
+                .time_out(command, reason, new_question(draft.plan(), &self.volumes))
                 .map(|()| None),
             Step::JudgeByRules(command) => {
                 let attempt = draft.plan().attempt(command);
@@ -107,17 +124,17 @@ impl Desk {
                     verdict.reason += ": no doubt to ask the model about";
                 }
                 draft
-                    .judge(command, &verdict, new_question())
+                    .judge(command, &verdict, new_question(draft.plan(), &self.volumes))
                     .map(|()| None)
             }
             Step::Park(command) => draft.park(command).map(|()| None),
-            Step::AgentAsks(command) => draft.agent_asks(command, new_question()).map(|()| None),
+            Step::AgentAsks(command) => draft.agent_asks(command, new_question(draft.plan(), &self.volumes)).map(|()| None),
             Step::AskHuman(about, task, reason) => draft
-                .ask(new_question(), *about, *task, reason)
+                .ask(new_question(draft.plan(), &self.volumes), *about, *task, reason)
                 .map(|()| None),
             Step::StopAtBudget(limit) => {
                 draft.count_time(world.lived());
-                draft.stop_at_budget(*limit, new_question()).map(|()| None)
+                draft.stop_at_budget(*limit, new_question(draft.plan(), &self.volumes)).map(|()| None)
             }
             Step::CountTime => {
                 draft.count_time(world.lived());
@@ -128,12 +145,14 @@ impl Desk {
                 let outcome = super::summary::by_rules(draft.plan(), world);
                 draft.settle(&outcome).map(|()| None)
             }
-            Step::Accept(command) => draft.accept_merged(command, new_question()).map(|()| None),
+            Step::Accept(command) => draft.accept_merged(command, new_question(draft.plan(), &self.volumes)).map(|()| None),
             Step::Withdraw(_)
             | Step::Inspect(_)
             | Step::Check(_)
             | Step::Ask(_)
-            | Step::MoveBranch => Ok(None),
+            | Step::MoveBranch
+            // Recorded along with every decision.
+            | Step::RecordEnds => Ok(None),
         }
     }
 
@@ -182,7 +201,12 @@ impl Desk {
         let (text, layout) = (issue.text.clone(), Layout::of(plan, task.number));
         let number = task.number;
         draft.issue(number, issue)?;
-        Ok(Outgoing { id, text, layout })
+        Ok(Outgoing {
+            id,
+            text,
+            layout,
+            ends: None,
+        })
     }
 
     /// Writes the command by which somebody behind files is asked once more what a role had asked of them: to report again, or
@@ -262,10 +286,7 @@ impl Desk {
     }
 
     fn report_path(&self, id: &CommandId) -> String {
-        self.reports
-            .join(format!("report-{id}.md"))
-            .display()
-            .to_string()
+        self.volumes.report(id).display().to_string()
     }
 
     fn end(&self, draft: &mut Draft<'_>, session: &SessionId) -> Outgoing {
@@ -298,12 +319,14 @@ impl Desk {
             EndCommand {
                 id: id.clone(),
                 text: text.clone(),
+                published: false,
             },
         );
         Outgoing {
             id,
             text,
             layout: None,
+            ends: Some(session.clone()),
         }
     }
 }

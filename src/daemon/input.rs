@@ -132,7 +132,11 @@ impl Daemon {
         }
         match input {
             Input::Looked(scanner, look) => self.looked(*scanner, look).await,
-            Input::Published(id) => drop(self.outgoing.remove(&id)),
+            Input::Published(id) => {
+                let command = self.outgoing.remove(&id);
+                let ends = command.and_then(|command| command.ends);
+                self.world.ends_published.extend(ends);
+            }
             Input::QuestionShown(id) => {
                 tracing::warn!(question = %id, "a person is asked; `status` shows what");
                 self.shown.insert(id);
@@ -259,13 +263,15 @@ impl Daemon {
         if let BranchNews::Elsewhere { reason, .. } = &news {
             (self.settings.notice)(reason);
         }
+        let volumes = self.settings.volumes.clone();
         self.commit(
             "looked at the branch of the results",
             move |draft| match news {
                 BranchNews::There(commit) => draft.branch_moved(&commit),
                 BranchNews::Joined(merge) => draft.branch_joined(&merge),
                 BranchNews::Elsewhere { found, reason } => {
-                    draft.branch_elsewhere(&found, &reason, new_question())
+                    let question = new_question(draft.plan(), &volumes);
+                    draft.branch_elsewhere(&found, &reason, question)
                 }
             },
         )
@@ -274,8 +280,11 @@ impl Daemon {
 
     async fn asked(&mut self, asked: &Asked) -> Result<(), StoreError> {
         let asked = asked.clone();
-        self.commit("the model answered", move |draft| take_answer(draft, asked))
-            .await
+        let volumes = self.settings.volumes.clone();
+        self.commit("the model answered", move |draft| {
+            take_answer(draft, asked, &volumes)
+        })
+        .await
     }
 
     pub(super) async fn looked(&mut self, scanner: Scanner, look: Result<Box<Look>, VolumesError>) {
@@ -389,7 +398,12 @@ impl Daemon {
                     let file = locked(&prepared).remove(id);
                     file.is_some_and(|file| volumes.publish_prepared(file, text).is_ok())
                 };
-                effect.outgoing.retain(|command| !published(command));
+                let (published, left) = std::mem::take(&mut effect.outgoing)
+                    .into_iter()
+                    .partition::<Vec<_>, _>(published);
+                effect.outgoing = left;
+                let ends = published.into_iter().filter_map(|command| command.ends);
+                effect.ends_published.extend(ends);
             }
         };
         let plan = &self.settings.plan;
@@ -407,6 +421,7 @@ impl Daemon {
         };
         let (effect, ()) = tokio::join!(change, prepare);
         let effect = effect?;
+        self.world.ends_published.extend(effect.ends_published);
         self.signs = look.signs;
         if let Some(quick) = quick {
             self.lookout.remember(&quick);
@@ -450,7 +465,9 @@ impl Daemon {
         let owner = self.store.plan_of(&command).await?;
         let filed = match (owner, arrival.content) {
             (Some(plan), Ok(report)) => {
-                let taken = requests::take_report(&self.store, &plan, command, report).await?;
+                let volumes = self.settings.volumes.clone();
+                let taken = requests::take_report(&self.store, volumes, &plan, command, report);
+                let taken = taken.await?;
                 // Whatever it asks is put to a person at once.
                 self.inside_at = self.clock.now();
                 filing(taken)
@@ -458,8 +475,9 @@ impl Daemon {
             (Some(plan), Err(refused)) if self.is_internal(&plan).await? => {
                 let (explanation, hash) = (refused.explanation.clone(), arrival.hash.clone());
                 let why = "a report for it cannot be read";
+                let volumes = self.settings.volumes.clone();
                 let change = move |draft: &mut Draft<'_>| {
-                    requests::unreadable(draft, &command, &refused, &hash)
+                    requests::unreadable(draft, &volumes, &command, &refused, &hash)
                 };
                 self.store.change(&plan, BY, why, change).await?;
                 Filed::Rejected(explanation)

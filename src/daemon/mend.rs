@@ -1,10 +1,88 @@
 //! What the plan says and the folders do not have: left by an earlier daemon, or gone with a folder that somebody removed.
 
+use std::collections::BTreeSet;
+
 use super::desk::Outgoing;
 use super::isolation::Layout;
-use super::{BY, Daemon};
-use crate::plan::{Attempt, AttemptState, CommandId, Plan};
-use crate::volumes::{VolumesError, Whereabouts};
+use super::{BY, Daemon, Settings, steps};
+use crate::plan::{Attempt, AttemptState, CommandId, EndCommand, Plan, QuestionId, ROLE, Session};
+use crate::store::Store;
+use crate::volumes::{Volumes, VolumesError, Whereabouts};
+use crate::wire::question;
+
+/// Moves aside what a power cut tore of the files that a plan and its internal plans need: commands, `end` commands and questions.
+/// They are published again when the daemon begins; that it was done twice, or not to the end, changes nothing. To be called
+/// before any worker of this process begins: it would take half a command.
+///
+/// # Errors
+/// The store or the file system failed.
+pub async fn set_torn_aside(settings: &Settings, store: &Store) -> anyhow::Result<()> {
+    let waiting = {
+        let volumes = settings.volumes.clone();
+        steps::blocking(move || waiting(&volumes)).await?
+    };
+    let program = settings.program.clone();
+    let internal = store.in_use(ROLE).await?;
+    let internal = internal.into_iter().map(|listed| listed.head.id);
+    for plan in std::iter::once(settings.plan.clone()).chain(internal) {
+        let (waiting, program) = (waiting.clone(), program.clone());
+        let texts = store.read(&plan, move |plan, _| Texts::of(plan, &waiting, &program));
+        let (texts, volumes) = (texts.await?, settings.volumes.clone());
+        steps::blocking(move || texts.set_torn_aside(&volumes)).await?;
+    }
+    Ok(())
+}
+
+/// Returns the commands that nobody has taken.
+fn waiting(volumes: &Volumes) -> Result<BTreeSet<CommandId>, VolumesError> {
+    let mut waiting = BTreeSet::new();
+    for volumes in volumes.everywhere() {
+        waiting.extend(volumes.waiting()?);
+    }
+    Ok(waiting)
+}
+
+/// What the files of a plan have in them that are still needed.
+struct Texts {
+    commands: Vec<(CommandId, String)>,
+    ends: Vec<EndCommand>,
+    questions: Vec<(QuestionId, String)>,
+}
+
+impl Texts {
+    fn of(plan: &Plan, waiting: &BTreeSet<CommandId>, program: &str) -> Self {
+        let open = open(plan).filter(|attempt| !attempt.recall);
+        let open = open.map(|attempt| (attempt.id.clone(), attempt.text.clone()));
+        // Of those that were taken nothing is awaited.
+        let ends = plan.sessions().filter_map(|session| session.end.clone());
+        let questions = plan.open_questions().map(|question| {
+            let task = question.task.and_then(|id| plan.task(id));
+            let text = question::render(question, plan.id().as_str(), task, program);
+            (question.id.clone(), text)
+        });
+        Self {
+            commands: open.collect(),
+            ends: ends.filter(|end| waiting.contains(&end.id)).collect(),
+            questions: questions.collect(),
+        }
+    }
+
+    fn set_torn_aside(&self, volumes: &Volumes) -> Result<(), VolumesError> {
+        for (id, text) in &self.commands {
+            volumes.set_torn_command_aside(id, text)?;
+        }
+        for end in &self.ends {
+            if volumes.set_torn_command_aside(&end.id, &end.text)? {
+                // It counts as published: nobody else would put it back.
+                volumes.publish(&end.id, &end.text)?;
+            }
+        }
+        for (id, text) in &self.questions {
+            volumes.set_torn_question_aside(id, text)?;
+        }
+        Ok(())
+    }
+}
 
 impl Daemon {
     /// Takes up what an earlier daemon left: commands that were committed and never published, and commands that were taken
@@ -14,12 +92,7 @@ impl Daemon {
             .store
             .read(&self.settings.plan, |plan, _| {
                 let open = open(plan).map(|open| Outgoing::of(plan, open)).collect();
-                let ends = plan.sessions().filter_map(|session| session.end.clone());
-                let ends = ends.map(|end| Outgoing {
-                    id: end.id,
-                    text: end.text,
-                    layout: None,
-                });
+                let ends = plan.sessions().filter_map(Outgoing::of_end);
                 (open, ends.collect())
             })
             .await?;
@@ -69,7 +142,9 @@ impl Daemon {
             match self.settings.volumes.whereabouts(&command.id)? {
                 Whereabouts::Nowhere => drop(self.outgoing.insert(command.id.clone(), command)),
                 Whereabouts::Withdrawn => withdrawn.push(command.id),
-                Whereabouts::Pending | Whereabouts::Processed | Whereabouts::Reported => {}
+                Whereabouts::Pending | Whereabouts::Processed | Whereabouts::Reported => {
+                    self.world.ends_published.extend(command.ends);
+                }
             }
         }
         Ok(withdrawn)
@@ -77,11 +152,23 @@ impl Daemon {
 }
 
 impl Outgoing {
+    /// Returns the command that ends a session which is over, unless it was published before.
+    fn of_end(session: &Session) -> Option<Self> {
+        let end = session.end.as_ref().filter(|end| !end.published)?;
+        Some(Self {
+            id: end.id.clone(),
+            text: end.text.clone(),
+            layout: None,
+            ends: Some(session.id.clone()),
+        })
+    }
+
     fn of(plan: &Plan, attempt: &Attempt) -> Self {
         Self {
             id: attempt.id.clone(),
             text: attempt.text.clone(),
             layout: Layout::of(plan, attempt.task),
+            ends: None,
         }
     }
 }

@@ -40,6 +40,7 @@ pub use hooks::{Hook, Hooks};
 use input::Input;
 use inspect::Lookout;
 pub use internal::tidy as tidy_internal;
+pub use mend::set_torn_aside;
 use pace::Pace;
 pub use settings::{End, Hands, Models, Patience, Settings};
 use view::View;
@@ -161,9 +162,10 @@ pub async fn make_plan(settings: &Settings, store: &Store) -> anyhow::Result<()>
     let asked = steps::ask(settings, models, store, Subject::Plan).await?;
     let asked = asked.context("the budget allows no call")?;
     let failed = asked.said.as_ref().err().cloned();
+    let volumes = settings.volumes.clone();
     store
         .change(&settings.plan, BY, "the model answered", move |draft| {
-            take::take_answer(draft, asked)
+            take::take_answer(draft, asked, &volumes)
         })
         .await?;
     let tasks = store
@@ -254,10 +256,7 @@ impl Daemon {
             prompts: Arc::clone(&settings.prompts),
             language: settings.language,
             roles: Arc::clone(&settings.role_prompts),
-            reports: settings
-                .volumes
-                .path(crate::volumes::Folder::ReportsPending)
-                .into(),
+            volumes: settings.volumes.clone(),
         };
         let now = clock.now();
         let moved = store.moved();
@@ -401,6 +400,7 @@ impl Daemon {
         self.awaited.clone_from(&view.awaited);
         self.asked.clone_from(&view.questions);
         self.works = view.works();
+        self.world.ends_published.clone_from(&view.ends_published);
         self.see_at_work(&view.at_work);
         Ok(view)
     }

@@ -9,6 +9,7 @@ use crate::plan::{
 };
 use crate::role::Chain;
 use crate::store::{Store, StoreError};
+use crate::volumes::Volumes;
 
 use super::BY;
 use super::arrival::Refused;
@@ -21,6 +22,7 @@ const MOST_UNREADABLE: u32 = 2;
 /// out what it is for.
 pub(super) async fn take_report(
     store: &Store,
+    volumes: Volumes,
     plan: &PlanId,
     request: CommandId,
     report: Report,
@@ -29,7 +31,8 @@ pub(super) async fn take_report(
     let change = move |draft: &mut Draft<'_>| {
         let taken = draft.report(&request, report)?;
         if asks && taken == Taken::Counts {
-            draft.agent_asks(&request, new_question())?;
+            let question = new_question(draft.plan(), &volumes);
+            draft.agent_asks(&request, question)?;
         }
         Ok(taken)
     };
@@ -39,17 +42,19 @@ pub(super) async fn take_report(
 /// Keeps that the report to a request cannot be read. Whoever wrote it may mend it for a while.
 pub(super) fn unreadable(
     draft: &mut Draft<'_>,
+    volumes: &Volumes,
     request: &CommandId,
     refused: &Refused,
     hash: &str,
 ) -> Result<(), Refusal> {
     let attempt = draft.plan().attempt(request);
-    match attempt.is_some_and(|attempt| attempt.rejected.is_some()) {
-        true => Ok(()),
-        false => draft
-            .reject(request, &refused.reason, hash, new_question())
-            .map(drop),
+    if attempt.is_some_and(|attempt| attempt.rejected.is_some()) {
+        return Ok(());
     }
+    let question = new_question(draft.plan(), volumes);
+    draft
+        .reject(request, &refused.reason, hash, question)
+        .map(drop)
 }
 
 /// Looks after the requests of an internal plan that is waited for.
@@ -93,19 +98,25 @@ async fn put_to_person(
     let (Some(top), Some(command)) = (&chain.top, chain.command.clone()) else {
         return Ok(());
     };
-    let id = question.id.clone();
+    // Each plan has ids of its own for its questions.
     let put = store.read(top, {
-        let id = id.clone();
-        move |plan, _| plan.question(&id).cloned()
+        let request = request.clone();
+        move |plan, _| {
+            let mut questions = plan.questions();
+            let about = |question: &&Question| question.request.as_ref() == Some(&request);
+            questions.find(about).cloned()
+        }
     });
     match put.await? {
         None => {
             let asker = chain.roles.first();
             let asker = asker.map_or(String::new(), |role| format!(" for `{role}`"));
             let reason = format!("the role `{who}` asks, at work{asker}: {}", question.reason);
+            let volumes = desk.volumes.clone();
             let ask = move |draft: &mut Draft<'_>| {
                 let task = draft.plan().attempt(&command).map(|attempt| attempt.task);
                 let task = task.ok_or(Refusal::UnknownCommand(command))?;
+                let id = new_question(draft.plan(), &volumes);
                 draft.ask_for_request(id, task, &request, &reason)
             };
             match store.change(top, BY, "a role has a question", ask).await {
@@ -116,7 +127,7 @@ async fn put_to_person(
         }
         Some(put) => match put.answer {
             Some(answer) if answer.choice == Choice::Reply => {
-                let (desk, note) = (desk.clone(), answer.note);
+                let (desk, id, note) = (desk.clone(), question.id, answer.note);
                 let carry = move |draft: &mut Draft<'_>| {
                     go_on(draft, &desk, &request, &id, &note, &answer.by)
                 };

@@ -8,7 +8,7 @@ use super::steps::{Asked, Said};
 use crate::plan::{
     By, CommandId, Draft, Head, Question, QuestionId, Refusal, SessionId, Taken, Verdict, World,
 };
-use crate::volumes::Sign;
+use crate::volumes::{Sign, Volumes};
 use crate::wire::text::safe_session;
 
 /// What a look changed in the plan.
@@ -19,6 +19,8 @@ pub(super) struct Effect {
     /// Reports for commands that this plan does not know.
     pub(super) strangers: Vec<Arrival>,
     pub(super) complaints: Vec<(QuestionId, String)>,
+    /// Sessions whose `end` command is in its folder.
+    pub(super) ends_published: Vec<SessionId>,
 }
 
 /// Returns where a report goes.
@@ -56,7 +58,7 @@ pub(super) fn take(
         }
     }
     for arrival in reports {
-        take_report(draft, arrival, seen, &mut effect);
+        take_report(draft, arrival, seen, desk, &mut effect);
     }
     for (id, reply) in replies {
         take_reply(draft, id, reply, &mut effect);
@@ -69,11 +71,17 @@ fn take_report(
     draft: &mut Draft<'_>,
     arrival: Arrival,
     seen: Option<&QuickLook>,
+    desk: &Desk,
     effect: &mut Effect,
 ) {
     let name = arrival.name.clone();
     let Some(command) = arrival.command.clone() else {
-        if let Err(Refused { explanation, .. }) = arrival.content {
+        if let Err(Refused {
+            reason,
+            explanation,
+        }) = arrival.content
+        {
+            draft.reject_file(&name, &reason);
             effect.filings.push((name, Filed::Rejected(explanation)));
         }
         return;
@@ -96,7 +104,10 @@ fn take_report(
             reason,
             explanation,
         }) => draft
-            .part(|draft| draft.reject(&command, &reason, &arrival.hash, new_question()))
+            .part(|draft| {
+                let question = new_question(draft.plan(), &desk.volumes);
+                draft.reject(&command, &reason, &arrival.hash, question)
+            })
             .map(|_| Filed::Rejected(explanation)),
     };
     match filed {
@@ -141,14 +152,19 @@ fn offered(question: &Question) -> String {
 
 /// Takes in what came of a question to the model: what it used, and its effect. An answer that the plan refuses counts as
 /// none.
-pub(super) fn take_answer(draft: &mut Draft<'_>, asked: Asked) -> Result<(), Refusal> {
+pub(super) fn take_answer(
+    draft: &mut Draft<'_>,
+    asked: Asked,
+    volumes: &Volumes,
+) -> Result<(), Refusal> {
     draft.count_ask(&asked.ask, asked.spent)?;
+    let question = new_question(draft.plan(), volumes);
     let (said, text) = match asked.said {
         Ok(said) => said,
-        Err(error) => return draft.failed_ask(&asked.ask, &error, new_question()),
+        Err(error) => return draft.failed_ask(&asked.ask, &error, question),
     };
     draft.answered_ask(&asked.ask, &text)?;
-    match draft.part(|draft| take_effect(draft, said)) {
+    match draft.part(|draft| take_effect(draft, said, question.clone())) {
         // Decided otherwise meanwhile.
         Ok(()) | Err(Refusal::NotAwaited(_) | Refusal::PlanIs(_)) => Ok(()),
         Err(refusal) => {
@@ -156,13 +172,13 @@ pub(super) fn take_answer(draft: &mut Draft<'_>, asked: Asked) -> Result<(), Ref
             draft.refused_ask(
                 &asked.ask,
                 &format!("the plan refuses its answer: {refusal}"),
-                new_question(),
+                question,
             )
         }
     }
 }
 
-fn take_effect(draft: &mut Draft<'_>, said: Said) -> Result<(), Refusal> {
+fn take_effect(draft: &mut Draft<'_>, said: Said, question: QuestionId) -> Result<(), Refusal> {
     match said {
         Said::Plan(plan) => {
             draft.describe(|head: &mut Head| {
@@ -190,7 +206,7 @@ fn take_effect(draft: &mut Draft<'_>, said: Said) -> Result<(), Refusal> {
                 by: By::Model,
                 at: draft.now(),
             };
-            draft.judge(&command, &verdict, new_question())
+            draft.judge(&command, &verdict, question)
         }
         Said::Edits(edits) => {
             let reason = draft
@@ -205,7 +221,7 @@ fn take_effect(draft: &mut Draft<'_>, said: Said) -> Result<(), Refusal> {
         Said::Audit(audit) => draft.audited(
             &audit.reason,
             (!audit.met).then_some(audit.missing),
-            new_question(),
+            question,
         ),
         Said::Summary(text) => draft.settle(&text),
     }

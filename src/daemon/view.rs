@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::isolation::Gathering;
-use crate::plan::{AttemptState, CommandId, Due, Plan, PlanStatus, QuestionId, World, due};
+use crate::plan::{
+    AttemptState, CommandId, Due, Plan, PlanStatus, QuestionId, SessionId, World, due,
+};
 
 /// The plan as the loop needs it: small, whatever the size of the plan.
 pub(super) struct View {
@@ -22,6 +24,8 @@ pub(super) struct View {
     /// A limit of the budget keeps it from going on.
     pub(super) stopped: bool,
     pub(super) gathering: Option<Gathering>,
+    /// Sessions whose `end` command was published, which the plan does not know yet.
+    pub(super) ends_published: BTreeSet<SessionId>,
 }
 
 impl View {
@@ -53,6 +57,12 @@ impl View {
             at_work: super::internal::at_work(plan),
             stopped: plan.stopped_at().is_some(),
             gathering: Gathering::of(plan.head()),
+            ends_published: world
+                .ends_published
+                .iter()
+                .filter(|id| plan.ends_unpublished(id))
+                .cloned()
+                .collect(),
         }
     }
 

@@ -56,6 +56,8 @@ pub struct World {
     pub crews: Crews,
     /// Until when a role was seen to have something in hand: its other tasks wait for it, and not for nobody.
     pub held: BTreeMap<String, Time>,
+    /// Sessions whose `end` command was published, which the plan may not know yet.
+    pub ends_published: BTreeSet<SessionId>,
 }
 
 impl World {
@@ -119,6 +121,8 @@ pub enum Step {
     CountTime,
     /// End a session that is over.
     EndSession(SessionId),
+    /// Record that sessions were ended, where no other change comes any more with which it is recorded.
+    RecordEnds,
     /// End the plan, every task of which is settled.
     Settle,
 }
@@ -184,6 +188,10 @@ pub fn due(plan: &Plan, world: &World) -> Due {
     }
     if head.line.as_ref().is_some_and(Line::behind) {
         due.step(Step::MoveBranch);
+    }
+    let unrecorded = |id: &SessionId| plan.ends_unpublished(id);
+    if head.status.settled() && world.ends_published.iter().any(unrecorded) {
+        due.step(Step::RecordEnds);
     }
     if head.status.settled() || head.status == PlanStatus::Idle {
         return due;

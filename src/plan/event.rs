@@ -74,6 +74,8 @@ pub enum Event {
         command: CommandId,
         reason: String,
     },
+    /// A file among the reports is not read, and its name says no command that it is for.
+    FileRejected { name: String, reason: String },
     /// A report that counts no more was kept.
     Stale { task: TaskId, command: CommandId },
     /// The checks ran.
@@ -204,6 +206,7 @@ impl Event {
             | Self::Started
             | Self::StrategyChosen { .. }
             | Self::Asking { .. }
+            | Self::FileRejected { .. }
             | Self::Answered { .. }
             | Self::QuestionClosed { .. }
             | Self::ModelFailed { .. }

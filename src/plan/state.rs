@@ -392,6 +392,12 @@ impl Plan {
             .filter_map(|id| self.sessions.get(id))
     }
 
+    /// Returns whether a session is over by a command that is not recorded as published.
+    pub fn ends_unpublished(&self, id: &SessionId) -> bool {
+        let end = self.session(id).and_then(|session| session.end.as_ref());
+        end.is_some_and(|end| !end.published)
+    }
+
     /// Returns a question to the model by its id.
     pub fn ask(&self, id: &AskId) -> Option<&Ask> {
         self.asks.get(id)

@@ -4,6 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,11 @@ use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
 pub(super) use crate::files::open_unblocked as open_regular;
+
+/// Bytes of a name under which something is filed: with `.reason.md` behind it, it still fits into the 255 of a file system.
+const LONGEST_NAME: usize = 245;
+/// What is longer belongs to the stem, which can be cut.
+const LONGEST_EXTENSION: usize = 32;
 
 /// Something that could not be done with a file of the volumes.
 #[derive(Debug, thiserror::Error)]
@@ -196,8 +202,14 @@ pub(super) fn move_new(from: &Path, to: &Path) -> io::Result<()> {
 /// Returns where it went.
 pub(super) fn move_aside(from: &Path, folder: &Path) -> Result<PathBuf, VolumesError> {
     let name = from.file_name().unwrap_or(OsStr::new("unnamed"));
+    move_aside_as(from, &folder.join(name))
+}
+
+/// As [`move_aside`], where it is to have another name.
+pub(super) fn move_aside_as(from: &Path, place: &Path) -> Result<PathBuf, VolumesError> {
+    let name = place.file_name().unwrap_or(OsStr::new("unnamed"));
     for count in 1_u32.. {
-        let to = folder.join(numbered(name, count));
+        let to = place.with_file_name(numbered(name, count));
         match move_new(from, &to) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(VolumesError::new("move", from, error)),
@@ -221,18 +233,26 @@ pub(super) fn free_place(from: &Path, folder: &Path) -> io::Result<PathBuf> {
     unreachable!("a folder has fewer files than there are numbers")
 }
 
+/// Returns the name under which something is filed that is the so-manieth of its name: with its stem cut where it would be too long
+/// for a file system, with what is put behind it.
 fn numbered(name: &OsStr, count: u32) -> OsString {
-    if count == 1 {
-        return name.to_owned();
-    }
-    let path = Path::new(name);
-    let mut numbered = path.file_stem().unwrap_or(name).to_owned();
-    numbered.push(format!("-{count}"));
-    if let Some(extension) = path.extension() {
-        numbered.push(".");
-        numbered.push(extension);
-    }
-    numbered
+    let (stem, extension) = match name.as_bytes().iter().rposition(|byte| *byte == b'.') {
+        Some(dot) if dot > 0 && name.len() - dot <= LONGEST_EXTENSION => {
+            name.as_bytes().split_at(dot)
+        }
+        _ => (name.as_bytes(), &b""[..]),
+    };
+    let number = match count {
+        1 => String::new(),
+        count => format!("-{count}"),
+    };
+    let ending = [number.as_bytes(), extension].concat();
+    let room = LONGEST_NAME.saturating_sub(ending.len());
+    let cut = match std::str::from_utf8(stem) {
+        Ok(text) => &stem[..text.floor_char_boundary(room)],
+        Err(_) => &stem[..stem.len().min(room)],
+    };
+    OsString::from_vec([cut, &ending].concat())
 }
 
 #[cfg(test)]
@@ -255,6 +275,30 @@ mod tests {
             ("report-a-3.md", "three"),
         ] {
             assert_eq!(fs::read_to_string(filed.join(name)).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_is_cut_before_its_number_and_extension() {
+        let (x, e) = ("x".repeat(300), "é".repeat(200));
+        for (name, count, cut) in [
+            ("report-a.md".to_owned(), 1, "report-a.md".to_owned()),
+            ("report-a.md".to_owned(), 12, "report-a-12.md".to_owned()),
+            (".md".to_owned(), 2, ".md-2".to_owned()),
+            ("plain".to_owned(), 2, "plain-2".to_owned()),
+            (format!("{}.md", &x[..242]), 1, format!("{}.md", &x[..242])),
+            (format!("{}.md", &x[..243]), 1, format!("{}.md", &x[..242])),
+            (
+                format!("{}.md", &x[..242]),
+                10,
+                format!("{}-10.md", &x[..239]),
+            ),
+            (format!("r{e}.md"), 1, format!("r{}.md", &e[..240])),
+            (format!(".{x}"), 1, format!(".{}", &x[..244])),
+            (format!("a.{x}"), 1, format!("a.{}", &x[..243])),
+        ] {
+            let numbered = numbered(OsStr::new(&name), count);
+            assert_eq!(numbered.to_str(), Some(cut.as_str()), "{name} {count}");
         }
     }
 

@@ -305,6 +305,11 @@ impl Volumes {
         self.path(Folder::Active).join(format!("{id}.json"))
     }
 
+    /// Returns the path of the file that the worker locks which has claimed a command.
+    pub fn claim_lock(&self, id: &CommandId) -> PathBuf {
+        self.path(Folder::Active).join(format!("{id}.lock"))
+    }
+
     /// Returns the path of the mark that asks an agent to stop working on a command.
     pub fn cancel_mark(&self, id: &CommandId) -> PathBuf {
         self.path(Folder::Active).join(format!("{id}.cancel"))

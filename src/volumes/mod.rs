@@ -15,6 +15,7 @@ mod questions;
 mod scan;
 mod settle;
 mod token;
+mod torn;
 mod watch;
 
 pub use commands::{Whereabouts, Withdrawal};

@@ -28,6 +28,14 @@ impl Volumes {
         Ok(ids)
     }
 
+    /// Returns whether a question of that id has a file, open or not. What cannot be looked at has none.
+    pub fn has_question(&self, id: &QuestionId) -> bool {
+        let filed = self.path(Folder::QuestionsAnswered);
+        let name = format!("question-{id}.md");
+        let places = [self.question(id), filed.join(name)];
+        places.iter().any(|path| fs::symlink_metadata(path).is_ok())
+    }
+
     /// Reads an open question's file, `None` if there is none that can be read.
     pub fn read_question(&self, id: &QuestionId) -> Option<String> {
         let bytes = read_capped(&self.question(id), REPORT_CAP).ok()?;

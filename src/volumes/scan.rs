@@ -15,7 +15,7 @@ use super::files::{Unreadable, VolumesError, foreign, open_regular};
 use super::layout::{Folder, Volumes};
 use super::life::Life;
 use super::listing::Listing;
-use super::settle::{Hints, Look, settled};
+use super::settle::{FileAges, Hints, Look, settled};
 use crate::plan::{CommandId, QuestionId};
 
 /// The most that is read of a report, a command or a question.
@@ -28,6 +28,8 @@ const MOST_BYTES: usize = 8 * 1024 * 1024;
 const FULL_LOOK: Duration = Duration::from_secs(3);
 /// Names that are none of ours (`~`, `.swp`, half-written) get that long to go away.
 const STRANGER: Duration = Duration::from_secs(60);
+/// A text under another name was meant as a report, unless it gets its right name by then.
+const MISNAMED: Duration = Duration::from_secs(10);
 
 /// A person's file that has not changed for so long is looked at.
 const QUESTION_QUIET: Duration = Duration::from_millis(300);
@@ -107,6 +109,7 @@ struct Seen {
 pub struct Scanner {
     volumes: Volumes,
     hints: Hints,
+    ages: FileAges,
     reports: HashMap<String, Seen>,
     /// Names and inodes of the last listing that have not been looked at.
     listed: VecDeque<(String, u64)>,
@@ -127,6 +130,7 @@ impl Scanner {
         Self {
             volumes: volumes.clone(),
             hints,
+            ages: FileAges::new(),
             reports: HashMap::new(),
             listed: VecDeque::new(),
             full: (None, true),
@@ -281,7 +285,8 @@ impl Scanner {
         }
         let unchanged = now.duration_since(seen.since);
         if !named_like_a_report(name) {
-            if unchanged < STRANGER {
+            let misnamed = !name.starts_with('.') && has_md_extension(name);
+            if unchanged < if misnamed { MISNAMED } else { STRANGER } {
                 return Found::Nothing;
             }
             seen.handed = true;
@@ -298,7 +303,7 @@ impl Scanner {
         if !settled(Look {
             heard: heard.map(|(phase, at)| (phase, now.saturating_duration_since(at))),
             unchanged,
-            age: age(&metadata),
+            age: self.ages.age(&metadata),
             empty: metadata.size() == 0,
             linked: metadata.nlink() > 1,
         }) {
@@ -360,9 +365,8 @@ impl Scanner {
             return;
         }
         // An editor may save in place: half an answer is no answer.
-        let still = now
-            .duration_since(seen.since)
-            .max(age(&metadata).unwrap_or_default());
+        let age = self.ages.age(&metadata);
+        let still = now.duration_since(seen.since).max(age.unwrap_or_default());
         if still < QUESTION_QUIET {
             scan.waiting = true;
             return;
@@ -471,16 +475,15 @@ where
 }
 
 fn named_like_a_report(name: &str) -> bool {
-    let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+    let (stem, _) = name.rsplit_once('.').unwrap_or((name, ""));
     stem.split_at_checked("report-".len())
         .is_some_and(|(prefix, id)| prefix.eq_ignore_ascii_case("report-") && !id.is_empty())
-        && extension.eq_ignore_ascii_case("md")
+        && has_md_extension(name)
 }
 
-/// Returns how long ago a file was written; `None` if its time lies in the future.
-fn age(metadata: &Metadata) -> Option<Duration> {
-    let written = metadata.modified().ok()?;
-    SystemTime::now().duration_since(written).ok()
+fn has_md_extension(name: &str) -> bool {
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+    extension.is_some_and(|extension| extension.eq_ignore_ascii_case("md"))
 }
 
 fn hash(bytes: &[u8]) -> String {

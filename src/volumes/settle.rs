@@ -2,8 +2,12 @@
 //! or lost, time decides.
 
 use std::collections::HashMap;
+use std::fs::Metadata;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::clock::Clock;
+use crate::plan::Time;
 
 /// After a writer has closed it: editors and `truncate` then `write` open it again within that time.
 const AFTER_CLOSE: Duration = Duration::from_millis(300);
@@ -21,6 +25,9 @@ const MOST_ARRIVED: usize = 8;
 
 /// The kernel marks a loss once and may lose more behind the mark: so long nobody waits for an event of closing.
 const LOSS: Duration = Duration::from_secs(10);
+
+/// The wall clock was set if it moved by so much more or less than the time that passed.
+const CLOCK_SET: Duration = Duration::from_secs(1);
 
 /// What an event said about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +98,51 @@ impl Hints {
         // A panic elsewhere leaves at worst a hint too few.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Measures how long ago files were written. Their times are those of the wall clock, which may be set meanwhile.
+#[derive(Debug)]
+pub(super) struct FileAges {
+    clock: Clock,
+    /// Microseconds that the wall clock is ahead of the plan time.
+    ahead: i64,
+    /// When the wall clock was last noticed to have been set.
+    set: Option<Time>,
+}
+
+impl FileAges {
+    pub(super) fn new() -> Self {
+        let clock = Clock::start();
+        Self {
+            ahead: microseconds(SystemTime::now()) - clock.now().0,
+            clock,
+            set: None,
+        }
+    }
+
+    /// Returns how long ago a file was written; `None` if its time lies in the future, or if it may have been written before the
+    /// wall clock was set: a file that is being written would seem as old as the clock was put forward.
+    pub(super) fn age(&mut self, metadata: &Metadata) -> Option<Duration> {
+        let written = metadata.modified().ok()?;
+        self.age_at(written, SystemTime::now(), self.clock.now())
+    }
+
+    fn age_at(&mut self, written: SystemTime, wall: SystemTime, now: Time) -> Option<Duration> {
+        let ahead = microseconds(wall) - now.0;
+        let moved = Duration::from_micros(ahead.abs_diff(self.ahead));
+        if moved >= CLOCK_SET {
+            (self.ahead, self.set) = (ahead, Some(now));
+        }
+        let age = wall.duration_since(written).ok()?;
+        self.set
+            .is_none_or(|set| age < now.since(set))
+            .then_some(age)
+    }
+}
+
+fn microseconds(wall: SystemTime) -> i64 {
+    let since_epoch = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// What is known of a file when it is looked at.
@@ -217,6 +269,64 @@ mod tests {
             ),
         ] {
             assert_eq!(settled(look), finished, "{what}");
+        }
+    }
+
+    #[test]
+    fn an_age_is_known_unless_the_wall_clock_was_set_since() {
+        const HOUR: u64 = 3600;
+        let seconds = Duration::from_secs;
+        // Begun at second 0 of the plan, which is `HOUR` by the wall clock.
+        let begun = || FileAges {
+            ahead: microseconds(UNIX_EPOCH + seconds(HOUR)),
+            clock: Clock::start(),
+            set: None,
+        };
+        /// The second of the plan, what the wall clock says then, when a file was written by that, and its age.
+        type Seconds = (u64, u64, u64, Option<u64>);
+        let cases: [(&str, &[Seconds]); 4] = [
+            (
+                "not set",
+                &[
+                    (5, HOUR + 5, HOUR + 2, Some(3)),
+                    (5, HOUR + 5, 0, Some(HOUR + 5)),
+                    (5, HOUR + 5, HOUR + 6, None),
+                ],
+            ),
+            (
+                "put forward",
+                &[
+                    (5, 9 * HOUR + 5, HOUR + 4, None),
+                    (8, 9 * HOUR + 8, HOUR + 4, None),
+                    (8, 9 * HOUR + 8, 9 * HOUR + 5, None),
+                    (8, 9 * HOUR + 8, 9 * HOUR + 6, Some(2)),
+                ],
+            ),
+            (
+                "put back",
+                &[
+                    (5, HOUR / 2, HOUR + 4, None),
+                    (8, HOUR / 2 + 3, 0, None),
+                    (8, HOUR / 2 + 3, HOUR / 2 + 1, Some(2)),
+                ],
+            ),
+            (
+                "set twice",
+                &[
+                    (5, 9 * HOUR, 8 * HOUR, None),
+                    (20, HOUR + 20, HOUR + 10, None),
+                    (40, HOUR + 40, HOUR + 30, Some(10)),
+                ],
+            ),
+        ];
+        for (what, looks) in cases {
+            let mut ages = begun();
+            for (now, wall, written, age) in looks {
+                let wall_at = |second| UNIX_EPOCH + seconds(second);
+                let now = Time::default().plus(seconds(*now));
+                let found = ages.age_at(wall_at(*written), wall_at(*wall), now);
+                assert_eq!(found, age.map(seconds), "{what}: {now:?}");
+            }
         }
     }
 

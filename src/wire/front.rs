@@ -194,11 +194,18 @@ fn take_apart(text: &str, longest: usize) -> Result<Front, Problem> {
     if let Some(problem) = guard::too_long(bytes, longest, skipped + 2) {
         return Err(problem);
     }
+    let blank = front.lines().skip(1).take(closing - 1);
+    let blank = blank.take_while(|line| line.trim().is_empty()).count();
+    // The splitter takes the indentation of the first line away: it would become a field that it is not.
+    let first = front.lines().nth(1 + blank).unwrap_or_default();
+    if first.starts_with([' ', '\t']) && !first.trim_start().starts_with('#') {
+        let message = "the front matter begins with an indented line, and not every line is";
+        return Err(Problem::on_line(skipped + 2 + blank, message)
+            .with_hint("begin each field at the left edge"));
+    }
     let parsed: ParsedEntity = Matter::<Splitter>::new()
         .parse(front)
         .map_err(|error| Problem::new(error.to_string()))?;
-    let blank = front.lines().skip(1).take(closing - 1);
-    let blank = blank.take_while(|line| line.trim().is_empty()).count();
     let body = rest.trim_start_matches('\n');
     let mut behind = rest.len() - body.len();
     if body.is_empty() {
@@ -327,13 +334,23 @@ fn opens_header(text: &str) -> bool {
     text.lines().next().is_some_and(|line| line.trim() == "---")
 }
 
-/// Returns the indentation of a header's first field, and the number of the line up to which it is taken away: that of
-/// the closing `---`.
+/// Returns how many bytes of indentation all lines of a header have in common, and the number of the line up to which they are
+/// taken away: that of the closing `---`. An indentation of some lines only may say whose a field is, and stays.
 fn indentation(text: &str) -> (usize, usize) {
     let lines = || text.lines().skip(1);
-    let first = lines().find(|line| !line.trim().is_empty());
-    let closing = lines().position(|line| line.trim() == "---");
-    (first.map_or(0, width), closing.map_or(0, |at| at + 1))
+    let closing = lines().position(|line| line.trim() == "---").unwrap_or(0);
+    let mut filled = lines().take(closing).filter(|line| !line.trim().is_empty());
+    let common = filled.next().map(|first| {
+        let first = &first[..width(first)];
+        filled.fold(first, |common, line| shared(common, line))
+    });
+    (common.map_or(0, str::len), closing + 1)
+}
+
+/// Returns what two lines begin with alike.
+fn shared<'a>(one: &'a str, other: &str) -> &'a str {
+    let alike = one.bytes().zip(other.bytes());
+    &one[..alike.take_while(|(one, other)| one == other).count()]
 }
 
 /// Takes the indentation from the lines of the header, and what surrounds the `---` from the first.
@@ -351,8 +368,9 @@ fn without_indentation(text: &str, indent: usize, until: usize) -> String {
     mended + &text[end..]
 }
 
+/// Returns how many bytes a line is indented.
 fn width(line: &str) -> usize {
-    line.len() - line.trim_start_matches(' ').len()
+    line.len() - line.trim_start_matches([' ', '\t']).len()
 }
 
 /// Returns the fence of a line such as ```` ```markdown ````.

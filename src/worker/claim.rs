@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::RoleFilter;
@@ -229,7 +229,7 @@ impl Claim {
         id: &CommandId,
         make: bool,
     ) -> Result<Option<(Self, Option<Signature>)>, VolumesError> {
-        let path = lock_path(volumes, id);
+        let path = volumes.claim_lock(id);
         let locked = || -> io::Result<Option<(File, String)>> {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(make).truncate(false);
@@ -271,7 +271,7 @@ impl Claim {
         self.lock
             .set_len(0)
             .and_then(|()| self.lock.write_all(signature.text().as_bytes()))
-            .map_err(|error| VolumesError::new("write", &lock_path(&self.volumes, &self.id), error))
+            .map_err(|error| VolumesError::new("write", &self.volumes.claim_lock(&self.id), error))
     }
 
     pub(super) fn id(&self) -> &CommandId {
@@ -295,7 +295,7 @@ impl Claim {
     /// Lets go of a command that needs nothing more, and removes what it had in `active/`.
     pub(super) fn finish(self) -> Result<(), VolumesError> {
         // First: without it the command does not count as left behind, whatever else remains.
-        let path = lock_path(&self.volumes, &self.id);
+        let path = self.volumes.claim_lock(&self.id);
         fs::remove_file(&path).map_err(|error| VolumesError::new("remove", &path, error))?;
         self.volumes.rest(&self.id)
     }
@@ -306,10 +306,6 @@ fn assignee(volumes: &Volumes, folder: Folder, id: &CommandId) -> Option<String>
     let text = volumes.read_command(folder, id).ok()?;
     let assignee = Command::parse(&text).ok()?.assignee?;
     Some(one_line(&assignee, MAX_ROLE))
-}
-
-fn lock_path(volumes: &Volumes, id: &CommandId) -> PathBuf {
-    volumes.path(Folder::Active).join(format!("{id}.lock"))
 }
 
 fn same_file(file: &File, path: &Path) -> bool {

@@ -97,6 +97,23 @@ impl TestEnv {
         self.show(name, &file);
     }
 
+    /// Has a shared library made of a source in C stand before all others in the runs that follow. The error says why that is
+    /// not possible here.
+    pub fn preload(&mut self, name: &str, source: &str) -> Result<(), String> {
+        let (file, library) = (format!("{name}.c"), self.path(format!("{name}.so")));
+        self.write(&file, source);
+        let built = Command::new("cc")
+            .args(["-shared", "-fPIC", "-o"])
+            .args([&library, &self.path(file)])
+            .output()
+            .map_err(|error| format!("no `cc`: {error}"))?;
+        if !built.status.success() {
+            return Err(String::from_utf8_lossy(&built.stderr).into_owned());
+        }
+        self.set("LD_PRELOAD", library.to_str().unwrap());
+        Ok(())
+    }
+
     fn path_begins_with(&self, folder: &Path) -> bool {
         self.variable("PATH")
             .starts_with(&*folder.to_string_lossy())

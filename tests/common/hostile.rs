@@ -150,6 +150,10 @@ pub fn slips() -> Vec<Vec<u8>> {
         "status: SUCCESS\nstatus: SUCCESS",
         "status: [SUCCESS]",
         "id: another-one\nstatus: SUCCESS",
+        // It is the status of something else.
+        "    session_id: s-1\nmeta:\n  status: SUCCESS",
+        "  session_id: s-1\nmeta:\n    status: SUCCESS",
+        "  status: SUCCESS\nsession_id: s-1",
     ] {
         texts.push(format!("---\n{status}\n---\n{body}").into_bytes());
     }

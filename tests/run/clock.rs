@@ -1,7 +1,6 @@
 //! Time that nobody lived through is nobody's silence: a machine that is suspended, a process that is stopped, a wall clock
 //! that is set.
 
-use std::process;
 use std::time::{Duration, Instant};
 
 use super::*;
@@ -57,7 +56,7 @@ const DAY: i64 = 24 * 60 * 60;
 /// An agent that says that it began, and writes its report when it is told to; for each command a number higher.
 const TOLD: &str = "n=1; while [ -e begun-$n ]; do n=$((n+1)); done; : > begun-$n; \
     until [ -e go-$n ]; do sleep 0.05; done; \
-    printf -- '---\\nstatus: SUCCESS\\n---\\n\\n## Core results\\n\\ndone\\n' > done-$n; mv done-$n \"$1\"";
+    printf -- '---\\nstatus: SUCCESS\\n---\\n\\n## Core results\\n\\ndone\\n' > \"$1\"";
 
 const AGENT: [&str; 8] = [
     "--agent", "command", "--", "sh", "-c", TOLD, "sh", "{report}",
@@ -207,18 +206,8 @@ fn a_check_that_ended_while_the_daemon_was_stopped_is_believed() {
 
 /// Makes the wall clock of what runs in a scene one that can be set. The error says why that is not possible here.
 fn with_a_clock_to_set(scene: &mut Scene) -> Result<(), String> {
-    scene.env.write("shim.c", SHIM);
-    let library = scene.env.path("shim.so");
-    let built = process::Command::new("cc")
-        .args(["-shared", "-fPIC", "-o"])
-        .args([&library, &scene.env.path("shim.c")])
-        .output()
-        .map_err(|error| format!("no `cc`: {error}"))?;
-    if !built.status.success() {
-        return Err(String::from_utf8_lossy(&built.stderr).into_owned());
-    }
+    scene.env.preload("shim", SHIM)?;
     let shift = scene.env.path("shift");
-    scene.env.set("LD_PRELOAD", library.to_str().unwrap());
     scene.env.set("CLOCK_SHIFT", shift.to_str().unwrap());
     Ok(())
 }

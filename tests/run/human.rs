@@ -3,6 +3,22 @@
 use super::*;
 use crate::common::env::{Terminal, lives};
 
+/// Says in a shared library what chance brings: nearly always the same bytes.
+const CHANCE: &str = r#"
+#define _GNU_SOURCE
+#include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+ssize_t getrandom(void *bytes, size_t length, unsigned flags) {
+    static unsigned asked;
+    if (__atomic_add_fetch(&asked, 1, __ATOMIC_RELAXED) % 16 == 0) return syscall(SYS_getrandom, bytes, length, flags);
+    memset(bytes, 7, length);
+    return length;
+}
+"#;
+
 /// Fails the first three attempts of the first task, and succeeds otherwise.
 fn stubborn(command: &Command) -> Act {
     match (command.task(), command.attempt()) {
@@ -294,5 +310,51 @@ fn a_signal_and_the_end_of_the_plan_end_the_editor() {
         fs::remove_file(kept).unwrap();
         let expected = if by_signal { "running" } else { "abandoned" };
         assert_eq!(scene.status()["plan"]["status"], expected);
+    }
+}
+
+/// Where nearly every id that is drawn is the one that was drawn before.
+#[test]
+fn no_question_has_the_id_of_another_one() {
+    const DRAWN: &str = "q070707";
+    for earlier in ["questions/pending", "questions/answered"] {
+        let mut scene = Scene::by_rules("run.max_attempts = 1\nrun.max_parallel = 9");
+        if let Err(why) = scene.env.preload("chance", CHANCE) {
+            return skip(&why);
+        }
+        let tasks: String = (1..=4)
+            .map(|number| format!("## Task {number}\n\nDo it.\n\n"))
+            .collect();
+        let plan = format!("---\nname: Many\ngoal: Do it all\n---\n\n{tasks}");
+        scene.env.write("many.md", &plan);
+        // From a plan that is not in the store any more.
+        let name = format!("question-{DRAWN}.md");
+        scene
+            .env
+            .write(&format!("volumes/{earlier}/{name}"), "Of long ago.\n");
+        let _agent = scene.agent(|command| match command.attempt() {
+            1 => Act::failed("not today"),
+            _ => Act::success("done"),
+        });
+        let _daemon = scene.leave(&["run", "--plan", "many.md"]);
+        let asked = scene.await_events("asked", 4);
+        let mut ids: Vec<&str> = asked
+            .iter()
+            .map(|event| event["question"].as_str().unwrap())
+            .collect();
+        assert!(!ids.contains(&DRAWN), "{ids:?}");
+        let short = |id: &&str| id.len() <= DRAWN.len();
+        assert!(ids.iter().all(short), "to be typed: {ids:?}");
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), 4, "{asked:?}");
+        for id in ids {
+            scene.works(&["answer", id, "retry"]);
+        }
+        scene.await_status("completed");
+        let kept = scene
+            .env
+            .read(&format!("volumes/questions/answered/{name}"));
+        assert_eq!(kept, "Of long ago.\n");
     }
 }

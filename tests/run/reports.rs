@@ -285,3 +285,93 @@ fn a_usage_limit_costs_no_attempt() {
     assert_eq!(agent.command(1, 2).session(), "s-1");
     assert_eq!(scene.events_named("parked").len(), 1);
 }
+
+/// Until then a file of that name may be renamed to what it is to be.
+#[test]
+fn what_is_not_named_like_a_report_is_rejected_and_told() {
+    let scene = Scene::by_rules("");
+    let run = scene.start(&["run", "--plan", "one.md"]);
+    let command = scene.exchange.take("the command", |_| true);
+    let names = [
+        format!("{}.md", command.id),
+        "report.md".to_owned(),
+        "REPORT.MD".to_owned(),
+        "report-..md".to_owned(),
+        "my results\u{202e}.md".to_owned(),
+    ];
+    for name in &names {
+        scene
+            .exchange
+            .drop_report(name, report("SUCCESS", "done").as_bytes());
+    }
+    for name in &names {
+        let reason = format!("{name}.reason.md");
+        scene.exchange.await_name("reports/rejected", name);
+        let told = scene
+            .env
+            .read(&format!("volumes/reports/rejected/{reason}"));
+        assert!(told.contains("`report-<command id>.md`"), "{told}");
+    }
+    assert_eq!(scene.exchange.names("reports/pending"), [] as [&str; 0]);
+    assert_eq!(scene.events_named("reported"), [] as [Value; 0]);
+    let log = scene.works(&["log"]);
+    scene
+        .exchange
+        .submit(&command.id, &report("SUCCESS", "done"));
+    let ran = run.end();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for name in names.map(|name| name.replace('\u{202e}', "")) {
+        let told = format!("`{name}` is not read: its name is not `report-<command id>.md`");
+        assert!(log.contains(&told), "{told}: {log}");
+        assert!(ran.stdout.contains(&told), "{told}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_report_with_a_very_long_name_is_filed_under_a_shorter_one() {
+    let scene = Scene::by_rules("");
+    let _daemon = scene.leave(&["run", "--plan", "one.md"]);
+    let command = scene.exchange.take("the command", |_| true);
+    let long = |end: &str, bytes: usize| {
+        let name = format!("report-{}", "é".repeat(200));
+        let most = name.floor_char_boundary(bytes - end.len());
+        name[..most].to_owned() + end
+    };
+    let dropped = [
+        long(".md", 255),
+        long("-b.md", 255),
+        long(".md", 246),
+        long(".md", 245),
+        format!("report-{}.md", "x".repeat(245)),
+    ];
+    for name in &dropped {
+        let pending = scene.exchange.path("reports/pending");
+        fs::write(pending.join(name), name).unwrap();
+    }
+    wait_until("all of them are filed", DEADLINE, || {
+        scene.exchange.names("reports/pending").is_empty()
+    });
+    let rejected = scene.exchange.names("reports/rejected");
+    let (reasons, files): (Vec<&String>, Vec<&String>) = rejected
+        .iter()
+        .partition(|name| name.ends_with(".reason.md"));
+    assert!(rejected.iter().all(|name| name.starts_with("report-")));
+    assert!(files.iter().all(|name| name.ends_with(".md")), "{files:?}");
+    let read = |name: &&String| {
+        fs::read_to_string(scene.exchange.path("reports/rejected").join(name)).unwrap()
+    };
+    let mut texts: Vec<String> = files.iter().map(read).collect();
+    let mut expected = dropped.to_vec();
+    texts.sort();
+    expected.sort();
+    assert_eq!(texts, expected, "each is there, and whole");
+    for name in files {
+        assert!(reasons.contains(&&format!("{name}.reason.md")), "{name}");
+    }
+    scene
+        .exchange
+        .submit(&command.id, &report("SUCCESS", "done"));
+    scene.await_status("completed");
+    let log = scene.daemon_log();
+    assert!(!log.contains("trying again"), "{log}");
+}

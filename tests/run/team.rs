@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use super::*;
 use crate::common::agent::report;
-use crate::common::env::lives;
 
 /// An architect and a reviewer in the process, a coder behind files, and a workflow from design to review.
 const TEAM: &str = r#"
@@ -74,14 +73,6 @@ fn task_of(scene: &Scene, task: u32, attempt: u32) -> Command {
     scene.exchange.take("a task", |command| {
         !is_request(command) && command.task() == task && command.attempt() == attempt
     })
-}
-
-/// Kills a daemon, and waits until the last of its threads has let go of the folder.
-fn kill(scene: &Scene, daemon: Left) {
-    let pid = daemon.pid.as_raw_pid().to_string();
-    drop(daemon);
-    wait_until("the daemon has gone", DEADLINE, || !lives(&pid));
-    scene.await_end();
 }
 
 /// Returns what is left of signs of life, locks and marks.

@@ -161,6 +161,10 @@ pub fn happened(event: &Event) -> (String, Style) {
             on(task, format!("report unreadable: {}", short(reason))),
             Bad,
         ),
+        Event::FileRejected { name, reason } => {
+            let name = one_line(name, REASON);
+            (format!("`{name}` is not read: {}", short(reason)), Bad)
+        }
         Event::Stale { task, .. } => (
             on(task, "a report came that counts no more".to_owned()),
             Dim,
@@ -401,6 +405,10 @@ mod tests {
                 note: "use 8081".into(),
                 by: "terminal".into(),
             },
+            Event::FileRejected {
+                name: "notes\u{202e}.md".into(),
+                reason: "its name is not `report-<command id>.md`".into(),
+            },
             Event::Parked {
                 task,
                 until: 1_800_000_000_000_000,
@@ -426,6 +434,7 @@ mod tests {
         task 2: retry: two lines
         asks you about task 2: what now
         answered retry (terminal): use 8081
+        `notes.md` is not read: its name is not `report-<command id>.md`
         task 2: waits for the agent's usage limit until 2027-01-15T08:00:00Z
         completed
         ");

@@ -437,6 +437,14 @@ impl Draft<'_> {
         Ok(true)
     }
 
+    /// Records that a file among the reports is not read, whose name says no command that it is for.
+    pub fn reject_file(&mut self, name: &str, reason: &str) {
+        self.tell(Event::FileRejected {
+            name: name.to_owned(),
+            reason: reason.to_owned(),
+        });
+    }
+
     /// Ends an open attempt that was silent or took too long. It counts as failed; a late report may still undo that.
     ///
     /// # Errors

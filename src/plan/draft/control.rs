@@ -1,5 +1,7 @@
 //! Operations on the plan as a whole: running, pausing, ending, replanning.
 
+use std::collections::BTreeSet;
+
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{
@@ -258,6 +260,18 @@ impl Draft<'_> {
         {
             session.end = Some(command);
             self.put(Row::Session(session));
+        }
+    }
+
+    /// Records that the commands which end these sessions were published.
+    pub fn ends_published(&mut self, sessions: &BTreeSet<SessionId>) {
+        for id in sessions {
+            if self.plan.ends_unpublished(id)
+                && let Some(mut session) = self.plan.session(id).cloned()
+            {
+                session.end.iter_mut().for_each(|end| end.published = true);
+                self.put(Row::Session(session));
+            }
         }
     }
 }

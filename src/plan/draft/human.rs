@@ -47,8 +47,7 @@ impl Draft<'_> {
         self.put_question(Question {
             request: Some(request.clone()),
             ..question
-        });
-        Ok(())
+        })
     }
 
     fn question(
@@ -73,7 +72,10 @@ impl Draft<'_> {
         }
     }
 
-    fn put_question(&mut self, question: Question) {
+    fn put_question(&mut self, question: Question) -> Result<(), Refusal> {
+        if self.plan.question(&question.id).is_some() {
+            return Err(Refusal::QuestionTaken(question.id));
+        }
         self.tell(Event::Asked {
             question: question.id.clone(),
             task: question.task,
@@ -81,6 +83,7 @@ impl Draft<'_> {
             choices: question.choices.clone(),
         });
         self.put(Row::Question(question));
+        Ok(())
     }
 
     /// Notes on the attempt for which it was asked how long a question lay with a person that is over now.
@@ -114,8 +117,7 @@ impl Draft<'_> {
         }
         let choices = self.choices(about, task, subject.map(|(_, subject)| subject).as_ref());
         let question = self.question(id, about, task, reason, choices);
-        self.put_question(Question { ask, ..question });
-        Ok(())
+        self.put_question(Question { ask, ..question })
     }
 
     /// Returns what may be answered, as the plan stands.

@@ -84,6 +84,8 @@ pub enum Refusal {
     NotAcceptable,
     #[error("there is no question `{0}`")]
     UnknownQuestion(QuestionId),
+    #[error("there is a question `{0}` already")]
+    QuestionTaken(QuestionId),
     #[error("question `{question}` is answered already: {}{}", .choice.as_str(), said_by(.by))]
     AlreadyAnswered {
         question: QuestionId,

@@ -392,4 +392,7 @@ pub struct Session {
 pub struct EndCommand {
     pub id: CommandId,
     pub text: String,
+    /// Its file was put into its folder; that it is not there any more is nobody's business.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub published: bool,
 }

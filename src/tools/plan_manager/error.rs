@@ -173,6 +173,7 @@ impl From<Refusal> for PlanManagerError {
             | Refusal::NotAwaited(_)
             | Refusal::NotAcceptable
             | Refusal::UnknownQuestion(_)
+            | Refusal::QuestionTaken(_)
             | Refusal::AlreadyAnswered { .. }
             | Refusal::QuestionClosed { .. }
             | Refusal::NotOffered { .. }

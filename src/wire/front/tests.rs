@@ -45,6 +45,26 @@ fn delimiters_in_the_body_belong_to_it() {
 }
 
 #[test]
+fn only_an_indentation_that_all_lines_have_is_taken_away() {
+    for (header, read) in [
+        ("  n: 1\n  note: x", Some(1)),
+        ("\tn: 1\n\tnote: x", Some(1)),
+        ("\n  n: 1\n\n  # a comment", Some(1)),
+        ("  # a comment\nn: 1", Some(1)),
+        ("  x:\n    n: 1", Some(0)),
+        ("  n: 1\nnote: x", None),
+        ("    x: 1\ny:\n  n: 1", None),
+        ("\tx: 1\n  n: 1", None),
+    ] {
+        assert_eq!(note(header).ok().map(|note| note.n), read, "{header}");
+    }
+    assert_eq!(
+        note("\n  n: 1\nnote: x").unwrap_err().to_string(),
+        "line 3: the front matter begins with an indented line, and not every line is"
+    );
+}
+
+#[test]
 fn ordinary_text_is_not_taken_for_yaml() {
     for (value, text) in [
         ("a & b", "a & b"),

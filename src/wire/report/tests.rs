@@ -74,6 +74,9 @@ fn slips_whose_meaning_is_evident_are_read() {
         with("\n# about me\nstatus:   SUCCESS  \nsession_id: s-1\n"),
         with("{status: SUCCESS, session_id: s-1}"),
         with("  status: SUCCESS\n  session_id: s-1"),
+        with(
+            "\n    # about me\n\n    status: SUCCESS\n    usage:\n      input_tokens: 1\n    session_id: s-1",
+        ),
     ] {
         let report = success(&text);
         assert_eq!(report.session, Some(SessionId::new("s-1")), "{text}");
@@ -140,6 +143,40 @@ fn a_spoiled_header_is_only_read_where_the_status_is_evident() {
     ] {
         let text = with(header);
         assert!(read(&text).is_err(), "{text}");
+    }
+}
+
+/// A status counts at the left edge, or where every line has the indentation that it has.
+#[test]
+fn the_status_of_something_else_is_not_the_reports() {
+    for header in [
+        "    session_id: s\nmeta:\n  status: SUCCESS",
+        "  session_id: s\nmeta:\n  status: SUCCESS",
+        "  session_id: s\nmeta:\n    status: SUCCESS",
+        " session_id: s\nmeta:\n status: SUCCESS",
+        "    session_id: s\n\n# so far\nmeta:\n    status: SUCCESS",
+        "  note: a: b\nmeta:\n  status: SUCCESS",
+        "  status: SUCCESS\nsession_id: s",
+        "    status: SUCCESS\n  session_id: s",
+        "  session_id: s\nstatus: SUCCESS",
+        "\tsession_id: s\n    meta:\n  \tstatus: SUCCESS",
+        "meta:\n  status: SUCCESS",
+        "  meta:\n    status: SUCCESS\n  session_id: s",
+        "  session_id: s\n  meta:\n    status: SUCCESS",
+        "- status: SUCCESS\nsession_id: s",
+    ] {
+        for text in [with(header), with(header).replace('\n', "\r\n")] {
+            assert!(read(&text).is_err(), "{text}");
+            assert!(read(&format!("```\n{text}```\n")).is_err(), "{text}");
+        }
+        for failed in [
+            with(&format!("status: FAILED\n{header}")),
+            with(&format!("{header}\nstatus: FAILED")),
+        ] {
+            if let Ok(report) = read(&failed) {
+                assert_eq!(report.status, ReportStatus::Failed, "{failed}");
+            }
+        }
     }
 }
 
@@ -483,6 +520,25 @@ proptest! {
     fn any_header_is_survived(header in "([a-z]{0,6}[:&*!|>\\[\\]{},'\"#?%-]{0,2}[ \n\t]?){0,20}") {
         if let Ok(report) = read(&with(&header)) {
             prop_assert_ne!(report.status, ReportStatus::Success);
+        }
+    }
+
+    #[test]
+    fn however_lines_are_indented_only_a_status_of_the_header_itself_counts(
+        lines in proptest::collection::vec((0_usize..6, proptest::sample::select(vec![
+            "status: SUCCESS", "status: FAILED", "session_id: s", "meta:", "note: a: b", "note: |", "# status: SUCCESS", "", "- x",
+        ])), 1..7),
+    ) {
+        let header: Vec<String> = lines.iter().map(|(indent, line)| format!("{}{line}", " ".repeat(*indent))).collect();
+        if let Ok(report) = read(&with(&header.join("\n"))) {
+            let fields = || lines.iter().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+            let edge = fields().map(|(indent, _)| *indent).min();
+            let own: Vec<&str> = fields()
+                .filter(|(indent, line)| Some(*indent) == edge && line.starts_with("status"))
+                .map(|(_, line)| *line)
+                .collect();
+            let said = format!("status: {}", report.status.as_str());
+            prop_assert_eq!(own, [said], "{}", header.join("\n"));
         }
     }
 

@@ -1,0 +1,162 @@
+//! Files of ours that a power cut left empty or in part. They are put into their place without a flush, which would take as long
+//! as all else between a report and the next command; the store has the text of each. What is torn is moved aside, and so is
+//! nowhere: whoever puts missing files back puts it back as well.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
+use super::commands::file_name;
+use super::files::{VolumesError, move_aside_as, open_regular, read_capped};
+use super::layout::{Folder, Volumes};
+use crate::plan::{CommandId, QuestionId};
+
+impl Volumes {
+    /// Moves a command out of the way that a power cut tore; the text is the one that it was published with. One that was taken is
+    /// left alone if a worker holds it, if its agent lives, or if there is a report. Returns whether there was one.
+    ///
+    /// A command that is taken meanwhile is never moved: it is not looked for again where it goes then.
+    ///
+    /// # Errors
+    /// What the file system says; the command is where it was then.
+    pub fn set_torn_command_aside(&self, id: &CommandId, text: &str) -> Result<bool, VolumesError> {
+        file_name(id.as_str())?;
+        let name = format!("{id}.torn.md");
+        for volumes in self.everywhere() {
+            let aside = volumes.path(Folder::CommandsWithdrawn).join(&name);
+            let taken = volumes.command(Folder::CommandsProcessed, id);
+            if is_torn(&taken, text) {
+                let Some(_lock) = self.lock_unheld(id) else {
+                    return Ok(false);
+                };
+                return Ok(!self.reported(id)? && set_aside(&taken, &aside)?);
+            }
+            let pending = volumes.command(Folder::CommandsPending, id);
+            if is_torn(&pending, text) {
+                return set_aside(&pending, &aside);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Moves an open question out of the way that a power cut tore; the text is the one that it was written with. Returns whether
+    /// there was one.
+    ///
+    /// # Errors
+    /// As [`Volumes::set_torn_command_aside`].
+    pub fn set_torn_question_aside(
+        &self,
+        id: &QuestionId,
+        text: &str,
+    ) -> Result<bool, VolumesError> {
+        file_name(id.as_str())?;
+        let question = self.question(id);
+        let name = format!("question-{id}.torn.md");
+        let aside = self.path(Folder::QuestionsAnswered).join(name);
+        Ok(is_torn(&question, text) && set_aside(&question, &aside)?)
+    }
+
+    /// Locks the claim of a command on which nobody works; `None` if somebody may. Nothing is locked where no worker ever claimed it.
+    fn lock_unheld(&self, id: &CommandId) -> Option<Option<File>> {
+        let lock = match open_regular(&self.claim_lock(id)) {
+            Ok((file, _)) => Some(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(_) => return None,
+        };
+        if lock.as_ref().is_some_and(|file| file.try_lock().is_err()) {
+            return None;
+        }
+        // An agent that needs no worker has no lock. Where another process has its number by now, nothing is mended.
+        let agent = self.read_life(id).pid;
+        let agent = agent.and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let lives = agent.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH));
+        (!lives).then_some(lock)
+    }
+}
+
+/// Returns whether a file that was written with this text lost part of it, as a power cut makes it lose it: it is empty, or has
+/// the beginning of the text, and at most zeros behind that. Anything else is somebody's edit, and so is what cannot be read.
+fn is_torn(path: &Path, text: &str) -> bool {
+    let text = text.as_bytes();
+    let Ok(there) = read_capped(path, text.len() as u64) else {
+        return false;
+    };
+    let zeros = there.iter().rev().take_while(|byte| **byte == 0).count();
+    there != text && text.starts_with(&there[..there.len() - zeros])
+}
+
+/// Moves a torn file aside; false if it has gone: somebody took it.
+fn set_aside(torn: &Path, aside: &Path) -> Result<bool, VolumesError> {
+    match move_aside_as(torn, aside) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+        Ok(to) => {
+            let (from, to) = (torn.display(), to.display());
+            tracing::warn!(%from, %to, "torn by a power cut, and put back from the plan");
+            Ok(true)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_is_torn_is_the_beginning_of_a_text_and_zeros() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("file");
+        for (there, torn) in [
+            ("", true),
+            ("\0", true),
+            ("\0\0\0\0", true),
+            ("a", true),
+            ("abc", true),
+            ("ab\0\0", true),
+            ("abcd", false),
+            ("abcd\0", false),
+            ("\0\0\0\0\0", false),
+            ("\0bcd", false),
+            ("a\0cd", false),
+            ("b", false),
+            ("abx", false),
+            ("abcde", false),
+        ] {
+            fs::write(&path, there).unwrap();
+            assert_eq!(is_torn(&path, "abcd"), torn, "{there:?}");
+        }
+        let link = root.path().join("link");
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        for none in [root.path(), &link, &root.path().join("nothing")] {
+            assert!(!is_torn(none, "abcd"), "{}", none.display());
+        }
+    }
+
+    #[test]
+    fn of_a_torn_command_there_is_one_file_whoever_takes_it() {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(root.path()).unwrap();
+        for round in 0..200 {
+            let id = CommandId::new(format!("task-{round}"));
+            volumes.publish(&id, "te").unwrap();
+            let claimed = std::thread::scope(|scope| {
+                let claim = scope.spawn(|| volumes.claim(&id).is_ok());
+                let moved = volumes.set_torn_command_aside(&id, "text").unwrap();
+                let claimed = claim.join().unwrap();
+                assert!(claimed || moved, "round {round}");
+                claimed.then_some(moved)
+            });
+            if let Some(moved) = claimed {
+                // Taken before it was looked for or after, and nobody holds it.
+                let taken = volumes.command(Folder::CommandsProcessed, &id);
+                assert_eq!(taken.exists(), !moved, "round {round}");
+            }
+            assert!(!volumes.command(Folder::CommandsPending, &id).exists());
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! A power cut: files are put into their place without a flush, so that it may leave them empty, as zeros, or in part. The
+//! store has what was to be in them, and the next start puts that back, unless somebody has written something else.
+
+use super::*;
+use crate::common::agent::report;
+
+/// Where a file is torn, and what its text becomes.
+type Tear = fn(&str) -> Vec<u8>;
+
+fn half(text: &str) -> &[u8] {
+    &text.as_bytes()[..text.len() / 2]
+}
+
+fn zeros(count: usize) -> Vec<u8> {
+    vec![0; count]
+}
+
+const TORN: [(&str, Tear); 6] = [
+    ("empty", |_| Vec::new()),
+    ("half", |text| half(text).to_vec()),
+    ("all but its end", |text| {
+        text.as_bytes()[..text.len() - 1].to_vec()
+    }),
+    ("zeros", |text| zeros(text.len())),
+    ("some zeros", |text| zeros(text.len() / 3)),
+    ("half, then zeros", |text| {
+        [half(text), &zeros(text.len() - text.len() / 2)].concat()
+    }),
+];
+
+const EDITED: [(&str, Tear); 4] = [
+    ("whole", |text| text.as_bytes().to_vec()),
+    ("more text", |text| format!("{text}\nAnd more.\n").into()),
+    ("less text", |text| text.replacen("Do it", "Do", 1).into()),
+    ("more zeros than text", |text| zeros(text.len() + 1)),
+];
+
+/// What else is known of a command that lies in `processed`, for which it is left alone.
+#[derive(Clone, Copy, PartialEq)]
+enum Held {
+    No,
+    ByItsLock,
+    ByALivingAgent,
+    Reported,
+}
+
+struct Case {
+    what: String,
+    folder: &'static str,
+    tear: Tear,
+    held: Held,
+    /// It is put back whole, where nobody has it.
+    mended: bool,
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for folder in ["commands/pending", "commands/processed"] {
+        for (mended, tears) in [(true, &TORN[..]), (false, &EDITED[..])] {
+            cases.extend(tears.iter().map(|(what, tear)| Case {
+                what: format!("{folder}: {what}"),
+                folder,
+                tear: *tear,
+                held: Held::No,
+                mended,
+            }));
+        }
+    }
+    for (what, held) in [
+        ("its lock is held", Held::ByItsLock),
+        ("its agent lives", Held::ByALivingAgent),
+        ("there is a report", Held::Reported),
+    ] {
+        cases.push(Case {
+            what: format!("half, but {what}"),
+            folder: "commands/processed",
+            tear: |text| half(text).to_vec(),
+            held,
+            mended: false,
+        });
+    }
+    cases
+}
+
+/// Starts a daemon that hands out a task for each case.
+fn handed_out(count: usize) -> (Scene, Left, Vec<Command>) {
+    let scene = Scene::by_rules("run.max_parallel = 100");
+    let tasks: String = (1..=count)
+        .map(|number| format!("## Task {number}\n\nDo it.\n\n"))
+        .collect();
+    let plan = format!("---\nname: Many\ngoal: Do it all\n---\n\n{tasks}");
+    scene.env.write("many.md", &plan);
+    let daemon = scene.leave(&["run", "--plan", "many.md"]);
+    wait_until("every command is there", DEADLINE, || {
+        scene.exchange.pending().len() == count
+    });
+    let mut commands = scene.exchange.pending();
+    commands.sort_by_key(Command::task);
+    (scene, daemon, commands)
+}
+
+/// Waits until a daemon has looked into the folders after its start.
+fn await_a_look(scene: &Scene) {
+    scene
+        .exchange
+        .submit("task-nobody", &report("SUCCESS", "of what?"));
+    scene
+        .exchange
+        .await_name("reports/rejected", "report-task-nobody.md");
+}
+
+#[test]
+fn torn_commands_are_put_back_whole_and_nothing_else_is_touched() {
+    let cases = cases();
+    let (scene, daemon, commands) = handed_out(cases.len());
+    kill(&scene, daemon);
+    let place = |folder: &str, id: &str| scene.exchange.path(folder).join(format!("{id}.md"));
+    let mut locks = Vec::new();
+    for (case, command) in cases.iter().zip(&commands) {
+        if case.folder == "commands/processed" {
+            assert!(scene.exchange.claim(&command.id));
+        }
+        fs::write(place(case.folder, &command.id), (case.tear)(&command.text)).unwrap();
+        let active = |kind| scene.exchange.path(format!("active/{}.{kind}", command.id));
+        match case.held {
+            Held::No => {}
+            Held::ByItsLock => {
+                let lock = File::create(active("lock")).unwrap();
+                lock.lock().unwrap();
+                locks.push(lock);
+            }
+            Held::ByALivingAgent => {
+                let sign = json!({"pid": std::process::id()}).to_string();
+                fs::write(active("json"), sign).unwrap();
+            }
+            Held::Reported => scene
+                .exchange
+                .submit(&command.id, &report("SUCCESS", "done")),
+        }
+    }
+
+    let _daemon = scene.leave(&["resume"]);
+    await_a_look(&scene);
+    let mut torn = Vec::new();
+    for (case, command) in cases.iter().zip(&commands) {
+        let pending = place("commands/pending", &command.id);
+        if case.mended {
+            wait_until(&format!("{} is whole", case.what), DEADLINE, || {
+                fs::read_to_string(&pending).is_ok_and(|text| text == command.text)
+            });
+            let taken = place("commands/processed", &command.id);
+            assert!(!taken.exists(), "{}", case.what);
+            torn.push((case.tear)(&command.text));
+        }
+    }
+    for (case, command) in cases.iter().zip(&commands).filter(|(case, _)| !case.mended) {
+        let there = fs::read(place(case.folder, &command.id)).unwrap();
+        assert_eq!(there, (case.tear)(&command.text), "{}", case.what);
+        let pending = place("commands/pending", &command.id).exists();
+        assert_eq!(pending, case.folder == "commands/pending", "{}", case.what);
+    }
+    // What was torn is kept like all else.
+    let withdrawn = scene.exchange.names("commands/withdrawn");
+    assert!(withdrawn.iter().all(|name| name.ends_with(".torn.md")));
+    let mut kept: Vec<Vec<u8>> = withdrawn
+        .iter()
+        .map(|name| fs::read(scene.exchange.path("commands/withdrawn").join(name)).unwrap())
+        .collect();
+    kept.sort();
+    torn.sort();
+    assert_eq!(kept, torn);
+
+    for (case, command) in cases.iter().zip(&commands) {
+        if case.held != Held::Reported {
+            scene
+                .exchange
+                .submit(&command.id, &report("SUCCESS", "done"));
+        }
+    }
+    scene.await_status("completed");
+    assert_eq!(scene.events_named("issued").len(), cases.len());
+    for name in ["timed_out", "withdrawn", "asked"] {
+        assert_eq!(scene.events_named(name), [] as [Value; 0], "{name}");
+    }
+}
+
+/// An agent that keeps what it was told.
+const KEEPS: &str = "cat \"$2\" > told; \
+    printf -- '---\\nstatus: SUCCESS\\n---\\n\\n## Core results\\n\\ndone\\n' > done; mv done \"$1\"";
+
+/// The workers of the same process do not begin before that.
+#[test]
+fn no_worker_of_the_daemon_takes_a_torn_command() {
+    for (what, folder, left_behind) in [
+        ("nobody had it", "commands/pending", false),
+        ("a worker had it", "commands/processed", true),
+    ] {
+        let (scene, daemon, commands) = handed_out(1);
+        kill(&scene, daemon);
+        let id = &commands[0].id;
+        if left_behind {
+            assert!(scene.exchange.claim(id));
+            // A worker that died has left its lock behind, in which nothing was flushed either.
+            fs::write(scene.exchange.path(format!("active/{id}.lock")), zeros(7)).unwrap();
+        }
+        let path = scene.exchange.path(folder).join(format!("{id}.md"));
+        fs::write(path, half(&commands[0].text)).unwrap();
+        let ran = scene.run(&[
+            "resume",
+            "--agent",
+            "command",
+            "--",
+            "sh",
+            "-c",
+            KEEPS,
+            "sh",
+            "{report}",
+            "{prompt_file}",
+        ]);
+        assert_eq!(ran.code, Some(0), "{what}: {ran:?}");
+        let told = scene.env.read("volumes/workspace/told");
+        let end = commands[0].body().trim_end();
+        let end = &end[end.len() - 80..];
+        assert!(told.contains(end), "{what}: {told}");
+        assert_eq!(scene.events_named("issued").len(), 1, "{what}");
+    }
+}
+
+#[test]
+fn torn_questions_are_put_back_whole_and_answers_stay() {
+    let answered = |text: &str| text.replacen("answer:", "answer: perhaps", 1).into_bytes();
+    let kept: (&str, Tear) = ("filled in", answered);
+    for (what, tear) in TORN.into_iter().chain([kept]) {
+        let scene = Scene::by_rules("run.max_attempts = 1");
+        let daemon = scene.leave(&["run", "--plan", "one.md"]);
+        let command = scene.exchange.take("the command", |_| true);
+        scene
+            .exchange
+            .submit(&command.id, &report("FAILED", "not today"));
+        let (id, text) = scene.exchange.await_questions(1).remove(0);
+        kill(&scene, daemon);
+        let question = format!("questions/pending/question-{id}.md");
+        fs::write(scene.exchange.path(&question), tear(&text)).unwrap();
+        let _daemon = scene.leave(&["resume"]);
+        if what == kept.0 {
+            let complaint = format!("question-{id}.problem.md");
+            scene.exchange.await_name("questions/pending", &complaint);
+            let there = fs::read(scene.exchange.path(&question)).unwrap();
+            assert_eq!(there, tear(&text), "{what}");
+        } else {
+            wait_until(&format!("{what}: it is whole"), DEADLINE, || {
+                scene.exchange.questions() == [(id.clone(), text.clone())]
+            });
+        }
+        scene.exchange.fill_in(&id, "skip", "not needed");
+        scene.await_status("completed");
+    }
+}
+
+/// What a role asked of somebody behind files is a command like any other.
+#[test]
+fn a_torn_request_of_a_role_is_put_back_whole() {
+    const TEAM: &str = "name: Two\nroles:\n\
+        - id: a\n  kind: agent\n  description: Asks.\n  actions: [ask]\n  templates:\n  - name: pass\n    matches: [pass]\n    \
+        steps:\n    - {name: Ask it, ask: coder, description: Mend the flag.}\n\
+        - {id: coder, kind: files, worker: external, description: Codes.}\n";
+    const PLAN: &str =
+        "---\nname: Pass\ngoal: Pass it\n---\n\n## Pass it on\n\n- assignee: a\n\nPass it on.\n";
+    let scene = Scene::by_rules("");
+    scene.env.write("team.yaml", TEAM);
+    scene.env.write("pass.md", PLAN);
+    let daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
+    let request = scene.exchange.await_command("the request", |command| {
+        command.field("request_id").is_some()
+    });
+    kill(&scene, daemon);
+    let path = format!("commands/pending/{}.md", request.id);
+    fs::write(scene.exchange.path(path), half(&request.text)).unwrap();
+    let _daemon = scene.leave(&["resume", "--team", "team.yaml"]);
+    let whole = scene
+        .exchange
+        .await_command("the whole request", |command| command.text == request.text);
+    assert!(scene.exchange.claim(&whole.id));
+    scene.exchange.submit(&whole.id, &report("SUCCESS", "done"));
+    scene.await_status("completed");
+}
+
+/// Carries a plan out whose agent names a session, and returns the command that ends that.
+fn ended(scene: &Scene) -> Command {
+    let text = report_of_a_session();
+    let _agent = scene.agent(move |_| Act::Report(text.clone()));
+    let ran = scene.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let mut ends = scene.exchange.texts("commands/processed", ".md");
+    ends.extend(scene.exchange.texts("commands/pending", ".md"));
+    let end = ends
+        .into_iter()
+        .find(|text| text.contains("command_type: end"))
+        .unwrap();
+    let id = end.lines().find_map(|line| line.strip_prefix("id: "));
+    Command {
+        id: id.unwrap().to_owned(),
+        text: end.clone(),
+    }
+}
+
+fn report_of_a_session() -> String {
+    crate::common::agent::report_in("s-1", "SUCCESS", "done")
+}
+
+#[test]
+fn a_session_is_ended_once_whoever_clears_the_folders() {
+    let scene = Scene::by_rules("");
+    let end = ended(&scene);
+    for folder in ["commands/processed", "commands/pending"] {
+        for name in scene.exchange.names(folder) {
+            fs::remove_file(scene.exchange.path(folder).join(name)).unwrap();
+        }
+    }
+    for _ in 0..2 {
+        let ran = scene.run(&["resume"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(scene.exchange.names("commands/pending"), [] as [&str; 0]);
+    }
+
+    // One that lies there torn is put back, though.
+    let pending = format!("commands/pending/{}.md", end.id);
+    fs::write(scene.exchange.path(&pending), half(&end.text)).unwrap();
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let there = fs::read_to_string(scene.exchange.path(&pending)).unwrap();
+    assert_eq!(there, end.text);
+}
