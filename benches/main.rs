@@ -1,6 +1,6 @@
-//! What plan-agent costs, beside what the same disk and machine could do at best in the same run. `cargo bench` runs
-//! everything, `cargo bench latency` one part; each takes less than a minute. Absolute times move with the load of the
-//! machine: the ratios are what counts.
+//! What plan-agent costs, beside what the same disk and machine could do at best in the same run. `cargo bench --profile dist`
+//! runs everything, `cargo bench --profile dist latency` one part; each takes less than a minute. Absolute times move with the
+//! load of the machine: the ratios are what counts. What is measured is the binary of the same profile.
 
 #![expect(
     clippy::print_stdout,
@@ -38,6 +38,8 @@ fn main() {
         ("tools", tools::run),
         ("lanes", lanes::run),
     ];
+    // Another profile than `dist` has other figures: whoever compares them has to see it.
+    println!("measures {}", env!("CARGO_BIN_EXE_plan-agent"));
     for (name, run) in parts {
         if wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str())) {
             run();
