@@ -34,6 +34,8 @@ pub(super) struct Desk {
     pub roles: Arc<BTreeMap<String, String>>,
     /// The folder `reports/pending`, absolute.
     pub reports: Arc<Path>,
+    /// How long an agent has to mend an unreadable report by itself.
+    pub repair: Duration,
 }
 
 /// A command that is committed and is to be put into its folder.
