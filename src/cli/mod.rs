@@ -48,7 +48,9 @@ pub fn main() -> ExitCode {
     // Before anything else: what is in the environment and in memory, such as a key, is for no other process of this user. What
     // is started from here is not touched by it: a program begins with the usual rights.
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-        complain(&format!("! other processes of yours may read a key in the environment of this one: {error}\n"));
+        complain(&format!(
+            "! other processes of yours may read a key in the environment of this one: {error}\n"
+        ));
     }
     let line = match CommandLine::try_parse() {
         Ok(line) => line,
