@@ -13,7 +13,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
 use super::failure::Failure;
-use super::setup::CLEAR;
+use super::setup::way_out;
 use crate::clock::Clock;
 use crate::config::Environment;
 use crate::safe_open;
@@ -73,7 +73,10 @@ pub fn start(file: Option<&Path>, environment: &Environment) -> Result<(), Failu
 pub(super) fn open(path: &Path) -> Result<File, Failure> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(0o600);
-    let file = safe_open::file(&mut options, path);
-    let file = file.with_context(|| format!("cannot open the log `{}`", path.display()));
-    file.map_err(|error| Failure::failed(error).hint(CLEAR))
+    safe_open::file(&mut options, path).map_err(|error| {
+        let hint = way_out(error.kind());
+        let error = anyhow::Error::new(error);
+        Failure::failed(error.context(format!("cannot open the log `{}`", path.display())))
+            .hint(hint)
+    })
 }

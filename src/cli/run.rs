@@ -423,6 +423,7 @@ pub async fn worker(
     mut ended: Ended,
 ) -> Result<Exit, Failure> {
     let setup = unless(&mut ended, "no command was taken", setup).await?;
+    let setup = setup.quiet()?;
     let choose = crew::alone(&args, &setup);
     let options = unless(&mut ended, "no command was taken", choose).await?;
     let (teller, told) = mpsc::unbounded_channel();

@@ -1,6 +1,7 @@
 //! What commands that carry plans out are made of: the configuration, the prompts, the models, the folder with its lock, and
 //! a plan file. Everything that can fail for reasons of the configuration fails here, before anything is made.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,13 +23,21 @@ use crate::llm::Prompts;
 use crate::plan::{Head, NewTask, PlanId, Repository, Time};
 use crate::store::Store;
 use crate::tools::new_plan_id;
-use crate::volumes::{DaemonLock, EXCHANGE, LockError, Volumes};
+use crate::volumes::{DaemonLock, EXCHANGE, LockError, Volumes, VolumesError};
 use crate::wire::Problem;
 use crate::wire::plan_file::{self, PlanFile, Word};
 use crate::wire::team::Team;
 
-/// What to do where something in the exchange folder cannot be used.
-pub(super) const CLEAR: &str = "make it writable, or remove it if it is not what belongs there, or name another folder in config.toml: [volumes] root";
+/// Returns what to do where something in the exchange folder cannot be used for a fault of this kind.
+pub(super) fn way_out(fault: io::ErrorKind) -> &'static str {
+    match fault {
+        // A link, or something else that does not belong there.
+        io::ErrorKind::InvalidData => {
+            "remove it, or name another folder in config.toml: [volumes] root"
+        }
+        _ => "make it writable, or name another folder in config.toml: [volumes] root",
+    }
+}
 
 /// What every command that carries out plans needs.
 pub(super) struct Setup {
@@ -324,7 +333,7 @@ impl Setup {
     /// # Errors
     /// It cannot be written to.
     pub(super) fn volumes(&self) -> Result<Volumes, Failure> {
-        Volumes::open(&self.config.root()).map_err(|error| Failure::failed(error).hint(CLEAR))
+        Volumes::open(&self.config.root()).map_err(unusable_file)
     }
 
     async fn lock(&self, volumes: &Volumes) -> Result<DaemonLock, Failure> {
@@ -337,11 +346,16 @@ impl Setup {
                     let error = anyhow!("`{}`: {error}", volumes.root().display());
                     Failure::new(error, Exit::Busy).hint(hint)
                 }
-                LockError::Volumes(error) => Failure::failed(error).hint(CLEAR),
+                LockError::Volumes(error) => unusable_file(error),
             })
         };
         signals::beside(lock).await
     }
+}
+
+fn unusable_file(error: VolumesError) -> Failure {
+    let hint = way_out(error.kind());
+    Failure::failed(error).hint(hint)
 }
 
 /// What a plan file has to fit besides itself.

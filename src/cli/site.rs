@@ -1,13 +1,14 @@
 //! Where the commands find plans: the store and the folders of the configuration, and the plan or question that a person
 //! means by a few letters.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::anyhow;
 
 use super::args::Program;
 use super::failure::Failure;
-use super::setup::Setup;
+use super::setup::{Setup, way_out};
 use crate::clock::Clock;
 use crate::plan::{DAEMON, PlanId, Question, QuestionId, ROLE, Refusal, Shelf};
 use crate::store::{Listed, Store, StoreError};
@@ -272,6 +273,9 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Refused(refusal) => refusal.into(),
+            error @ StoreError::Foreign { .. } => {
+                Self::failed(error).hint(way_out(ErrorKind::InvalidData))
+            }
             error => Self::failed(error),
         }
     }

@@ -1,7 +1,7 @@
 //! Carries out the decisions that the plan's own data settles, within a change: writes commands, asks the human, ends
 //! attempts, sessions and the plan. Knows the templates, but no clock, and of files only which ids of questions are taken.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,12 +81,23 @@ impl Desk {
             draft.count_time(world.lived());
         }
         draft.ends_published(&world.ends_published);
+        // What starts side by side was chosen together: handing one of them out changes nothing for the others but the budget.
+        // To ask anew for each would take the square of their number. Whatever else is decided may change everything.
+        let mut together = VecDeque::new();
         for _ in 0..MOST_DECISIONS {
-            let steps = due(draft.plan(), world).steps;
-            let Some(step) = steps
-                .into_iter()
-                .find(|step| step.is_decision() && !refused.contains(step))
-            else {
+            if draft.plan().no_attempt(world.lived()).is_some() {
+                together.clear();
+            }
+            let Some(step) = together.pop_front().or_else(|| {
+                let mut steps: VecDeque<Step> = due(draft.plan(), world).steps.into();
+                steps.retain(|step| step.is_decision() && !refused.contains(step));
+                let first = steps.pop_front()?;
+                if let Step::Issue(_) = first {
+                    steps.retain(|step| matches!(step, Step::Issue(_)));
+                    together = steps;
+                }
+                Some(first)
+            }) else {
                 break;
             };
             match draft.part(|draft| self.carry_out(draft, &step, world)) {

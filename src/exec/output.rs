@@ -22,8 +22,13 @@ impl Output {
     /// is held: a process that was started with it still runs.
     ///
     /// # Errors
-    /// What the file system says.
+    /// What the file system says, of which of the two.
     pub fn open(out: &Path, err: &Path) -> io::Result<Option<Self>> {
+        let named = |path: &Path, error: io::Error| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            io::Error::new(error.kind(), format!("`{name}`: {error}"))
+        };
+        let open = |path| open(path).map_err(|error| named(path, error));
         let (out, err) = (open(out)?, open(err)?);
         match err.try_lock() {
             Ok(()) => Ok(Some(Self { out, err })),

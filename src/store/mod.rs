@@ -25,6 +25,9 @@ const QUEUE: usize = 256;
 pub enum StoreError {
     #[error("failed to open the plan store `{place}`: {reason}")]
     Open { place: String, reason: String },
+    /// What is there is no plain file.
+    #[error("failed to open the plan store `{place}`: {reason}")]
+    Foreign { place: String, reason: String },
     #[error("there is no plan `{0}`")]
     UnknownPlan(PlanId),
     /// Names the key.
@@ -94,9 +97,12 @@ impl Store {
         path: &Path,
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self, StoreError> {
-        let unusable = |error: std::io::Error| StoreError::Open {
-            place: path.display().to_string(),
-            reason: error.to_string(),
+        let unusable = |error: std::io::Error| {
+            let (place, reason) = (path.display().to_string(), error.to_string());
+            match error.kind() {
+                std::io::ErrorKind::InvalidData => StoreError::Foreign { place, reason },
+                _ => StoreError::Open { place, reason },
+            }
         };
         make_private(path).map_err(unusable)?;
         Self::connect(

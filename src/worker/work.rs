@@ -286,7 +286,8 @@ impl Worker {
     async fn output(&self, id: &CommandId, life: &Life) -> Result<Output, Halt> {
         let path = |kind| self.volumes.log(id, kind);
         let (out, err) = (path("out"), path("err"));
-        let fault = |error| VolumesError::new("open", &out, error);
+        let logs = self.volumes.path(Folder::Logs);
+        let fault = |error| VolumesError::new("keep output in", &logs, error);
         let open = || Output::open(&out, &err).map_err(fault);
         if let Some(output) = open()? {
             return Ok(output);

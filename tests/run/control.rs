@@ -527,11 +527,13 @@ fn a_daemon_whose_lock_is_gone_leaves_the_folder_to_the_next() {
             }
             false => fs::remove_file(&lock).unwrap(),
         }
-        let second = scene.start(&["resume"]);
-        wait_until("the second has the folder", DEADLINE, || {
-            fs::read_to_string(&lock)
-                .is_ok_and(|text| text == format!("{}\n", second.running.child.id()))
-        });
+        let mut second = scene.env.start(&["resume"]);
+        let note = || {
+            let text = fs::read_to_string(scene.exchange.path("daemon.json")).ok()?;
+            serde_json::from_str::<Value>(&text).ok()?["pid"].as_u64()
+        };
+        let noted = Some(u64::from(second.child.id()));
+        wait_until("the second has the folder", DEADLINE, || note() == noted);
         let ran = first.end();
         assert_eq!(ran.code, Some(5), "{ran:?}");
         assert!(
@@ -539,19 +541,12 @@ fn a_daemon_whose_lock_is_gone_leaves_the_folder_to_the_next() {
                 && ran.stderr.contains("Hint:"),
             "{ran:?}"
         );
-        let status = scene.status();
-        assert_eq!(
-            status["daemon"]["pid"],
-            second.running.child.id(),
-            "{status}"
-        );
-        assert_eq!(status["daemon"]["plan"], status["plan"]["id"], "{status}");
+        assert_eq!(note(), noted, "its note stays");
         scene
             .exchange
             .submit(&command.id, &report("SUCCESS", "done"));
         let _agent = scene.agent(|_| Act::success("done"));
-        let ran = second.end();
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(second.wait().code(), Some(0));
         assert_eq!(scene.events_named("judged").len(), 3);
     }
 }

@@ -13,7 +13,7 @@ use crate::llm::Prompts;
 use crate::plan::{Attempt, AttemptState, CommandId, DAEMON, PlanId, ROLE, Time};
 use crate::role::{Chain, RequestId, RoleId, StructuredMessage};
 use crate::store::{Store, StoreError};
-use crate::volumes::Volumes;
+use crate::volumes::{Folder, Volumes, VolumesError};
 use crate::wire::command::{Command, Language};
 
 /// One role of the team, as the others see it.
@@ -54,6 +54,9 @@ pub(super) struct House {
     begun: Mutex<BTreeSet<RequestId>>,
     /// When an earlier process gave its last sign of life for a command.
     lived: Mutex<BTreeMap<CommandId, Time>>,
+    /// The roles to whom the commands are assigned that a worker has. Every lane that waits wants to know at every change of the
+    /// store: as the text of a command never changes, it is read once.
+    assignees: Mutex<BTreeMap<CommandId, Option<String>>>,
 }
 
 impl House {
@@ -77,7 +80,39 @@ impl House {
             max_depth: options.max_depth,
             begun: Mutex::default(),
             lived: Mutex::default(),
+            assignees: Mutex::default(),
         }
+    }
+
+    /// Tells whether a worker of a role behind files has a command.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(super) fn is_busy(&self, role: &RoleId) -> Result<bool, VolumesError> {
+        let locked = self.volumes.locked()?;
+        let mut known = self
+            .assignees
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // The ids are in order.
+        known.retain(|id, _| locked.binary_search(id).is_ok());
+        if known.len() < locked.len() {
+            let everywhere = self.volumes.everywhere();
+            for id in locked {
+                // What cannot be read yet is locked just before it is taken.
+                let mut texts = everywhere.iter().filter_map(|volumes| {
+                    volumes.read_command(Folder::CommandsProcessed, &id).ok()
+                });
+                if !known.contains_key(&id)
+                    && let Some(command) = texts.next().and_then(|text| Command::parse(&text).ok())
+                {
+                    known.insert(id, command.assignee);
+                }
+            }
+        }
+        Ok(known
+            .values()
+            .any(|assignee| assignee.as_deref() == Some(role.as_str())))
     }
 
     /// Returns the lanes of a role that works here.

@@ -8,8 +8,7 @@ use super::house::House;
 use crate::clock::{Allowance, Clock};
 use crate::plan::{CommandId, Time};
 use crate::role::{RequestId, RoleId};
-use crate::volumes::{Folder, Volumes, VolumesError, Whereabouts};
-use crate::wire::command::Command;
+use crate::volumes::{Volumes, Whereabouts};
 
 /// After a restart at least so long is waited on: an answer that came meanwhile has to be taken in first.
 const GRACE: Duration = Duration::from_secs(10);
@@ -102,27 +101,13 @@ pub(super) fn hold(house: &House, on: &RoleId, request: &RequestId) -> Hold {
     if house.board.has(on) {
         return house.board.hold(on, request);
     }
-    let volumes = &house.volumes;
-    match volumes.whereabouts(request.command()) {
-        Ok(Whereabouts::Pending) => match holds(volumes, on) {
+    match house.volumes.whereabouts(request.command()) {
+        Ok(Whereabouts::Pending) => match house.is_busy(on) {
             Ok(true) => Hold::Busy,
             Ok(false) | Err(_) => Hold::Untaken,
         },
         _ => Hold::Taken,
     }
-}
-
-/// Tells whether a role behind files has a command in hand.
-fn holds(volumes: &Volumes, role: &RoleId) -> Result<bool, VolumesError> {
-    let everywhere = volumes.everywhere();
-    let of_role = |id: &CommandId| {
-        let mut texts = everywhere
-            .iter()
-            .filter_map(|volumes| volumes.read_command(Folder::CommandsProcessed, id).ok());
-        let command = texts.next().and_then(|text| Command::parse(&text).ok());
-        command.is_some_and(|command| command.assignee.as_deref() == Some(role.as_str()))
-    };
-    Ok(volumes.locked()?.iter().any(of_role))
 }
 
 #[cfg(test)]

@@ -1,5 +1,9 @@
 //! Who waits for whom, as every view of the plan says it: while it is so, after the answer, and around a crash.
 
+use std::mem::MaybeUninit;
+
+use rustix::fs::inotify;
+
 use super::*;
 
 /// A reviewer in the process who has a coder behind files mend something.
@@ -287,4 +291,53 @@ fn nobody_is_missed_who_has_something_else_in_hand() {
     let mut of: Vec<_> = questions.iter().filter_map(about).collect();
     of.sort();
     assert_eq!(of, ["2 · Ship it", "3 · Test it"], "{questions:?}");
+}
+
+#[test]
+fn a_role_that_waits_reads_what_others_have_in_hand_once() {
+    const TASKS: u32 = 8;
+    let scene = Scene::by_rules("run.max_parallel = 12\n");
+    let team = REVIEW.replace("worker: external", "worker: external, concurrency: 12");
+    scene.env.write("team.yaml", &team);
+    let ship = |number| format!("## Ship {number}\n\n- assignee: coder\n\nShip it.\n\n");
+    let tasks: String = (0..TASKS).map(ship).collect();
+    let review = "## Review it\n\n- assignee: reviewer\n\nReview it.\n\n";
+    scene.env.write("plan.md", &format!("{review}{tasks}"));
+    let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "plan.md"]);
+    let request = scene.exchange.await_command("a request", is_request);
+    let mut locks = Vec::new();
+    let mut take = || {
+        let is_task = |command: &Command| !is_request(command) && command.task() > 1;
+        let command = scene.exchange.await_command("a task", is_task);
+        let lock = scene.exchange.path(format!("active/{}.lock", command.id));
+        let lock = File::create(lock).unwrap();
+        lock.lock().unwrap();
+        locks.push(lock);
+        assert!(scene.exchange.claim(&command.id));
+        scene.await_events("claimed", locks.len() + 1);
+        command.id
+    };
+    let first = format!("{}.md", take());
+    let opened = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    let folder = scene.exchange.path("commands/processed");
+    inotify::add_watch(&opened, &folder, inotify::WatchFlags::OPEN).unwrap();
+    for _ in 1..TASKS {
+        take();
+    }
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut opened = inotify::Reader::new(opened, &mut buffer);
+    let names = std::iter::from_fn(|| {
+        let event = opened.next().ok()?;
+        Some(
+            event
+                .file_name()
+                .map(|name| name.to_str().unwrap().to_owned()),
+        )
+    });
+    let often = names.flatten().filter(|name| *name == first).count();
+    assert!(
+        often <= 1,
+        "read {often} times while {TASKS} commands were taken"
+    );
+    assert_eq!(scene.exchange.pending().len(), 1, "{} waits", request.id);
 }
