@@ -77,7 +77,7 @@ mod tests {
         let path = |name: &str| root.path().join(name);
         fs::write(path("plain"), "12345").unwrap();
         symlink("plain", path("link")).unwrap();
-        mknodat(CWD, &path("pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+        mknodat(CWD, path("pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
         for (most, text) in [(9, "12345"), (3, "123"), (0, "")] {
             assert_eq!(
                 read_beginning(&path("plain"), most).unwrap(),
