@@ -106,63 +106,49 @@ impl Ground<'_> {
 /// An attack: what it is called, and what the agent does.
 type Attack = (&'static str, fn(&Ground));
 
-const ATTACKS: [Attack; 5] = [
-    ("the configuration", |ground| {
-        ground.configure(ground.repository);
-    }),
-    ("another repository", |ground| {
-        ground.make_repository(&ground.own.join("git"));
-        let (there, aside) = (ground.folder.join(".git"), ground.own.join("aside"));
-        if there.is_dir() {
-            fs::rename(&there, aside).unwrap();
-        }
-        fs::write(
-            there,
-            format!("gitdir: {}\n", ground.own.join("git").display()),
-        )
-        .unwrap();
-    }),
-    ("another common folder", |ground| {
-        let link = fs::read_to_string(ground.folder.join(".git")).unwrap_or_default();
-        let own = link
-            .strip_prefix("gitdir:")
-            .map(|path| PathBuf::from(path.trim()));
-        let own = own.unwrap_or_else(|| ground.repository.to_owned());
-        ground.make_repository(&ground.own.join("git"));
-        if own.exists() {
-            fs::write(
-                own.join("commondir"),
-                ground.own.join("git").display().to_string(),
-            )
-            .unwrap();
-        }
-    }),
-    ("a new repository", |ground| {
-        if !ground.folder.join(".git").exists() {
-            ground.make_repository(&ground.folder.join(".git"));
-        }
-    }),
-    ("a repository within", |ground| {
-        let sub = ground.folder.join("sub");
-        if sub.exists() {
-            return ground.add(&sub.join("file"), "more\n");
-        }
-        fs::create_dir_all(&sub).unwrap();
-        ground.add(&sub.join("file"), "file\n");
-        git(&sub, &["init", "--quiet"]);
-        git(&sub, &["add", "."]);
-        git(&sub, &["commit", "--quiet", "-m", "begin"]);
-        ground.add(
-            &ground.folder.join(".gitmodules"),
-            "[submodule \"sub\"]\n\tpath = sub\n\turl = ./sub\n\tignore = none\n",
-        );
-        let inner = Ground {
-            folder: &sub,
-            ..*ground
-        };
-        inner.configure(&sub.join(".git"));
-    }),
-];
+const CONFIGURATION: Attack = ("the configuration", |ground| {
+    ground.configure(ground.repository);
+});
+
+const ANOTHER: Attack = ("another repository", |ground| {
+    let (there, other) = (ground.folder.join(".git"), ground.own.join("git"));
+    ground.make_repository(&other);
+    if there.is_dir() {
+        fs::rename(&there, ground.own.join("aside")).unwrap();
+    }
+    fs::write(there, format!("gitdir: {}\n", other.display())).unwrap();
+});
+
+const ANOTHER_COMMON: Attack = ("another common folder", |ground| {
+    let link = fs::read_to_string(ground.folder.join(".git")).unwrap_or_default();
+    let own = link.strip_prefix("gitdir:").map(str::trim);
+    let own = own.map_or(ground.repository, Path::new);
+    let other = ground.own.join("git");
+    ground.make_repository(&other);
+    fs::write(own.join("commondir"), other.display().to_string()).unwrap();
+});
+
+const NEW: Attack = ("a new repository", |ground| {
+    ground.make_repository(&ground.folder.join(".git"));
+});
+
+const WITHIN: Attack = ("a repository within", |ground| {
+    let sub = ground.folder.join("sub");
+    ground.add(&sub.join("file"), "file\n");
+    if sub.join(".git").exists() {
+        return;
+    }
+    git(&sub, &["init", "--quiet"]);
+    git(&sub, &["add", "."]);
+    git(&sub, &["commit", "--quiet", "-m", "begin"]);
+    let modules = "[submodule \"sub\"]\n\tpath = sub\n\turl = ./sub\n\tignore = none\n";
+    ground.add(&ground.folder.join(".gitmodules"), modules);
+    let inner = Ground {
+        folder: &sub,
+        ..*ground
+    };
+    inner.configure(&sub.join(".git"));
+});
 
 /// Returns the gits of this machine: the first in the PATH, and the system's where that is another one.
 fn gits() -> Vec<PathBuf> {
@@ -181,67 +167,92 @@ fn gits() -> Vec<PathBuf> {
     gits
 }
 
-/// Where agents work.
+/// What the workspace is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Where {
+enum Kind {
     Plain,
     Repository,
-    Worktrees,
+    /// A worktree of another folder's repository.
+    Linked,
+    Submodule,
+}
+
+/// Makes a workspace, and returns it with the repository that agents write into.
+fn make(env: &TestEnv, kind: Kind) -> (PathBuf, PathBuf) {
+    if kind == Kind::Plain {
+        env.write("project/a.txt", "one\n");
+        return (env.path("project"), env.path("project/.git"));
+    }
+    let project = Project::new(env).unwrap();
+    let (linked, repository) = (env.path("linked"), project.folder.join(".git"));
+    match kind {
+        Kind::Linked => {
+            project.git(&["worktree", "add", "--quiet", linked.to_str().unwrap()]);
+            (linked, repository)
+        }
+        Kind::Submodule => {
+            git(&env.path(""), &["init", "--quiet", "super"]);
+            let add = ["-c", "protocol.file.allow=always", "submodule", "--quiet"];
+            let add = [&add[..], &["add", "../project", "sub"]].concat();
+            git(&env.path("super"), &add);
+            (env.path("super/sub"), env.path("super/.git/modules/sub"))
+        }
+        _ => (project.folder, repository),
+    }
 }
 
 /// Carries out two tasks whose agent attacks before every report, looks at everything, and returns what was run.
-fn run_attack(program: &Path, place: Where, (_, attack): Attack) -> Vec<String> {
-    let isolation = if place == Where::Worktrees {
-        "worktree"
-    } else {
-        "shared"
-    };
-    let mut scene = Scene::by_rules(&format!(
-        "run.workspace = 'project'\nrun.isolation = '{isolation}'\nrun.max_parallel = 2"
-    ));
+fn run_attack(program: &Path, kind: Kind, isolation: &str, (name, attack): Attack) -> Vec<String> {
+    let mut scene = Scene::by_rules("");
     scene.env.show("git", program);
-    if place == Where::Plain {
-        scene.env.write("project/a.txt", "one\n");
-    } else {
-        Project::new(&scene.env).unwrap();
-    }
+    let (root, repository) = make(&scene.env, kind);
+    scene.env.write(
+        "config.toml",
+        &format!(
+            "llm.provider = 'none'\nrun.workspace = '{}'\nrun.isolation = '{isolation}'\nrun.max_parallel = 2",
+            root.display()
+        ),
+    );
     let marks = scene.env.path("marks");
     fs::create_dir(&marks).unwrap();
-    let (root, found) = (scene.env.path("project"), marks.clone());
+    let found = marks.clone();
     let agent = scene.agent(move |command| {
         let folder = Path::new(command.field("workspace").unwrap());
-        let ground = Ground {
+        for name in ["a.txt", "a.p"] {
+            let text = format!("{}\n{}\n", command.task(), command.attempt());
+            fs::write(folder.join(name), text).unwrap();
+        }
+        attack(&Ground {
             folder,
-            repository: &root.join(".git"),
+            repository: &repository,
             own: &root.join("own"),
             marks: &found,
-        };
-        fs::write(
-            folder.join("a.txt"),
-            format!("{}\n{}\n", command.task(), command.attempt()),
-        )
-        .unwrap();
-        fs::write(
-            folder.join("a.p"),
-            format!("{}\n{}\n", command.task(), command.attempt()),
-        )
-        .unwrap();
-        attack(&ground);
+        });
         match command.attempt() {
             1 => Act::failed("not yet"),
             _ => Act::success("done"),
         }
     });
     let ran = scene.run(&["run", "--plan", "two.md", "--no-input"]);
-    assert!(ran.code.is_some(), "{ran:?}");
     assert!(agent.attempts().len() > 2, "{ran:?}");
+    if name == CONFIGURATION.0 {
+        // Git is not left alone for fear of it.
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let shown: Value =
+            serde_json::from_str(&scene.works(&["show", "--format", "json"])).unwrap();
+        let rows = shown["rows"].as_array().unwrap();
+        let mut attempts = rows.iter().filter_map(|row| row.get("attempt"));
+        assert!(
+            attempts.all(|attempt| attempt["changes"]["seen"] == "git"),
+            "{shown}"
+        );
+    }
     for args in [
         &["diff"][..],
         &["diff", "1"],
         &["diff", "2", "--stat"],
         &["doctor"],
-        &["resume"],
-        &["abort"],
+        &["resume", "--no-input"],
     ] {
         assert!(scene.run(args).code.is_some());
     }
@@ -253,11 +264,11 @@ fn run_attack(program: &Path, place: Where, (_, attack): Attack) -> Vec<String> 
     names
 }
 
-fn nothing_runs(place: Where) {
+fn nothing_runs(kind: Kind, isolation: &str, attacks: &[Attack]) {
     let mut ran = Vec::new();
     for program in gits() {
-        for attack in ATTACKS {
-            let found = run_attack(&program, place, attack);
+        for attack in attacks {
+            let found = run_attack(&program, kind, isolation, *attack);
             let (name, program) = (attack.0, program.display());
             ran.extend(
                 found
@@ -271,17 +282,28 @@ fn nothing_runs(place: Where) {
 
 #[test]
 fn nothing_an_agent_puts_into_a_repository_is_run() {
-    nothing_runs(Where::Repository);
+    let attacks = [CONFIGURATION, ANOTHER, ANOTHER_COMMON, WITHIN];
+    nothing_runs(Kind::Repository, "shared", &attacks);
 }
 
 #[test]
 fn nothing_runs_where_an_agent_makes_the_repository() {
-    nothing_runs(Where::Plain);
+    nothing_runs(Kind::Plain, "shared", &[NEW, ANOTHER, WITHIN]);
 }
 
 #[test]
 fn nothing_an_agent_puts_into_the_project_of_worktrees_is_run() {
-    nothing_runs(Where::Worktrees);
+    let attacks = [CONFIGURATION, ANOTHER, ANOTHER_COMMON, WITHIN];
+    nothing_runs(Kind::Repository, "worktree", &attacks);
+}
+
+#[test]
+fn nothing_runs_where_the_workspace_is_a_worktree_or_a_submodule() {
+    for isolation in ["shared", "worktree"] {
+        for kind in [Kind::Linked, Kind::Submodule] {
+            nothing_runs(kind, isolation, &[CONFIGURATION]);
+        }
+    }
 }
 
 /// A plan of two tasks, of which the second one adds to what the first one made.
@@ -341,6 +363,9 @@ fn filters_of_the_person_go_on_working_and_those_of_an_agent_are_not_run() {
             Act::success("done")
         });
         let mut run = scene.start(&["run", "--plan", "upper.md"]);
+        wait_until("the agent works", DEADLINE, || {
+            scene.env.path("seen").exists()
+        });
         scene.await_events("completed", 1);
         // What was recorded outlives the daemon.
         run.running.child.kill().unwrap();
