@@ -219,23 +219,9 @@ pub(super) fn move_aside_as(from: &Path, place: &Path) -> Result<PathBuf, Volume
     unreachable!("a folder has fewer files than there are numbers")
 }
 
-/// Returns where [`move_aside`] would move something that nobody else moves.
-pub(super) fn free_place(from: &Path, folder: &Path) -> io::Result<PathBuf> {
-    let name = from.file_name().unwrap_or(OsStr::new("unnamed"));
-    for count in 1_u32.. {
-        let to = folder.join(numbered(name, count));
-        match fs::symlink_metadata(&to) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(to),
-            Err(error) => return Err(error),
-            Ok(_) => {}
-        }
-    }
-    unreachable!("a folder has fewer files than there are numbers")
-}
-
 /// Returns the name under which something is filed that is the so-manieth of its name: with its stem cut where it would be too long
 /// for a file system, with what is put behind it.
-fn numbered(name: &OsStr, count: u32) -> OsString {
+pub(super) fn numbered(name: &OsStr, count: u32) -> OsString {
     let (stem, extension) = match name.as_bytes().iter().rposition(|byte| *byte == b'.') {
         Some(dot) if dot > 0 && name.len() - dot <= LONGEST_EXTENSION => {
             name.as_bytes().split_at(dot)

@@ -2,11 +2,16 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use super::commands::{file_name, there};
-use super::files::{VolumesError, create, free_place, move_aside, move_new, replace};
+use super::files::{VolumesError, create, move_aside, move_new, numbered, replace};
 use super::layout::{Folder, Volumes};
+use super::torn::is_part;
 use crate::plan::{CommandId, QuestionId};
+
+/// Held while a report is rejected.
+static REJECTING: Mutex<()> = Mutex::new(());
 
 /// What became of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,17 +43,28 @@ impl Volumes {
     /// The reason is there before the report is: a crash in between leaves the report where it is found again, and never
     /// one of which nobody learns why it was rejected.
     fn reject(&self, report: &Path, reason: &str) -> Result<(), VolumesError> {
-        let failed = |error| VolumesError::new("move", report, error);
+        // Reports are filed beside each other, and two names may be alike once they are cut.
+        let _alone = REJECTING.lock().unwrap_or_else(PoisonError::into_inner);
         if !there(report)? {
             return Ok(());
         }
         let folder = self.path(Folder::ReportsRejected);
-        let to = free_place(report, &folder).map_err(failed)?;
-        let mut name = to.file_name().unwrap_or_default().to_owned();
-        name.push(".reason.md");
-        let temp = self.temp("reports", &name.to_string_lossy());
-        replace(&temp, &folder.join(&name), reason.as_bytes(), 0o666)?;
-        gone_is_fine(move_new(report, &to).map_err(failed)).map(drop)
+        let name = report.file_name().unwrap_or_default();
+        for count in 1.. {
+            let to = folder.join(numbered(name, count));
+            let mut beside = to.file_name().unwrap_or_default().to_owned();
+            beside.push(".reason.md");
+            let temp = self.temp("reports", &beside.to_string_lossy());
+            let beside = folder.join(beside);
+            if there(&to)? || (there(&beside)? && !is_part(&beside, reason)) {
+                continue;
+            }
+            replace(&temp, &beside, reason.as_bytes(), 0o666)?;
+            let moved = move_new(report, &to);
+            let failed = |error| VolumesError::new("move", report, error);
+            return gone_is_fine(moved.map_err(failed)).map(drop);
+        }
+        unreachable!("a folder has fewer files than there are numbers")
     }
 
     /// Puts a report where the daemon looks for it, whole and in one step. One that is there already is left alone:
@@ -158,6 +174,13 @@ mod tests {
             assert_eq!(read(format!("{name}.md")), text);
             assert_eq!(read(format!("{name}.md.reason.md")), "why");
         }
-        assert_eq!(fs::read_dir(&rejected).unwrap().count(), 4);
+        // What lies there under the name of a reason is none, and stays.
+        fs::write(rejected.join("report-b.md.reason.md"), "a report").unwrap();
+        fs::write(pending.with_file_name("report-b.md"), "garbled").unwrap();
+        volumes.file_report("report-b.md", filing).unwrap();
+        let read = |name| fs::read_to_string(rejected.join(name)).unwrap();
+        assert_eq!(read("report-b.md.reason.md"), "a report");
+        assert_eq!(read("report-b-2.md.reason.md"), "why");
+        assert_eq!(fs::read_dir(&rejected).unwrap().count(), 7);
     }
 }

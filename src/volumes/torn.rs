@@ -80,12 +80,19 @@ impl Volumes {
 /// Returns whether a file that was written with this text lost part of it, as a power cut makes it lose it: it is empty, or has
 /// the beginning of the text, and at most zeros behind that. Anything else is somebody's edit, and so is what cannot be read.
 fn is_torn(path: &Path, text: &str) -> bool {
-    let text = text.as_bytes();
-    let Ok(there) = read_capped(path, text.len() as u64) else {
-        return false;
-    };
+    part(path, text).is_some_and(|part| part != text.as_bytes())
+}
+
+/// Returns whether a file that was written with this text has all of it, or is torn.
+pub(super) fn is_part(path: &Path, text: &str) -> bool {
+    part(path, text).is_some()
+}
+
+fn part(path: &Path, text: &str) -> Option<Vec<u8>> {
+    let there = read_capped(path, text.len() as u64).ok()?;
     let zeros = there.iter().rev().take_while(|byte| **byte == 0).count();
-    there != text && text.starts_with(&there[..there.len() - zeros])
+    let part = text.as_bytes().starts_with(&there[..there.len() - zeros]);
+    part.then_some(there)
 }
 
 /// Moves a torn file aside; false if it has gone: somebody took it.
