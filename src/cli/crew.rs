@@ -403,6 +403,7 @@ fn options(
             delay: config.worker.retry_delay,
         },
         fitness,
+        timing: config.timing,
         told: None,
     }
 }

@@ -206,6 +206,7 @@ pub(super) async fn ready(
         residents,
         max_depth: number(config.role.max_depth),
         silence: config.run.task_timeout,
+        timing: config.timing,
     };
     let inside = Inside::new(options).map_err(|wrong| faults.extend(wrong));
     let (Ok(inside), []) = (inside, faults.as_slice()) else {

@@ -447,6 +447,7 @@ impl Prepared<'_> {
                     .map(TeamFile::prompts_behind_files)
                     .unwrap_or_default(),
             ),
+            timing: self.config.timing,
             patience,
             hands: Hands::none(),
             hooks: self.hooks(),

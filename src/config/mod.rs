@@ -5,6 +5,7 @@
 mod limit;
 mod planner;
 mod read;
+mod timing;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,6 +20,7 @@ use crate::wire::command::Language;
 pub use limit::Limit;
 pub use planner::{Api, AskedAgent, Candidate, Candidates, Endpoint, Found, Planner};
 pub use read::ConfigError;
+pub use timing::Timing;
 
 /// The name of the configuration file in the folder that the program is started in.
 pub const FILE_NAME: &str = "config.toml";
@@ -43,6 +45,9 @@ pub struct Config {
     pub mcp: BTreeMap<String, Mcp>,
     pub hooks: Hooks,
     pub prompts: Prompts,
+    /// How long the program waits by itself; not a key.
+    #[serde(skip)]
+    pub timing: Timing,
     /// Where the values come from; not a key.
     #[serde(skip)]
     origin: Origin,
@@ -453,6 +458,7 @@ impl Config {
         let mut config = read::override_by(config, environment)?;
         config.check_names()?;
         config.check_isolation()?;
+        config.timing = Timing::of(environment)?;
         config.origin = origin;
         Ok(config)
     }

@@ -39,6 +39,8 @@ pub(super) struct Desk {
     /// Words for roles behind files, by their ids.
     pub roles: Arc<BTreeMap<String, String>>,
     pub volumes: Volumes,
+    /// How long an agent has to mend an unreadable report by itself.
+    pub repair: Duration,
 }
 
 /// A command that is committed and is to be put into its folder.

@@ -13,7 +13,7 @@ use super::inspect::Inspected;
 use super::isolation::BranchNews;
 use super::steps::{Asked, Checked};
 use super::take::{Effect, filing, take, take_answer};
-use super::{BY, Daemon, FILING_GRACE, Filed, Key, MISSION_PACE, SOON, STORE_PAUSE, requests};
+use super::{BY, Daemon, Filed, Key, MISSION_PACE, SOON, STORE_PAUSE, requests, scanner};
 use crate::clock::LATE;
 use crate::plan::{CommandId, Crew, Crews, Draft, PlanId, QuestionId, ROLE, Refusal, Time, World};
 use crate::store::StoreError;
@@ -81,7 +81,7 @@ impl Daemon {
                 self.under_way.remove(&key);
                 if key == Key::Scan {
                     // It went with the look that failed.
-                    self.scanner = Some(Scanner::new(&self.settings.volumes, self.watch.hints()));
+                    self.scanner = Some(scanner(&self.settings, &self.watch));
                 }
                 self.fail(&key, &format!("{error:#}"));
             }
@@ -430,7 +430,7 @@ impl Daemon {
         self.send_prepared(effect.outgoing, prepared);
         for (name, filed) in effect.filings {
             let at = if filed == Filed::Processed {
-                now.plus(FILING_GRACE)
+                now.plus(self.settings.timing.filing)
             } else {
                 now
             };

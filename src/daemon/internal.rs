@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::plan::{
     Attempt, AttemptState, CommandId, DAEMON, Draft, Head, Plan, PlanId, ROLE, Shelf, Time,
@@ -17,9 +16,6 @@ use super::desk::Desk;
 use super::input::Input;
 use super::{BY, Daemon, Key, requests};
 
-/// Internal plans are looked after that often: roles at work do it themselves.
-const EVERY: Duration = Duration::from_secs(5);
-
 impl Daemon {
     /// Looks after internal plans, if it is time to.
     pub(super) fn look_inside(&mut self) {
@@ -27,7 +23,7 @@ impl Daemon {
             return;
         }
         if self.inside_at <= self.world.now && !self.under_way.contains(&Key::Inside) {
-            self.inside_at = self.world.now.plus(EVERY);
+            self.inside_at = self.world.now.plus(self.settings.timing.inside);
             let (store, settings, clock) =
                 (self.store.clone(), Arc::clone(&self.settings), self.clock);
             let desk = self.desk.clone();

@@ -33,7 +33,7 @@ use tokio::task::{Id, JoinSet};
 use crate::clock::Clock;
 use crate::plan::{CommandId, PlanStatus, QuestionId, Step, Subject, Time, World};
 use crate::store::{Store, StoreError};
-use crate::volumes::{MOST_REPORTS, Scanner, Sign, Watch};
+use crate::volumes::{MOST_REPORTS, Scanner, Sign, UNSEEN, Watch};
 use desk::{Desk, Outgoing};
 use hooks::Told;
 pub use hooks::{Hook, Hooks};
@@ -47,9 +47,6 @@ use view::View;
 
 /// Who changes the plan, as its log says.
 const BY: &str = "daemon";
-
-/// The folders are looked at that often even if nothing is heard: events may be lost.
-const SAFETY_LOOK: Duration = Duration::from_secs(3);
 
 /// As long as `reports/pending` had no more files than this, a look takes less time than to wake another thread for it …
 const QUICK_LOOK: usize = 64;
@@ -66,8 +63,8 @@ const STORE_PAUSE: Duration = Duration::from_secs(1);
 /// MISSION.md is written at most that often; it follows every change within a second.
 const MISSION_PACE: Duration = Duration::from_millis(250);
 
-/// A report stays in its place that long after it counted, so that an agent which reads its file again finds it.
-const FILING_GRACE: Duration = Duration::from_secs(3);
+/// What was written before the daemon began, or somebody left, is finished by then: nobody was heard to write it.
+const FINISHED: Duration = UNSEEN.saturating_add(Duration::from_secs(1));
 
 /// Names what is under way, so that nothing is started twice.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -236,6 +233,11 @@ struct Daemon {
     wake_at: Time,
 }
 
+/// Makes a scanner that has seen nothing yet.
+fn scanner(settings: &Settings, watch: &Watch) -> Scanner {
+    Scanner::new(&settings.volumes, watch.hints(), settings.timing.scan)
+}
+
 /// Where a report goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Filed {
@@ -250,15 +252,16 @@ impl Daemon {
         let wake = Arc::new(Notify::new());
         let stored = Arc::new(Notify::new());
         let watch = Watch::start(&settings.volumes, Arc::clone(&wake), Arc::clone(&stored));
-        let scanner = Scanner::new(&settings.volumes, watch.hints());
+        let scanner = scanner(&settings, &watch);
         let lookout = Lookout::new(&settings, clock);
         let desk = Desk {
             prompts: Arc::clone(&settings.prompts),
             language: settings.language,
             roles: Arc::clone(&settings.role_prompts),
             volumes: settings.volumes.clone(),
+            repair: settings.timing.plan.repair,
         };
-        let now = clock.now();
+        let (now, waits) = (clock.now(), settings.timing.plan);
         let moved = store.moved();
         let hands = settings.hands.clone();
         Self {
@@ -267,6 +270,7 @@ impl Daemon {
             clock,
             desk,
             world: World {
+                waits,
                 now,
                 started: now,
                 ..World::default()
@@ -407,7 +411,7 @@ impl Daemon {
 
     /// Starts everything that is missing.
     fn start(&mut self, view: &View) {
-        self.wake_at = self.world.now.plus(SAFETY_LOOK);
+        self.wake_at = self.world.now.plus(self.settings.timing.scan);
         self.publish();
         for step in &view.due.steps {
             match step {
@@ -465,7 +469,7 @@ impl Daemon {
         let Some(mut scanner) = self.scanner.take() else {
             return;
         };
-        self.look_at = self.world.now.plus(SAFETY_LOOK);
+        self.look_at = self.world.now.plus(self.settings.timing.scan);
         if self.check_at <= self.world.now {
             self.check_at = self.look_at;
             if self.watch.check() {
@@ -583,7 +587,7 @@ impl Daemon {
             && (paused || !view.questions.is_empty());
         let shown = view.questions.iter().all(|id| self.shown.contains(id));
         // An answer may have been saved a moment before the start.
-        let heard = !self.waiting || self.world.now >= self.world.started.plus(FILING_GRACE);
+        let heard = !self.waiting || self.world.now >= self.world.started.plus(FINISHED);
         // Nobody is left to do anything, or to do what is left.
         let all_gone = self.hands.unfit.contains_key(&None)
             && self
@@ -601,7 +605,7 @@ impl Daemon {
             .filter(|_| all_gone || held)
         {
             let looked = self.world.scan_began >= Some(gone);
-            let heard = !self.waiting || self.world.now >= gone.plus(FILING_GRACE);
+            let heard = !self.waiting || self.world.now >= gone.plus(FINISHED);
             return (shown && looked && heard && told).then_some(End::Waits);
         }
         (self.settings.patience == Patience::Leave && stuck && shown && looked && heard && told)
@@ -616,6 +620,6 @@ impl Daemon {
     /// whether it is finished shows only after a while. What an agent still writes long after the end holds nothing up.
     fn unfinished(&self) -> bool {
         let end = self.settled_at.unwrap_or(self.world.now);
-        self.waiting && self.world.now < end.plus(FILING_GRACE)
+        self.waiting && self.world.now < end.plus(FINISHED)
     }
 }

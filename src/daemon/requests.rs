@@ -3,9 +3,11 @@
 //! is asked for once more, and after that the answer says so. All of it is derived from the plans, so that it may be done again
 //! after a crash; the command that is made is sent by the role that waits for it.
 
+use std::time::Duration;
+
 use crate::plan::{
     About, Attempt, AttemptState, Choice, Collaboration, CommandId, DAEMON, Draft, Kind, Plan,
-    PlanId, Question, QuestionId, REPAIR_GRACE, Refusal, Report, ReportStatus, Taken, Time,
+    PlanId, Question, QuestionId, Refusal, Report, ReportStatus, Taken, Time,
 };
 use crate::role::Chain;
 use crate::store::{Store, StoreError};
@@ -65,6 +67,7 @@ pub(super) async fn tend(
     chain: &Chain,
     now: Time,
 ) -> Result<(), StoreError> {
+    let repair = desk.repair;
     let found = store.read(plan, move |plan, _| {
         let asked = plan.open_questions().filter_map(|question| {
             let task = plan.task(question.task?)?;
@@ -72,7 +75,10 @@ pub(super) async fn tend(
             let who = task.assignee.clone().unwrap_or_default();
             (question.about == About::Agent).then(|| (question.clone(), request, who))
         });
-        (asked.collect::<Vec<_>>(), !unread(plan, now).is_empty())
+        (
+            asked.collect::<Vec<_>>(),
+            !unread(plan, now, repair).is_empty(),
+        )
     });
     let (asked, unread) = found.await?;
     for (question, request, who) in asked {
@@ -186,11 +192,11 @@ fn hand_out(
 }
 
 /// Returns the requests whose report cannot be read and was not mended in time.
-fn unread(plan: &Plan, now: Time) -> Vec<Attempt> {
+fn unread(plan: &Plan, now: Time, repair: Duration) -> Vec<Attempt> {
     let over = |attempt: &&Attempt| {
         let rejected = attempt.rejected.as_ref();
         attempt.state == AttemptState::Open
-            && rejected.is_some_and(|rejected| rejected.at.plus(REPAIR_GRACE) <= now)
+            && rejected.is_some_and(|rejected| rejected.at.plus(repair) <= now)
     };
     plan.open_attempts().filter(over).cloned().collect()
 }
@@ -204,7 +210,7 @@ async fn mend_unreadable(
 ) -> Result<(), StoreError> {
     let desk = desk.clone();
     let change = move |draft: &mut Draft<'_>| {
-        for attempt in unread(draft.plan(), now) {
+        for attempt in unread(draft.plan(), now, desk.repair) {
             let rejected = attempt.rejected.as_ref();
             let reason = rejected.map_or("", |rejected| &rejected.reason).to_owned();
             if attempt.rejections < MOST_UNREADABLE {

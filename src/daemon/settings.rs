@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::Hooks;
+use crate::config::Timing;
 use crate::exec::Check;
 use crate::llm::{Model, Prompts};
 use crate::plan::{PlanId, PlanStatus, Policy};
@@ -35,6 +36,7 @@ pub struct Settings {
     pub team: Option<Arc<Team>>,
     /// Words for roles behind files that are told with each of their tasks, by the ids of the roles.
     pub role_prompts: Arc<BTreeMap<String, String>>,
+    pub timing: Timing,
     pub patience: Patience,
     pub hands: Hands,
     /// Commands of the person that are told what happens.

@@ -17,16 +17,28 @@ use super::model::{
 use super::rules::certain;
 use super::state::Plan;
 
-/// How long an agent has to mend an unreadable report by itself before it is asked to.
-pub const REPAIR_GRACE: Duration = Duration::from_secs(5);
+/// How long a plan waits for those who work on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// How long an agent has to mend an unreadable report by itself before it is asked to.
+    pub repair: Duration,
+    /// A worker that is there for the tasks of a role has claimed one by then. After that, a command holds only the lanes of its
+    /// role: to take it back would make it vanish under a person's eyes, and not to count it would start two tasks in its place.
+    /// The price: a late claim may exceed `max_parallel`.
+    pub untaken: Duration,
+}
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self {
+            repair: Duration::from_secs(5),
+            untaken: Duration::from_secs(10),
+        }
+    }
+}
 
 /// Time that is lived through is recorded at least that often: what a kill makes forgotten is less.
 const RECORD: Duration = Duration::from_secs(60);
-
-/// Whoever is there for the tasks of a role has taken one by then. After that, a command holds only the lanes of its role:
-/// to take it back would make it vanish under a person's eyes, and not to count it would start two tasks in its place. The
-/// price: a late claim may exceed `max_parallel`.
-const NOBODY_THERE: Duration = Duration::from_secs(10);
 
 /// What lies ahead by less was recorded by this process.
 const JUST_NOW: Duration = Duration::from_secs(60);
@@ -37,6 +49,7 @@ const MOST_STILL: usize = 64;
 /// What is known from outside the plan, in memory only.
 #[derive(Clone, Debug, Default)]
 pub struct World {
+    pub waits: Waits,
     pub now: Time,
     /// When this daemon began; silence before that is nobody's fault.
     pub started: Time,
@@ -248,7 +261,7 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         return;
     }
     if let Some(rejected) = &attempt.rejected {
-        let at = rejected.at.plus(REPAIR_GRACE);
+        let at = rejected.at.plus(world.waits.repair);
         match (world.now >= at, begins) {
             (false, _) => due.look(at),
             (true, true) if may_begin(plan, plan.no_repair(world.lived()), due) => {
@@ -356,7 +369,7 @@ fn untaken(plan: &Plan, world: &World, due: &mut Due) -> usize {
     let mut count = 0;
     for attempt in waits {
         let since = untaken_since(plan, world, attempt);
-        let at = world.after(since, NOBODY_THERE.min(policy.task_timeout));
+        let at = world.after(since, world.waits.untaken.min(policy.task_timeout));
         match world.now < at {
             true => due.look(at),
             false => count += 1,

@@ -20,7 +20,7 @@ mod tests;
 
 pub use crew::{Crew, Crews};
 pub use draft::{Delta, Draft, Issue, PlanPast, Refusal, Taken, TaskPast, valid_key};
-pub use due::{Due, REPAIR_GRACE, Step, World, due};
+pub use due::{Due, Step, Waits, World, due};
 pub use event::Event;
 pub use graph::find_cycle;
 pub use index::{Counts, Shown};

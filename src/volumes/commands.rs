@@ -334,6 +334,7 @@ pub(super) fn there(path: &Path) -> Result<bool, VolumesError> {
 mod tests {
     use super::super::{Hints, Scanner};
     use super::*;
+    use crate::config::Timing;
 
     fn volumes() -> (tempfile::TempDir, Volumes) {
         let root = tempfile::tempdir().unwrap();
@@ -421,7 +422,7 @@ mod tests {
         assert_eq!(common.whereabouts(&id()).unwrap(), Whereabouts::Pending);
         assert_eq!(common.waiting().unwrap(), []);
         assert_eq!(own.waiting().unwrap(), [id()]);
-        let mut scanner = Scanner::new(&common, Hints::default());
+        let mut scanner = Scanner::new(&common, Hints::default(), Timing::default().scan);
         own.claim(&id()).unwrap();
         let scan = scanner.scan(&[id()], &[], 1).unwrap();
         assert!(scan.signs[&id()].claimed);

@@ -27,5 +27,5 @@ pub use life::{Life, Mark};
 pub use lock::{DaemonInfo, DaemonLock, LastWord, LockError, LockPlace};
 pub use mission::{keep_out_of_git, write_mission};
 pub use scan::{Arrived, MOST_REPORTS, Scan, Scanner, Sign};
-pub use settle::Hints;
+pub use settle::{Hints, UNSEEN};
 pub use watch::Watch;

@@ -24,8 +24,6 @@ pub(super) const REPORT_CAP: u64 = 1024 * 1024;
 /// neither the loop nor the memory.
 pub const MOST_REPORTS: usize = 256;
 const MOST_BYTES: usize = 8 * 1024 * 1024;
-/// Every file is asked for its state that often, even one that was handed over and that nobody was heard to touch since.
-const FULL_LOOK: Duration = Duration::from_secs(3);
 /// Names that are none of ours (`~`, `.swp`, half-written) get that long to go away.
 const STRANGER: Duration = Duration::from_secs(60);
 /// A text under another name was meant as a report, unless it gets its right name by then.
@@ -113,6 +111,8 @@ pub struct Scanner {
     reports: HashMap<String, Seen>,
     /// Names and inodes of the last listing that have not been looked at.
     listed: VecDeque<(String, u64)>,
+    /// Every file is asked for its state that often, even one that was handed over and that nobody was heard to touch since.
+    every: Duration,
     /// When every file was last looked at, and whether the last listing is such a look.
     full: (Option<Instant>, bool),
     listing: Listing,
@@ -125,14 +125,16 @@ pub struct Scanner {
 }
 
 impl Scanner {
-    /// Makes a scanner that has seen nothing yet; `hints` are those of the [`super::Watch`], or empty ones.
-    pub fn new(volumes: &Volumes, hints: Hints) -> Self {
+    /// Makes a scanner that has seen nothing yet; `hints` are those of the [`super::Watch`], or empty ones. It looks at every
+    /// file that often, in case an event was lost.
+    pub fn new(volumes: &Volumes, hints: Hints, every: Duration) -> Self {
         Self {
             volumes: volumes.clone(),
             hints,
             ages: FileAges::new(),
             reports: HashMap::new(),
             listed: VecDeque::new(),
+            every,
             full: (None, true),
             listing: Listing::default(),
             ahead: false,
@@ -249,7 +251,7 @@ impl Scanner {
                 .is_ok()
         };
         let (last, _) = self.full;
-        let full = last.is_none_or(|last| begun.duration_since(last) >= FULL_LOOK);
+        let full = last.is_none_or(|last| begun.duration_since(last) >= self.every);
         self.full = (if full { Some(begun) } else { last }, full);
         self.reports.retain(|name, _| listed(name));
         self.hints.keep(listed, begun);

@@ -12,7 +12,7 @@ use crate::plan::Time;
 /// After a writer has closed it: editors and `truncate` then `write` open it again within that time.
 const AFTER_CLOSE: Duration = Duration::from_millis(300);
 /// Without any event: long enough for a writer that pauses, short enough for a person who waits.
-const UNSEEN: Duration = Duration::from_secs(2);
+pub const UNSEEN: Duration = Duration::from_secs(2);
 /// An empty file is hardly ever meant; `> report` comes long before the text.
 const EMPTY: Duration = Duration::from_secs(5);
 /// Opened for writing and never closed: the event of closing may have been lost.

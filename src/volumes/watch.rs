@@ -305,6 +305,7 @@ mod tests {
 
     use super::super::{MOST_REPORTS, Scanner};
     use super::*;
+    use crate::config::Timing;
 
     const LONG: Duration = Duration::from_secs(30);
 
@@ -363,7 +364,7 @@ mod tests {
     async fn a_report_renamed_in_is_read_at_once() {
         let given = Given::new();
         assert!(given.watch.complete());
-        let mut scanner = Scanner::new(&given.volumes, given.watch.hints());
+        let mut scanner = Scanner::new(&given.volumes, given.watch.hints(), Timing::default().scan);
         given.rename_in();
         given
             .until(|| scanner.scan(&[], &[], MOST_REPORTS).unwrap().reports.len() == 1)
@@ -412,7 +413,7 @@ mod tests {
         use std::io::Write;
 
         let given = Given::new();
-        let mut scanner = Scanner::new(&given.volumes, given.watch.hints());
+        let mut scanner = Scanner::new(&given.volumes, given.watch.hints(), Timing::default().scan);
         let mut file = fs::File::create(given.report()).unwrap();
         for _ in 0..200 {
             file.write_all(b"x").unwrap();
@@ -444,7 +445,7 @@ mod tests {
     #[tokio::test]
     async fn of_a_flood_that_may_overflow_the_events_nothing_is_missed() {
         let given = Given::new();
-        let mut scanner = Scanner::new(&given.volumes, given.watch.hints());
+        let mut scanner = Scanner::new(&given.volumes, given.watch.hints(), Timing::default().scan);
         let folder = given.volumes.path(Folder::ReportsPending);
         for number in 0..6_000 {
             fs::write(folder.join(format!("report-task-{number:04}.md")), "x").unwrap();

@@ -18,14 +18,13 @@ use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
 use crate::agents::{Agent, Retries};
+use crate::config::Timing;
 use crate::plan::{ReportStatus, Time};
 use crate::volumes::{Volumes, VolumesError, Watch};
 use claim::{Claim, PassedOver};
 pub use roles::RoleFilter;
 use work::{RUNS_ON, Worker};
 
-/// Without an event, commands are looked for that often.
-const LOOK: Duration = Duration::from_secs(2);
 /// The longest pause after faults in a row, such as a full disk.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -46,6 +45,7 @@ pub struct Options {
     /// With a model that fails behind a coding agent.
     pub again: Retries,
     pub fitness: Fitness,
+    pub timing: Timing,
     /// Is told what the worker does, for a person who looks on.
     pub told: Option<UnboundedSender<Told>>,
 }
@@ -122,7 +122,7 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()>) -> Result
         told: options.told,
         stopping,
     };
-    let mut working = std::pin::pin!(work(worker));
+    let mut working = std::pin::pin!(work(worker, options.timing.work));
     tokio::select! {
         ended = &mut working => return ended,
         () = shutdown => {}
@@ -132,12 +132,12 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()>) -> Result
     working.await
 }
 
-async fn work(worker: Worker) -> Result<(), WorkerError> {
+async fn work(worker: Worker, look: Duration) -> Result<(), WorkerError> {
     let wake = Arc::new(Notify::new());
     let from = worker.role.from(&worker.volumes);
     let mut watch = Watch::for_worker(&from, Arc::clone(&wake));
     let mut stopping = worker.stopping.clone();
-    let mut pause = LOOK;
+    let mut pause = look;
     let mut passed = PassedOver::default();
     while !*stopping.borrow_and_update() && !worker.fitness.is_lost() {
         let agent = worker.agent.name();
@@ -159,7 +159,7 @@ async fn work(worker: Worker) -> Result<(), WorkerError> {
         };
         pause = match worked {
             Ok(true) => continue,
-            Ok(false) => LOOK,
+            Ok(false) => look,
             Err(unfit @ WorkerError::Unfit { .. }) => return Err(unfit),
             Err(error) => {
                 let error = anyhow::Error::new(error);

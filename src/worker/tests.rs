@@ -90,6 +90,7 @@ impl Given {
             silence: LONG,
             again: ONCE,
             fitness: Fitness::default(),
+            timing: Timing::default(),
             told: None,
         };
         let (stop, stopped) = oneshot::channel();
@@ -234,7 +235,7 @@ async fn who_is_told_to_end_takes_the_end_commands_and_nothing_else() {
     let end = CommandId::new("task-2");
     let text = "---\nid: task-2\nsession_id: s\ncommand_type: end\n---\n";
     given.volumes.publish(&end, text).unwrap();
-    work(Worker {
+    let worker = Worker {
         role: RoleFilter::All,
         volumes: given.volumes.clone(),
         agent: shell(),
@@ -245,9 +246,8 @@ async fn who_is_told_to_end_takes_the_end_commands_and_nothing_else() {
         fitness: Fitness::default(),
         told: None,
         stopping: watch::channel(true).1,
-    })
-    .await
-    .unwrap();
+    };
+    work(worker, Timing::default().work).await.unwrap();
     let whereabouts = |id| given.volumes.whereabouts(id).unwrap();
     assert_eq!(whereabouts(&work_left), Whereabouts::Pending);
     assert_eq!(whereabouts(&end), Whereabouts::Processed);

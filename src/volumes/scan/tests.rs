@@ -5,6 +5,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::super::settle::Phase;
 use super::*;
+use crate::config::Timing;
 
 struct Given {
     _root: tempfile::TempDir,
@@ -19,7 +20,7 @@ impl Given {
         let volumes = Volumes::open(root.path()).unwrap();
         let hints = Hints::default();
         Self {
-            scanner: Scanner::new(&volumes, hints.clone()),
+            scanner: Scanner::new(&volumes, hints.clone(), Timing::default().scan),
             volumes,
             hints,
             _root: root,

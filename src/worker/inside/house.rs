@@ -9,6 +9,7 @@ use super::board::Board;
 use super::link::Hand;
 use super::patience::last_lives;
 use crate::clock::Clock;
+use crate::config::Timing;
 use crate::llm::Prompts;
 use crate::plan::{Attempt, AttemptState, CommandId, DAEMON, PlanId, ROLE, Time};
 use crate::role::{Chain, RequestId, RoleId, StructuredMessage};
@@ -49,6 +50,7 @@ pub(super) struct House {
     pub members: Vec<Member>,
     /// How deep requests within requests may go.
     pub max_depth: usize,
+    pub timing: Timing,
     pub board: Board,
     /// Requests that a lane was at when an earlier process ended.
     begun: Mutex<BTreeSet<RequestId>>,
@@ -78,6 +80,7 @@ impl House {
             language: options.language,
             members: options.members,
             max_depth: options.max_depth,
+            timing: options.timing,
             begun: Mutex::default(),
             lived: Mutex::default(),
             assignees: Mutex::default(),

@@ -25,8 +25,6 @@ use crate::worker::RoleFilter;
 use crate::worker::claim::Claim;
 use crate::worker::work::{now, read, unread};
 
-/// Without an event, work is looked for that often.
-const LOOK: Duration = Duration::from_secs(2);
 /// The longest pause after faults in a row, such as a full disk.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How often it is looked whether the work is cancelled.
@@ -136,7 +134,7 @@ impl Worker {
         let mut watch = Watch::for_worker(&filter.from(volumes), Arc::clone(&wake));
         let mut news = self.house.board.news();
         let mut stopping = self.stopping.clone();
-        let mut pause = LOOK;
+        let mut pause = self.house.timing.work;
         while !*stopping.borrow_and_update() {
             news.borrow_and_update();
             let worked = match self.next(&filter) {
@@ -146,7 +144,7 @@ impl Worker {
             };
             pause = match worked {
                 Ok(true) => continue,
-                Ok(false) => LOOK,
+                Ok(false) => self.house.timing.work,
                 Err(error) => {
                     let error = format!("{:#}", anyhow::Error::new(error));
                     tracing::warn!(role = %self.lane.role, error, "the role tries again");
@@ -463,7 +461,7 @@ impl Worker {
                 () = used_up => {}
                 Ok(()) = moved.changed() => {}
                 Ok(()) = news.changed() => {}
-                () = sleep(LOOK) => {}
+                () = sleep(self.house.timing.work) => {}
             }
         };
         house.board.works(&self.lane, &work.assignment());

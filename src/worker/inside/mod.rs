@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
+use crate::config::Timing;
 use crate::exec::end_steps_left_behind;
 use crate::llm::Prompts;
 use crate::role::{Framework, Role, RoleId};
@@ -63,6 +64,7 @@ pub struct Options {
     pub max_depth: usize,
     /// The daemon ends an agent that is silent for so long.
     pub silence: Duration,
+    pub timing: Timing,
 }
 
 /// The roles that work in this process, ready to begin.

@@ -126,6 +126,7 @@ impl Given {
             residents,
             max_depth: 3,
             silence: LONG,
+            timing: Timing::default(),
         }
     }
 

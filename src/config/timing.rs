@@ -1,0 +1,113 @@
+//! How long the program waits by itself: spans that neither a person nor the protocol names. They are no keys of the file, as
+//! nobody who works with the program has a use for another value; tests shorten all of them with one variable. What others
+//! rely on is a constant where it is used: how long a file must be left alone to count as finished, how long a process may
+//! take to end, how often a sign of life is due.
+
+use std::time::Duration;
+
+use super::{ConfigError, Environment};
+use crate::plan::Waits;
+
+/// The variable with a factor for all of [`Timing`].
+const VARIABLE: &str = "PLAN_AGENT_TIMING";
+
+/// Factors that make sense: with less the program would do nothing but look, with more it would seem to hang.
+const FACTORS: std::ops::RangeInclusive<f64> = 0.01..=10.0;
+
+/// How long the program waits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timing {
+    /// The folders are looked at that often even if nothing is heard, and every file in them then: events may be lost.
+    pub scan: Duration,
+    /// A report stays in its place that long after it counted, so that an agent which reads its file again finds it.
+    pub filing: Duration,
+    /// Without an event, whoever takes commands looks for them that often.
+    pub work: Duration,
+    /// Internal plans are looked after that often: roles at work do it themselves.
+    pub inside: Duration,
+    /// What the plan waits for.
+    pub plan: Waits,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            scan: Duration::from_secs(3),
+            filing: Duration::from_secs(3),
+            work: Duration::from_secs(2),
+            inside: Duration::from_secs(5),
+            plan: Waits::default(),
+        }
+    }
+}
+
+impl Timing {
+    /// Takes the factor from the environment, if there is one.
+    ///
+    /// # Errors
+    /// The variable has no number that makes sense.
+    pub(super) fn of(environment: &Environment) -> Result<Self, ConfigError> {
+        let Some(text) = environment.get(VARIABLE) else {
+            return Ok(Self::default());
+        };
+        let factor = text.trim().parse().ok();
+        match factor.filter(|factor| FACTORS.contains(factor)) {
+            Some(factor) => Ok(Self::default().times(factor)),
+            None => Err(ConfigError::Variable {
+                name: VARIABLE.to_owned(),
+                message: format!(
+                    "`{text}` is no factor for the program's own waits, which is a number from {} to {}",
+                    FACTORS.start(),
+                    FACTORS.end()
+                ),
+            }),
+        }
+    }
+
+    fn times(self, factor: f64) -> Self {
+        let Self {
+            scan,
+            filing,
+            work,
+            inside,
+            plan: Waits { repair, untaken },
+        } = self;
+        Self {
+            scan: scan.mul_f64(factor),
+            filing: filing.mul_f64(factor),
+            work: work.mul_f64(factor),
+            inside: inside.mul_f64(factor),
+            plan: Waits {
+                repair: repair.mul_f64(factor),
+                untaken: untaken.mul_f64(factor),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_factor_is_for_all_waits_and_must_make_sense() {
+        let timing = |text: &str| {
+            let variable = (VARIABLE.to_owned(), text.to_owned());
+            Timing::of(&Environment::from_iter([variable]))
+        };
+        let tenth = timing("0.1").unwrap();
+        assert_eq!(tenth.filing, Duration::from_millis(300));
+        assert_eq!(tenth.plan.untaken, Duration::from_secs(1));
+        assert_eq!(timing("").unwrap(), Timing::default());
+        assert_eq!(timing(" 1 ").unwrap(), Timing::default());
+        for nonsense in ["0", "-1", "NaN", "inf", "11", "1e-9", "2s", "fast"] {
+            let error = timing(nonsense).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!(
+                    "environment variable `PLAN_AGENT_TIMING`: `{nonsense}` is no factor for the program's own waits, which is a number from 0.01 to 10"
+                )
+            );
+        }
+    }
+}
