@@ -23,16 +23,12 @@ use scene::Scene;
 use stage::{Chance, Life, Stage, Tempo, announced};
 use trace::{CALLS, Fault};
 
-use crate::common::env::{DEADLINE, Running, TestEnv, wait_until};
-
-/// Kills at the least; the agent holds its reports back until there were enough.
-const KILLS: usize = 100;
-
-/// Requests to end at the least.
-const ENDS: usize = 30;
+use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_until};
 
 /// Pairs of daemons that start at once, twice in each folder.
-const RACES: usize = 10;
+fn races() -> usize {
+    times(3, 30)
+}
 
 /// What the driver of the kills waits for; its spans are thousandths of the time that a daemon takes to start.
 #[derive(Clone, Copy, Debug)]
@@ -68,9 +64,11 @@ fn pass(moment: Moment, stage: &Stage, life: &mut Life, tempo: &mut Tempo) {
 
 #[test]
 fn a_hundred_kills_cost_nothing() {
+    // The agent holds its reports back until there were so many.
+    let kills = times(100, 1_000);
     let calm = calm(&scene::long());
     let (mut chance, mut tempo) = (Chance::new("PLAN_AGENT_CRASH_SEED"), Tempo::default());
-    let stage = Stage::new(&scene::long(), agent::Pace::Kills(KILLS));
+    let stage = Stage::new(&scene::long(), agent::Pace::Kills(kills));
     let mut watch = Watch::default();
     let mut settled = false;
     while !settled {
@@ -87,7 +85,7 @@ fn a_hundred_kills_cost_nothing() {
         stage.agent.dead();
         settled = watch.look(&stage);
     }
-    assert!(stage.agent.kills() >= KILLS, "{}", stage.agent.kills());
+    assert!(stage.agent.kills() >= kills, "{}", stage.agent.kills());
     let status = stage.begin(&stage.next_words()).end();
     assert!(status.success(), "{status}\n{}", stage.said());
     watch.look(&stage);
@@ -100,7 +98,7 @@ fn a_hundred_kills_cost_nothing() {
 fn whoever_is_asked_to_end_does_so_and_is_resumed() {
     let calm = calm(&scene::short());
     let (mut chance, mut tempo) = (Chance::new("PLAN_AGENT_CRASH_SEED"), Tempo::default());
-    let stage = Stage::new(&scene::short(), agent::Pace::Kills(ENDS));
+    let stage = Stage::new(&scene::short(), agent::Pace::Kills(times(30, 300)));
     let mut watch = Watch::default();
     let mut life = stage.begin(&stage.next_words());
     tempo.measure(&stage.env, &mut life.running, || false);
@@ -171,7 +169,7 @@ fn of_two_that_start_at_once_one_runs() {
         winner.child.kill().unwrap();
         winner.wait();
     };
-    for _ in 0..RACES {
+    for _ in 0..races() {
         let env = TestEnv::new();
         env.write("config.toml", "[llm]\nprovider = \"none\"\n");
         env.write("plan.md", &scene::short().plan);
@@ -183,7 +181,7 @@ fn of_two_that_start_at_once_one_runs() {
 
 #[test]
 fn of_two_that_detach_at_once_one_runs() {
-    for _ in 0..RACES {
+    for _ in 0..races() {
         let env = Detached(TestEnv::new());
         env.0.write("config.toml", "[llm]\nprovider = \"none\"\n");
         env.0.write("plan.md", &scene::short().plan);
@@ -285,19 +283,19 @@ fn some_system_calls_are_the_last_or_fail() {
 }
 
 #[test]
-#[ignore = "takes long: cargo test --test main every_ -- --ignored --nocapture"]
+#[ignore = "takes long: .ci/long"]
 fn every_system_call_is_the_last() {
     everywhere(KILL);
 }
 
 #[test]
-#[ignore = "takes long: cargo test --test main every_ -- --ignored --nocapture"]
+#[ignore = "takes long: .ci/long"]
 fn every_system_call_finds_the_disk_full() {
     everywhere("error=ENOSPC");
 }
 
 #[test]
-#[ignore = "takes long: cargo test --test main every_ -- --ignored --nocapture"]
+#[ignore = "takes long: .ci/long"]
 fn every_system_call_finds_the_disk_broken() {
     everywhere("error=EIO");
 }

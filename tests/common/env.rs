@@ -1,4 +1,5 @@
-//! A folder of its own for a test, in which the real program runs with nothing in its environment but `PATH`.
+//! A folder of its own for a test, in which the real program runs with nothing in its environment but `PATH`, and waits by
+//! itself for a tenth of its usual time.
 
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +15,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use tempfile::TempDir;
 
 /// Longer than anything here takes on a busy machine; a test that needs it has failed.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(180);
 
 /// The programs of the coding agents that the product knows.
 pub const AGENTS: [&str; 5] = ["claude", "codex", "gemini", "opencode", "aider"];
@@ -62,7 +63,10 @@ impl TestEnv {
         let path = std::env::join_paths(shown).unwrap().into_string().unwrap();
         Self {
             folder: tempfile::tempdir().unwrap(),
-            variables: vec![("PATH".to_owned(), path)],
+            variables: vec![
+                ("PATH".to_owned(), path),
+                ("PLAN_AGENT_TIMING".to_owned(), "0.1".to_owned()),
+            ],
             programs,
             patience: DEADLINE,
         }
@@ -352,9 +356,22 @@ impl Drop for Running {
 /// Waits until a condition holds, and fails the test after the deadline.
 pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + deadline;
-    while !condition() {
+    loop {
+        let looked = Instant::now();
+        if condition() {
+            return;
+        }
         assert!(Instant::now() < end, "waited in vain until {what}");
-        thread::sleep(Duration::from_millis(5));
+        // To look may mean to start a program, which must not take the machine away from what is waited for.
+        thread::sleep(Duration::from_millis(5).max(2 * looked.elapsed()));
+    }
+}
+
+/// Returns how often something is done: `few` times in `cargo test`, `many` times in `.ci/long`.
+pub fn times<T>(few: T, many: T) -> T {
+    match std::env::var_os("PLAN_AGENT_TEST_LONG") {
+        Some(_) => many,
+        None => few,
     }
 }
 

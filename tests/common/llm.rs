@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::http::{Request, Server, send};
 
 /// How long a condition is waited for before a test fails; passing tests never wait that long.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How the server answers one request.
 #[derive(Clone, Debug)]

@@ -10,11 +10,8 @@ use plan_agent::plan::{Attempt, MERGE_CHECK, PlanStatus};
 use super::ledger::Ledger;
 use super::stage::{Chance, Tempo};
 use crate::common::agent::{Act, Agent, Exchange};
-use crate::common::env::{DEADLINE, Running, TestEnv, wait_until};
+use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_until};
 use crate::common::git::Project;
-
-/// Kills while something is done in the project, at the least.
-const KILLS: usize = 30;
 
 /// Four tasks, the last after the others; two change the same line.
 const PLAN: &str = "\
@@ -56,7 +53,8 @@ checks.there = { run = ['sh', '-c', 'test -e a.txt'] }
 fn a_kill_while_results_are_merged_leaves_nothing_half_merged() {
     let (mut chance, mut tempo) = (Chance::new("PLAN_AGENT_CRASH_SEED"), Tempo::default());
     let mut kills = 0;
-    while kills < KILLS {
+    // So many while something is done in the project, at the least.
+    while kills < times(12, 120) {
         let env = TestEnv::new();
         let Some(project) = Project::new(&env) else {
             return;

@@ -10,10 +10,12 @@ use plan_agent::plan::{Event, PlanStatus, TaskId, TaskStatus};
 
 use super::ledger::Ledger;
 use super::stage::Chance;
-use crate::common::env::{DEADLINE, Running, TestEnv, wait_until};
+use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_until};
 
-const KILLS: usize = 50;
-const TASKS: u32 = 200;
+/// Tasks of the plan, and kills.
+fn size() -> (u32, usize) {
+    times((100, 20), (200, 100))
+}
 
 /// The roles with their lanes, and how many of a hundred tasks each has, about; of silent ones there are a few.
 const ROLES: [(&str, usize, u64); 4] = [
@@ -23,7 +25,8 @@ const ROLES: [(&str, usize, u64); 4] = [
     ("silent", 1, 0),
 ];
 
-/// Tells how many of its role are at work, does as its role does, and brings its report itself.
+/// Tells how many of its role are at work, does as its role does, and brings its report itself. Until all lanes of its role were
+/// at work at once, it waits a second for the others: how long each of them takes to start depends on the machine.
 const AGENT: &str = r#"
 who=$1 report=$3
 name=$(basename "$report" .md)
@@ -31,12 +34,19 @@ attempt=$(sed -n 's/^attempt: //p' "$2")
 echo "$name" >> begun
 mkdir "$name.busy" || echo "$name" >> overlap
 echo $$ > "$who.$$.pid"
-together=0
-for file in "$who".*.pid; do
-    read -r pid < "$file" || continue
-    if grep -qs agent.sh "/proc/$pid/cmdline"; then together=$((together + 1)); else rm -f "$file"; fi
+read -r lanes < "$who.lanes"
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    together=0
+    for file in "$who".*.pid; do
+        read -r pid < "$file" || continue
+        if grep -qs agent.sh "/proc/$pid/cmdline"; then together=$((together + 1)); else rm -f "$file"; fi
+    done
+    echo $together >> "$who.together"
+    if [ $together -ge $lanes ]; then touch "$who.all"; fi
+    if [ -e "$who.all" ]; then break; fi
+    echo waits for the others
+    sleep 0.1
 done
-echo $together >> "$who.together"
 status=SUCCESS
 case $who.$attempt in
     fast.*) sleep 0.2 ;;
@@ -80,7 +90,7 @@ fn team() -> String {
 fn plan(chance: &mut Chance) -> String {
     let mut text = "# Parts\n\n".to_owned();
     let mut silent = BTreeSet::new();
-    for number in 1..=TASKS {
+    for number in 1..=size().0 {
         let mut pick = chance.below(100);
         let role = ROLES.iter().find(|(_, _, share)| {
             let found = pick < *share;
@@ -171,8 +181,12 @@ fn ten_lanes_under_kills_decide_each_task_once() {
     env.write("team.yaml", &team());
     env.write("plan.md", &plan(&mut chance));
     env.write("volumes/workspace/agent.sh", AGENT);
+    for (who, lanes, _) in ROLES {
+        let name = format!("volumes/workspace/{who}.lanes");
+        env.write(&name, &format!("{lanes}\n"));
+    }
     let mut players = Players::start(env);
-    for _ in 0..KILLS {
+    for _ in 0..size().1 {
         std::thread::sleep(Duration::from_micros(chance.below(500_000)));
         players.kill(&mut chance);
     }
@@ -237,7 +251,7 @@ fn decided_once_and_in_order(ledger: &Ledger) {
         };
         assert!(once.insert(words.clone()), "{words} twice");
     }
-    assert_eq!(completed.len(), TASKS as usize);
+    assert_eq!(completed.len(), size().0 as usize);
     for task in plan.tasks() {
         let role = task.assignee.as_deref().unwrap();
         assert_eq!(task.status, TaskStatus::Completed);

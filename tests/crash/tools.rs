@@ -4,13 +4,10 @@
 use std::collections::BTreeSet;
 use std::thread;
 
-use crate::common::env::{DEADLINE, TestEnv};
+use crate::common::env::{DEADLINE, TestEnv, times};
 use crate::common::mcp::Mcp;
 use crate::crash::stage::Chance;
 use crate::tools::crowd::{PLAN, add, begin, look};
-
-/// Kills of each of the servers.
-const KILLS: usize = 12;
 
 /// Changes that are under way when a server is killed, at the most.
 const ASKED: u64 = 12;
@@ -64,7 +61,7 @@ async fn what_a_killed_server_acknowledged_is_there_once() {
     begin(env);
     let mut chance = Chance::new("PLAN_AGENT_CRASH_SEED");
     let servers = ["tasks", "plan-manager", "notebook"].map(|dialect| {
-        let chances: Vec<_> = (0..KILLS)
+        let chances: Vec<_> = (0..times(6, 60))
             .map(|_| (chance.below(ASKED), chance.below(3_000)))
             .collect();
         (dialect, chances)

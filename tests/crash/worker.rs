@@ -8,9 +8,8 @@ use plan_agent::plan::{AttemptState, PlanStatus};
 
 use super::ledger::Ledger;
 use super::stage::Chance;
-use crate::common::env::{DEADLINE, Running, TestEnv, wait_until};
+use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_until};
 
-const KILLS: usize = 40;
 const TASKS: usize = 8;
 
 /// Notes its beginning, works for a moment, tells if somebody works beside it, and brings its report itself.
@@ -95,7 +94,7 @@ fn no_task_is_begun_twice(victim: Victim, hand: Hand) {
         });
         daemon
     });
-    for _ in 0..KILLS {
+    for _ in 0..times(20, 200) {
         let mut life = begin(&env, victim, hand);
         std::thread::sleep(Duration::from_micros(chance.below(200_000)));
         // It may be over already: then there is nothing to kill.

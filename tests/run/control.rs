@@ -96,8 +96,7 @@ fn a_daemon_that_was_left_behind_is_worked_with_and_stopped() {
         .exchange
         .submit(&first.id, &report("SUCCESS", "while nobody looked"));
     let agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works(&["resume"]);
     assert_eq!(
         agent.attempts(),
         [(2, 1), (3, 1)],
@@ -182,8 +181,7 @@ fn after_a_kill_a_start_works_at_once_and_repeats_nothing() {
     scene.await_end();
 
     let agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works(&["resume"]);
     assert_eq!(agent.attempts(), [(2, 1), (3, 1)]);
     assert_eq!(
         agent.seen()[0].text,
@@ -459,8 +457,7 @@ fn a_lost_command_is_handed_out_again_by_the_next_daemon_under_its_id() {
     )
     .unwrap();
     let agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works(&["resume"]);
     assert_eq!(agent.seen()[0].text, first.text);
 }
 

@@ -29,8 +29,7 @@ fn a_file_that_is_not_there_is_told_to_the_retry() {
         }
         Act::success("both are there")
     });
-    let ran = scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works(&["run", "--plan", "one.md"]);
     assert_eq!(agent.attempts(), [(1, 1), (1, 2), (1, 3)]);
     let first = agent.command(1, 1);
     assert!(
@@ -127,8 +126,7 @@ fn the_judge_is_shown_what_changed() {
         }
         Act::success("it is there")
     });
-    let ran = scene.run(&["run", "Do it"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works(&["run", "Do it"]);
     let asked = server.asked();
     let judged: Vec<_> = asked.iter().filter(|asked| asked.kind == "judge").collect();
     for (asked, told) in judged.iter().zip([
@@ -158,8 +156,7 @@ fn a_folder_with_many_files_is_looked_at_as_well() {
         fs::remove_file(workspace.join("many/8")).unwrap();
         Act::success("done")
     });
-    let ran = scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works(&["run", "--plan", "one.md"]);
     let (seen, files) = changes(&scene);
     assert_eq!(seen, "listing");
     assert_eq!(files, ["many/7", "many/8 (removed)"]);
@@ -229,8 +226,7 @@ fn where_git_cannot_look_any_more_it_is_not_said_that_nothing_changed() {
         fs::remove_file(workspace.join(".git/HEAD")).unwrap();
         Act::success("done")
     });
-    let ran = scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works(&["run", "--plan", "one.md"]);
     let (seen, files) = changes(&scene);
     assert_eq!((seen.as_str(), files.len()), ("times", 0));
     let why = scene.works(&["why", "1"]);
@@ -283,8 +279,7 @@ fn where_there_is_no_doubt_the_model_is_not_asked() {
         2 => Act::Report(crate::common::agent::report("PARTIAL_SUCCESS", "half")),
         _ => Act::success("done"),
     });
-    let ran = scene.run(&["run", "Do it"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works(&["run", "Do it"]);
     let asked = server.asked();
     let judges = asked.iter().filter(|asked| asked.kind == "judge");
     assert_eq!(judges.map(judged).collect::<Vec<_>>(), [(2, 1), (3, 1)]);

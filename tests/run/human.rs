@@ -218,8 +218,7 @@ fn a_person_can_have_the_plan_changed() {
     let agent = scene.agent(stubborn);
     assert_eq!(scene.run(&["run", "Listen"]).code, Some(4));
     scene.works(&["answer", "replan", "--note", "take a socket instead"]);
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works(&["resume"]);
     assert_eq!(scene.tasks(), ["skipped", "completed", "completed"]);
     assert_eq!(agent.attempts()[..3], [(1, 1), (1, 2), (1, 3)]);
 }

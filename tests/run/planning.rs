@@ -119,8 +119,7 @@ fn what_led_to_a_replan_is_left_out_and_what_was_learned_is_told() {
     });
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["run", "Talk to it"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works(&["run", "Talk to it"]);
     assert_eq!(agent.attempts(), [(1, 1), (3, 1), (2, 1)]);
     let cause = scene.status()["tasks"][0].clone();
     assert_eq!(cause["status"], "skipped");
@@ -271,8 +270,7 @@ fn a_retry_without_a_session_tells_the_whole_story() {
     });
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let agent = scene.agent(|_| Act::success("parser.py is there"));
-    let ran = scene.run(&["run", "Parse the lines"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works(&["run", "Parse the lines"]);
     let retry = agent.command(1, 2);
     assert_eq!((retry.kind(), retry.session()), ("new", "auto"));
     for part in [
@@ -300,8 +298,7 @@ fn a_plan_is_made_shown_and_carried_out_later() {
 
     scene.env.write("shown.md", &shown);
     let _agent = scene.agent(|_| Act::success("done"));
-    let ran = scene.run(&["resume"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works(&["resume"]);
     assert_eq!(server.count("plan"), 1, "the answer is not asked for again");
     assert_eq!(scene.tasks(), ["completed", "completed"]);
 
@@ -334,8 +331,7 @@ fn a_plan_is_reviewed_before_anything_starts() {
 fn a_plan_may_have_one_session_for_all_its_tasks() {
     let scene = Scene::by_rules("run.session = 'plan'");
     let agent = scene.agent(|_| Act::Report(report_in("the-one", "SUCCESS", "done")));
-    let ran = scene.run(&["run", "--plan", "chain.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works(&["run", "--plan", "chain.md"]);
     let sessions: Vec<(u32, String, String)> = agent
         .seen()
         .iter()
@@ -385,8 +381,7 @@ fn a_key_of_the_environment_goes_to_the_address_that_the_environment_names() {
         let told = format!("at {url}, as {vendor}_BASE_URL says ({vendor}_API_KEY is set)");
         assert!(doctor.contains(&told), "{doctor}");
         let _agent = scene.agent(|_| Act::success("done"));
-        let ran = scene.run(&["run", "Do it"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        scene.works(&["run", "Do it"]);
         assert_eq!(server.count("plan"), 1);
     }
 }

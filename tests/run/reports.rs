@@ -215,8 +215,7 @@ fn reports_that_come_twice_or_for_nothing_are_filed() {
 fn a_report_written_slowly_in_place_is_read_once() {
     let scene = Scene::by_rules("");
     let agent = scene.agent(|_| Act::InPlace(report("SUCCESS", "word by word")));
-    let ran = scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works(&["run", "--plan", "one.md"]);
     assert_eq!(agent.attempts(), [(1, 1)]);
     assert_eq!(scene.status()["tasks"][0]["result"], "word by word");
     assert_eq!(scene.events_named("rejected"), [] as [Value; 0]);
@@ -234,8 +233,7 @@ fn an_unreadable_report_is_asked_for_again() {
         false => Act::Report("It is all done, believe me.\n\nstatus: SUCCESS\n".to_owned()),
         true => Act::Report(report_in("s-1", "SUCCESS", "done")),
     });
-    let ran = scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works(&["run", "--plan", "one.md"]);
     assert_eq!(agent.attempts(), [(1, 1), (1, 1)], "a repair is no attempt");
     let name = format!("report-{}.md", agent.seen()[0].id);
     let reason = scene
@@ -280,8 +278,7 @@ fn a_usage_limit_costs_no_attempt() {
         ),
         _ => Act::success("all of it"),
     });
-    let ran = scene.run(&["run", "--plan", "one.md"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    scene.works(&["run", "--plan", "one.md"]);
     assert_eq!(agent.command(1, 2).session(), "s-1");
     assert_eq!(scene.events_named("parked").len(), 1);
 }
