@@ -342,7 +342,7 @@ impl Owner {
             let head = cached.plan.head().clone();
             delta.rows.insert(0, Row::Head(Box::new(head)));
         }
-        if delta.rows.is_empty() {
+        if delta.rows.is_empty() && delta.events.is_empty() {
             return (done, Ok(()));
         }
         cached.seq += 1;

@@ -155,13 +155,6 @@ impl Agent {
         self.shared.daemon.lock().unwrap().kills
     }
 
-    /// Forgets that it ever saw a command.
-    pub fn forget(&self, command: &str) {
-        let mut record = self.shared.record();
-        record.seen.remove(command);
-        record.taken.remove(command);
-    }
-
     /// Learns that a daemon is about to start.
     pub fn alive(&self) {
         self.shared.daemon.lock().unwrap().alive = true;

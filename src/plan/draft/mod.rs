@@ -200,7 +200,7 @@ impl<'a> Draft<'a> {
         !self.undo.is_empty()
     }
 
-    /// Ends the change and returns what it did; nothing if no row was written.
+    /// Ends the change and returns what it did; nothing if no row was written and no event recorded.
     pub fn finish(self) -> Delta {
         let keys: BTreeSet<&RowKey> = self.undo.iter().map(|(key, _)| key).collect();
         let rows = keys
