@@ -352,8 +352,12 @@ impl Daemon {
                 let settled = matches!(end, Some(End::Settled(_)));
                 Ok(end.filter(|_| !(settled && self.tell_finish())))
             }
-            Err(StoreError::Database(error)) => {
-                self.trouble("the store", &error);
+            Err(error @ (StoreError::Database(_) | StoreError::Panicked(_))) => {
+                let reason = match error {
+                    StoreError::Database(reason) => reason,
+                    panicked => panicked.to_string(),
+                };
+                self.trouble("the store", &reason);
                 self.wake_at = self.world.now.plus(STORE_PAUSE);
                 Ok(None)
             }

@@ -8,14 +8,14 @@ mod owner;
 mod sql;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::plan::{CommandId, Delta, Draft, Head, Plan, PlanId, Refusal, Time};
 use crate::safe_open;
 use database::Place;
-use owner::{Job, Owner};
+use owner::{Job, Owner, guarded};
 
 /// Closures that may wait for the owner: enough that nobody who works normally ever waits to hand one in.
 const QUEUE: usize = 256;
@@ -42,6 +42,9 @@ pub enum StoreError {
     Damaged { plan: PlanId, reason: String },
     #[error("the plan store failed: {0}")]
     Database(String),
+    /// Says with which words.
+    #[error("a fault of the program, which changed no plan: it panicked: {0}")]
+    Panicked(String),
     #[error("the plan store is closed")]
     Closed,
 }
@@ -181,7 +184,7 @@ impl Store {
     /// Changes a plan: all of the closure's operations or, if it refuses, none. Durable when it returns.
     ///
     /// # Errors
-    /// No such plan, a refusal, a failure of the database (nothing has changed then).
+    /// No such plan, a refusal, a panic of the closure, a failure of the database (nothing has changed then).
     pub async fn change<T: Send + 'static>(
         &self,
         plan: &PlanId,
@@ -194,7 +197,7 @@ impl Store {
 
     /// As [`Store::change`]. `then` sees what the closure returned as soon as that is durable, before any other thread has to
     /// wake for it. It runs on the thread that serves everybody, so it must not take long. It does not run for a change that
-    /// fails.
+    /// fails; if it panics itself, the change is made nevertheless.
     ///
     /// # Errors
     /// As [`Store::change`].
@@ -240,15 +243,11 @@ impl Store {
         let (slot, committed) = (Arc::clone(&result), Arc::clone(&result));
         let run = move |draft: &mut Draft<'_>| {
             let value = change(draft)?;
-            if let Ok(mut slot) = slot.lock() {
-                *slot = Some(value);
-            }
+            *locked(&slot) = Some(value);
             Ok(())
         };
         let then = move || {
-            if let Ok(mut slot) = committed.lock() {
-                slot.as_mut().map(then);
-            }
+            locked(&committed).as_mut().map(then);
         };
         let (done, answer) = oneshot::channel();
         let job = Job::Change(owner::ChangeJob {
@@ -265,8 +264,7 @@ impl Store {
         });
         self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)??;
-        let value = result.lock().ok().and_then(|mut slot| slot.take());
-        value.ok_or(StoreError::Closed)
+        locked(&result).take().ok_or(StoreError::Closed)
     }
 
     /// Reads a plan as it is committed now, with its seq.
@@ -372,7 +370,13 @@ impl Store {
         look: impl FnOnce(&mut Owner) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (done, answer) = oneshot::channel();
-        let look = move |owner: &mut Owner| drop(done.send(look(owner)));
+        let look = move |owner: &mut Owner| {
+            let looked = guarded(|| look(owner)).flatten();
+            if let Err(StoreError::Panicked(_)) = looked {
+                owner.forget();
+            }
+            drop(done.send(looked));
+        };
         let job = Job::Look(Box::new(look));
         self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)?
@@ -406,6 +410,11 @@ impl Store {
     pub fn moved(&self) -> watch::Receiver<u64> {
         self.moved.clone()
     }
+}
+
+/// What a change returned is there also where what follows it panicked.
+fn locked<T>(slot: &Mutex<T>) -> MutexGuard<'_, T> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns a number as the database has it.

@@ -6,6 +6,7 @@ mod lookup;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
@@ -66,7 +67,9 @@ pub(super) struct Done {
 impl Done {
     /// Does what follows, and returns who still has to be told.
     fn follow(self) -> Answer<()> {
-        (self.then)();
+        if let Err(error) = guarded(self.then) {
+            tracing::error!(%error, "what follows a change was not done");
+        }
         self.answer
     }
 
@@ -171,15 +174,16 @@ impl Owner {
                     None
                 };
             }
-            if !changes.is_empty() {
-                self.commit(changes);
+            let mut changes = changes.into_iter();
+            while changes.len() > 0 {
+                self.commit(&mut changes);
             }
             for look in looks {
                 look(&mut self);
             }
             // Not within a batch, whose plans are locked.
             if self.plans.len() > CACHED {
-                self.plans.clear();
+                self.forget();
             }
             let enough = if jobs.is_empty() {
                 TIDY_IDLE
@@ -192,8 +196,9 @@ impl Owner {
         }
     }
 
-    /// Runs the closures and commits what they did with one flush.
-    fn commit(&mut self, jobs: Vec<ChangeJob>) {
+    /// Runs the closures and commits what they did with one flush. After one that panics the rest is left for the next call:
+    /// its plan has to be read anew, and what was done before is not in the tables yet.
+    fn commit(&mut self, jobs: &mut impl Iterator<Item = ChangeJob>) {
         if let Err(error) = self.begin().map_err(reason) {
             for job in jobs {
                 job.done.fail(StoreError::Database(error.clone()));
@@ -215,6 +220,10 @@ impl Owner {
                 (done, Err(StoreError::Database(error))) => {
                     waiting.push(done);
                     failed = Some(error);
+                }
+                (done, Err(error @ StoreError::Panicked(_))) => {
+                    done.fail(error);
+                    break;
                 }
                 (done, Err(error)) => done.fail(error),
             }
@@ -280,6 +289,11 @@ impl Owner {
         }
     }
 
+    /// Forgets every plan in memory: each is read anew when it is wanted.
+    pub(super) fn forget(&mut self) {
+        self.plans.clear();
+    }
+
     fn tables(&mut self) -> Result<&mut Tables, StoreError> {
         let tables = match self.tables.take() {
             Some(tables) => tables,
@@ -322,7 +336,16 @@ impl Owner {
         let before = Lookup::of(cached.plan.head());
         let mut draft = Draft::new(&mut cached.plan, now);
         let deleted = !new && draft.plan().head().shelf == Shelf::Deleted;
-        let ran = run(&mut draft).map_err(StoreError::from).and_then(|()| {
+        let ran = match guarded(|| run(&mut draft)) {
+            Ok(ran) => ran.map_err(StoreError::from),
+            Err(panicked) => {
+                // Whatever it had begun is not to be trusted, nor to be undone: the plan is read anew.
+                self.plans.remove(&id);
+                let unmade = if new { self.unmake(&id) } else { Ok(()) };
+                return (done, unmade.and(Err(panicked)));
+            }
+        };
+        let ran = ran.and_then(|()| {
             if deleted && draft.has_changed() && draft.plan().head().shelf == Shelf::Deleted {
                 return Err(Refusal::Deleted.into());
             }
@@ -490,6 +513,16 @@ impl Owner {
         };
         records.into_iter().map(read).collect()
     }
+}
+
+/// Runs code of a caller. A panic of it is that caller's error, and the store serves the others on.
+pub(super) fn guarded<T>(code: impl FnOnce() -> T) -> Result<T, StoreError> {
+    // What the code may have left half done is thrown away by whoever gets the error.
+    catch_unwind(AssertUnwindSafe(code)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        StoreError::Panicked(text.unwrap_or_else(|| "without a word".to_owned()))
+    })
 }
 
 /// Returns what went wrong, without the words that every failure begins with.

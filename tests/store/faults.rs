@@ -45,6 +45,101 @@ async fn a_failing_statement_leaves_memory_and_disk_as_they_were() {
 }
 
 #[tokio::test]
+async fn a_panic_is_the_error_of_its_caller_alone() {
+    on_every_store(async |given| {
+        let store = given.open().await;
+        make(&store, "aaaaaaaa").await;
+        let before = state(&store).await;
+        let said = |error: StoreError| {
+            let text = error.to_string();
+            assert!(
+                text.contains("fault of the program") && text.contains("boom"),
+                "{text}"
+            );
+        };
+        let half = |draft: &mut Draft<'_>| -> Result<TaskId, Refusal> {
+            draft.add_tasks(vec![task("half of it")], None)?;
+            panic!("boom {}", draft.plan().counts().total())
+        };
+        said(store.change(&plan(), "test", "x", half).await.unwrap_err());
+        said(
+            store
+                .create(head("bbbbbbbb"), "test", "made", half)
+                .await
+                .unwrap_err(),
+        );
+        said(
+            store
+                .read(&plan(), |_, _| panic!("boom"))
+                .await
+                .unwrap_err(),
+        );
+        assert_eq!(state(&store).await, before, "{:?}", given.kind);
+        assert_eq!(found_plans(&store).await, ["aaaaaaaa"]);
+        if given.shared() {
+            assert_eq!(state(&given.open().await).await, before, "{:?}", given.kind);
+        }
+        // The id of the plan that was not made is free.
+        make(&store, "bbbbbbbb").await;
+
+        // Those who ask at the same time get what they want, before it and after it.
+        let callers: Vec<_> = (0..60)
+            .map(|number| {
+                let store = store.clone();
+                tokio::spawn(async move {
+                    match number % 5 {
+                        0 => store.change(&plan(), "test", "x", half).await,
+                        _ => {
+                            store
+                                .change(&plan(), "test", "added", add("one more"))
+                                .await
+                        }
+                    }
+                })
+            })
+            .collect();
+        let mut added = Vec::new();
+        for caller in callers {
+            match caller.await.unwrap() {
+                Ok(task) => added.push(task),
+                Err(error) => said(error),
+            }
+        }
+        added.sort_unstable();
+        assert_eq!(
+            added,
+            (2..50).map(TaskId).collect::<Vec<_>>(),
+            "{:?}",
+            given.kind
+        );
+        assert_eq!(log(&store).await.len(), 49);
+
+        // What follows a change does not undo it.
+        let then = |_: &mut TaskId| panic!("boom");
+        let last = store
+            .change_then(&plan(), "test", "added", add("last"), then)
+            .await;
+        assert_eq!(last.unwrap(), TaskId(50));
+        let (seq, rows) = state(&store).await;
+        assert_eq!(self::rows(&store.at(&plan(), seq).await.unwrap()), rows);
+        if given.shared() {
+            assert_eq!(
+                state(&given.open().await).await,
+                (seq, rows),
+                "{:?}",
+                given.kind
+            );
+        }
+    })
+    .await;
+}
+
+async fn found_plans(store: &Store) -> Vec<String> {
+    let listed = store.plans().await.unwrap();
+    listed.iter().map(|plan| plan.head.id.to_string()).collect()
+}
+
+#[tokio::test]
 async fn a_damaged_row_is_an_error_that_names_the_plan() {
     on_every_store(async |given| {
         if !given.shared() {
