@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use plan_agent::config::Api;
 use plan_agent::llm::questions::{self, PlanContext, PlannedPlan};
 use plan_agent::llm::{
-    Answered, Anthropic, AskError, AskFault, Fault, Llm, LlmError, Model, OpenAi, Prompts,
-    Question, Reply, Request, RetryPolicy, Schema, Settings,
+    Answered, AskError, AskFault, Fault, HttpModel, Llm, LlmError, Model, Prompts, Question, Reply,
+    Request, RetryPolicy, Schema, Settings,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -15,19 +16,13 @@ use crate::common::llm::{Answer, LlmServer};
 
 const CANARY: &str = "sk-canary-0123456789";
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Shape {
-    Messages,
-    Chat,
-}
+const APIS: [Api; 2] = [Api::Anthropic, Api::OpenAi];
 
-const SHAPES: [Shape; 2] = [Shape::Messages, Shape::Chat];
-
-fn settings(server: &LlmServer, shape: Shape) -> Settings {
+fn settings(server: &LlmServer, api: Api) -> Settings {
     Settings {
-        base_url: match shape {
-            Shape::Messages => server.url(),
-            Shape::Chat => server.openai_url(),
+        base_url: match api {
+            Api::Anthropic => server.url(),
+            Api::OpenAi => server.openai_url(),
         },
         model: "test-model".to_owned(),
         key: Some(SecretString::from(CANARY)),
@@ -35,11 +30,8 @@ fn settings(server: &LlmServer, shape: Shape) -> Settings {
     }
 }
 
-fn model(shape: Shape, settings: Settings) -> Arc<dyn Llm> {
-    match shape {
-        Shape::Messages => Arc::new(Anthropic::new(settings).unwrap()),
-        Shape::Chat => Arc::new(OpenAi::new(settings).unwrap()),
-    }
+fn model(api: Api, settings: Settings) -> Arc<dyn Llm> {
+    Arc::new(HttpModel::new(api, settings).unwrap())
 }
 
 fn request() -> Request {
@@ -53,9 +45,9 @@ fn request() -> Request {
 }
 
 /// Makes one exchange with a server that answers so.
-async fn exchange(shape: Shape, answer: Answer) -> Result<Reply, LlmError> {
+async fn exchange(api: Api, answer: Answer) -> Result<Reply, LlmError> {
     let server = LlmServer::replying(vec![answer]);
-    let outcome = model(shape, settings(&server, shape))
+    let outcome = model(api, settings(&server, api))
         .exchange(&request())
         .await;
     drop(server);
@@ -92,16 +84,16 @@ async fn ask(
     policy: RetryPolicy,
 ) -> (LlmServer, Result<Answered<PlannedPlan>, AskError>) {
     let server = LlmServer::replying(answers);
-    let llm = model(Shape::Chat, settings(&server, Shape::Chat));
+    let llm = model(Api::OpenAi, settings(&server, Api::OpenAi));
     let outcome = Model::new(llm, policy).ask(&question()).await;
     (server, outcome)
 }
 
 #[tokio::test]
 async fn a_request_has_the_shape_of_its_api() {
-    for shape in SHAPES {
+    for api in APIS {
         let server = LlmServer::replying(vec![Answer::Json(json!({"a": 1}))]);
-        let reply = model(shape, settings(&server, shape))
+        let reply = model(api, settings(&server, api))
             .exchange(&request())
             .await
             .unwrap();
@@ -113,7 +105,7 @@ async fn a_request_has_the_shape_of_its_api() {
                 output_tokens: 5,
                 cost_usd: 0.0,
             },
-            "{shape:?}"
+            "{api:?}"
         );
         let asked = server.asked().remove(0);
         assert_eq!(asked.kind, "plan");
@@ -125,8 +117,8 @@ async fn a_request_has_the_shape_of_its_api() {
                 .starts_with("plan-agent/")
         );
         let body = asked.body;
-        match shape {
-            Shape::Messages => {
+        match api {
+            Api::Anthropic => {
                 assert_eq!(asked.path, "/v1/messages");
                 assert_eq!(
                     asked
@@ -138,7 +130,7 @@ async fn a_request_has_the_shape_of_its_api() {
                 );
                 insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the prompt","role":"user"}],"model":"test-model","output_config":{"format":{"schema":{"additionalProperties":false,"properties":{"tasks":{"items":{"type":"integer"},"type":"array"}},"required":["tasks"],"type":"object"},"type":"json_schema"}},"system":[{"cache_control":{"type":"ephemeral"},"text":"the system part","type":"text"}]}"#);
             }
-            Shape::Chat => {
+            Api::OpenAi => {
                 assert_eq!(asked.path, "/v1/chat/completions");
                 insta::assert_snapshot!(body, @r#"{"max_tokens":100,"messages":[{"content":"the system part","role":"system"},{"content":"the prompt","role":"user"}],"model":"test-model","response_format":{"json_schema":{"name":"plan","schema":{"additionalProperties":false,"properties":{"tasks":{"items":{"type":"integer"},"type":"array"}},"required":["tasks"],"type":"object"},"strict":true},"type":"json_schema"},"temperature":0.2}"#);
             }
@@ -148,21 +140,21 @@ async fn a_request_has_the_shape_of_its_api() {
 
 #[tokio::test]
 async fn each_api_carries_the_key_in_its_own_header_and_a_local_server_needs_none() {
-    for (shape, header, value) in [
-        (Shape::Messages, "x-api-key", CANARY.to_owned()),
-        (Shape::Chat, "authorization", format!("Bearer {CANARY}")),
+    for (api, header, value) in [
+        (Api::Anthropic, "x-api-key", CANARY.to_owned()),
+        (Api::OpenAi, "authorization", format!("Bearer {CANARY}")),
     ] {
         let server = LlmServer::replying(vec![Answer::Text("hi".to_owned())]);
         let with_line_break = Settings {
             key: Some(SecretString::from(format!("{CANARY}\n"))),
-            ..settings(&server, shape)
+            ..settings(&server, api)
         };
         let without = Settings {
             key: None,
-            ..settings(&server, shape)
+            ..settings(&server, api)
         };
         for settings in [with_line_break, without] {
-            model(shape, settings).exchange(&request()).await.unwrap();
+            model(api, settings).exchange(&request()).await.unwrap();
         }
         let asked = server.asked();
         assert_eq!(asked[0].header(header), Some(value.as_str()));
@@ -172,7 +164,7 @@ async fn each_api_carries_the_key_in_its_own_header_and_a_local_server_needs_non
 
 #[tokio::test]
 async fn an_answer_in_a_tool_call_is_taken() {
-    let reply = exchange(Shape::Messages, Answer::ToolCall(json!({"a": 1}))).await;
+    let reply = exchange(Api::Anthropic, Answer::ToolCall(json!({"a": 1}))).await;
     assert_eq!(reply.unwrap().text, r#"{"a":1}"#);
 }
 
@@ -305,10 +297,10 @@ async fn every_fault_has_its_name() {
         ),
     ];
     for (answer, expected, retried) in cases {
-        for shape in SHAPES {
-            let error = exchange(shape, answer.clone()).await.unwrap_err();
-            assert!(expected(&error.fault), "{shape:?} {answer:?}: {error:?}");
-            assert_eq!(error.retryable(), retried, "{shape:?} {answer:?}");
+        for api in APIS {
+            let error = exchange(api, answer.clone()).await.unwrap_err();
+            assert!(expected(&error.fault), "{api:?} {answer:?}: {error:?}");
+            assert_eq!(error.retryable(), retried, "{api:?} {answer:?}");
             assert!(!error.hint().is_empty());
             assert!(
                 error
@@ -326,9 +318,9 @@ async fn a_server_that_says_nothing_is_given_up() {
         let server = LlmServer::replying(vec![answer]);
         let settings = Settings {
             timeout: Duration::from_millis(50),
-            ..settings(&server, Shape::Chat)
+            ..settings(&server, Api::OpenAi)
         };
-        let outcome = model(Shape::Chat, settings).exchange(&request()).await;
+        let outcome = model(Api::OpenAi, settings).exchange(&request()).await;
         assert!(matches!(outcome.unwrap_err().fault, Fault::TimedOut { .. }));
         assert!(server.client_left());
     }
@@ -340,16 +332,16 @@ async fn a_slow_server_is_waited_for() {
         Duration::from_millis(20),
         Box::new(Answer::Text("hi".to_owned())),
     );
-    assert_eq!(exchange(Shape::Chat, slow).await.unwrap().text, "hi");
+    assert_eq!(exchange(Api::OpenAi, slow).await.unwrap().text, "hi");
 }
 
 #[tokio::test]
 async fn nobody_there_is_unreachable() {
     let server = LlmServer::replying(vec![Answer::Hang]);
-    let settings = settings(&server, Shape::Chat);
+    let settings = settings(&server, Api::OpenAi);
     drop(server);
     // The listener closes a moment after the drop; whoever connects meanwhile is cut off.
-    let error = model(Shape::Chat, settings)
+    let error = model(Api::OpenAi, settings)
         .exchange(&request())
         .await
         .unwrap_err();
@@ -359,7 +351,7 @@ async fn nobody_there_is_unreachable() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_dropped_question_ends_its_exchange() {
     let server = LlmServer::replying(vec![Answer::Hang]);
-    let model = Model::new(model(Shape::Chat, settings(&server, Shape::Chat)), hasty());
+    let model = Model::new(model(Api::OpenAi, settings(&server, Api::OpenAi)), hasty());
     let question = question();
     let asking = tokio::spawn(async move { model.ask(&question).await });
     assert!(server.is_asked());
@@ -370,10 +362,10 @@ async fn a_dropped_question_ends_its_exchange() {
 
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
-    for shape in SHAPES {
+    for api in APIS {
         let elsewhere = LlmServer::replying(vec![Answer::Json(a_plan())]);
         let server = LlmServer::replying(vec![Answer::Redirect(elsewhere.url())]);
-        model(shape, settings(&server, shape))
+        model(api, settings(&server, api))
             .exchange(&request())
             .await
             .unwrap_err();
@@ -409,7 +401,7 @@ async fn the_key_is_in_no_error_and_no_log() {
     tracing::subscriber::set_global_default(subscriber).unwrap();
 
     let echo = format!("your key {CANARY} is {CANARY}");
-    for shape in SHAPES {
+    for api in APIS {
         for answer in [
             Answer::error(401, &echo),
             Answer::error(400, &echo),
@@ -428,14 +420,11 @@ async fn the_key_is_in_no_error_and_no_log() {
             let server = LlmServer::replying(vec![answer]);
             let settings = Settings {
                 base_url: format!("{}/v1?key={CANARY}", server.url()),
-                ..settings(&server, shape)
+                ..settings(&server, api)
             };
-            let shown = match shape {
-                Shape::Messages => format!("{:?}", Anthropic::new(settings.clone()).unwrap()),
-                Shape::Chat => format!("{:?}", OpenAi::new(settings.clone()).unwrap()),
-            };
+            let shown = format!("{:?}", HttpModel::new(api, settings.clone()).unwrap());
             let configured = format!("{settings:?}");
-            let llm = model(shape, settings);
+            let llm = model(api, settings);
             let exchanged = match llm.exchange(&request()).await {
                 Ok(reply) => format!("{reply:?}"),
                 Err(error) => format!("{error} {error:?} {}", error.hint()),
@@ -460,14 +449,14 @@ async fn replies_are_searched_for_long_keys_only_and_messages_of_servers_for_eve
     let short = "test";
     let long = "sk-canary-0123456789";
     assert_eq!(long.len(), 20);
-    for shape in SHAPES {
+    for api in APIS {
         let exchange = async |key: &str, answer: Answer| {
             let server = LlmServer::replying(vec![answer]);
             let settings = Settings {
                 key: Some(SecretString::from(key)),
-                ..settings(&server, shape)
+                ..settings(&server, api)
             };
-            match model(shape, settings).exchange(&request()).await {
+            match model(api, settings).exchange(&request()).await {
                 Ok(reply) => reply.text,
                 Err(error) => error.to_string(),
             }
@@ -482,12 +471,12 @@ async fn replies_are_searched_for_long_keys_only_and_messages_of_servers_for_eve
             (long, "use sk-canary-0123456789!", "use [key]!"),
         ] {
             let text = exchange(key, Answer::Text(said.to_owned())).await;
-            assert_eq!(text, read, "{shape:?}: {key}");
+            assert_eq!(text, read, "{api:?}: {key}");
             // A refusal is in the model's words, too.
             let refused = exchange(key, Answer::Refused(said.to_owned())).await;
             assert!(
                 refused.contains(&format!("refused to answer: {read}")),
-                "{shape:?}: {refused}"
+                "{api:?}: {refused}"
             );
         }
         for key in [short, long] {
@@ -502,7 +491,7 @@ async fn replies_are_searched_for_long_keys_only_and_messages_of_servers_for_eve
                 let said = exchange(key, answer).await.replace("test-model", "");
                 assert!(
                     !said.contains(key) && said.contains("[key]"),
-                    "{shape:?}: {said}"
+                    "{api:?}: {said}"
                 );
             }
         }
@@ -658,10 +647,10 @@ async fn a_cut_answer_is_asked_for_again_with_more_room() {
 
 #[tokio::test]
 async fn a_server_without_schemas_is_asked_without_from_then_on() {
-    for (shape, complaint) in [
-        (Shape::Chat, "This response_format type is unavailable now"),
+    for (api, complaint) in [
+        (Api::OpenAi, "This response_format type is unavailable now"),
         (
-            Shape::Messages,
+            Api::Anthropic,
             "output_config: Extra inputs are not permitted",
         ),
     ] {
@@ -669,7 +658,7 @@ async fn a_server_without_schemas_is_asked_without_from_then_on() {
             Some(_) => Answer::error(400, complaint),
             None => Answer::Json(a_plan()),
         });
-        let llm = model(shape, settings(&server, shape));
+        let llm = model(api, settings(&server, api));
         for _ in 0..2 {
             llm.exchange(&request()).await.unwrap();
         }
@@ -678,7 +667,7 @@ async fn a_server_without_schemas_is_asked_without_from_then_on() {
             .iter()
             .map(|asked| asked.schema().is_some())
             .collect::<Vec<_>>();
-        assert_eq!(with_schema, [true, false, false], "{shape:?}");
+        assert_eq!(with_schema, [true, false, false], "{api:?}");
     }
 }
 
@@ -694,7 +683,7 @@ async fn a_reasoning_model_gets_the_parameters_that_it_takes() {
             Answer::Json(a_plan())
         }
     });
-    let llm = model(Shape::Chat, settings(&server, Shape::Chat));
+    let llm = model(Api::OpenAi, settings(&server, Api::OpenAi));
     for _ in 0..2 {
         llm.exchange(&request()).await.unwrap();
     }
@@ -711,6 +700,6 @@ fn plain_http_to_another_machine_is_refused() {
         key: Some(SecretString::from(CANARY)),
         timeout: Duration::from_secs(1),
     };
-    let error = OpenAi::new(settings).unwrap_err();
+    let error = HttpModel::new(Api::OpenAi, settings).unwrap_err();
     insta::assert_snapshot!(error, @"base_url `http://example.com/v1` would send the key and the prompts in the clear");
 }

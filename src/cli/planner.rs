@@ -13,12 +13,12 @@ use super::probe::usable;
 use super::setup::Setup;
 use crate::agents::{Agent, Coding, Login};
 use crate::config::{
-    Api, AskedAgent, Candidate, Candidates, Config, ConfigError, Endpoint, Environment, Found,
-    Planner, Provider,
+    AskedAgent, Candidate, Candidates, Config, ConfigError, Endpoint, Environment, Found, Planner,
+    Provider,
 };
 use crate::daemon::Models;
 use crate::exec::OF_THE_AGENT;
-use crate::llm::{AgentModel, AgentSettings, Anthropic, Llm, Model, OpenAi, RetryPolicy, Settings};
+use crate::llm::{AgentModel, AgentSettings, HttpModel, Llm, Model, RetryPolicy, Settings};
 use crate::volumes::Folder;
 
 impl Setup {
@@ -142,15 +142,11 @@ fn of_service(endpoint: &Endpoint) -> Result<Models, Failure> {
             key: endpoint.key.clone(),
             timeout: endpoint.timeout,
         };
-        let llm: Result<Arc<dyn Llm>, _> = match endpoint.api {
-            Api::Anthropic => Anthropic::new(settings).map(|llm| Arc::new(llm) as Arc<dyn Llm>),
-            Api::OpenAi => OpenAi::new(settings).map(|llm| Arc::new(llm) as Arc<dyn Llm>),
-        };
-        let llm = llm.map_err(|error| {
+        let llm = HttpModel::new(endpoint.api, settings).map_err(|error| {
             let hint = error.hint();
             Failure::usage(error).hint(hint)
         })?;
-        Ok(Model::new(llm, policy))
+        Ok(Model::new(Arc::new(llm), policy))
     };
     Ok(Models {
         plan: model(&endpoint.plan_model)?,

@@ -14,7 +14,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::error::{EndpointError, Fault, LlmError};
-use super::{Reply, Request};
 
 /// Bytes of a response body; an answer of 16,000 tokens has about 64 KiB.
 const MAX_BODY: usize = 4 << 20;
@@ -64,14 +63,6 @@ pub fn install_crypto() {
     });
 }
 
-/// How the key is sent.
-pub(super) enum KeyHeader {
-    /// `Authorization: Bearer KEY`.
-    Bearer,
-    /// The key alone, under this name.
-    Plain(HeaderName),
-}
-
 /// A model's address with the client that talks to it.
 pub(super) struct Endpoint {
     client: Client,
@@ -93,21 +84,31 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// Sets up a client for `path` below the base URL. `headers` are sent with each request, besides the key.
+    /// Sets up a client for `path` below the base URL. The key goes into a header, behind a word; `headers` go along.
     pub(super) fn new(
         settings: Settings,
         path: &str,
-        key_header: KeyHeader,
-        mut headers: HeaderMap,
+        (key_header, word): (&'static str, &str),
+        headers: &[(&'static str, &'static str)],
     ) -> Result<Self, EndpointError> {
         let url = address(&settings.base_url, path)?;
         let shown_url = shown(&url);
         let key = settings.key.as_ref().and_then(trimmed);
+        let pair = |(name, value): &(&'static str, &'static str)| {
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            )
+        };
+        let mut headers: HeaderMap = headers.iter().map(pair).collect();
         if let Some(key) = &key {
-            let (name, value) = key_value(key_header, key).ok_or(EndpointError::Key {
+            let text = SecretString::from(format!("{word}{}", key.expose_secret()));
+            let value = HeaderValue::from_str(text.expose_secret());
+            let mut value = value.map_err(|_| EndpointError::Key {
                 url: shown_url.clone(),
             })?;
-            headers.insert(name, value);
+            value.set_sensitive(true);
+            headers.insert(HeaderName::from_static(key_header), value);
         }
         install_crypto();
         let mut builder = Client::builder()
@@ -159,42 +160,6 @@ impl Endpoint {
             model: self.model.clone(),
             url: Some(self.shown_url.clone()),
             fault,
-        }
-    }
-
-    /// Makes the error for JSON that lacks what an answer must have.
-    pub(super) fn unexpected(&self, reason: &str) -> LlmError {
-        self.error(Fault::Unexpected {
-            reason: self.own_words(reason),
-        })
-    }
-
-    /// Makes the reply, or the error for an answer that is not whole.
-    pub(super) fn reply(&self, request: &Request, answer: Answer) -> Result<Reply, LlmError> {
-        let Answer {
-            text,
-            end,
-            input_tokens,
-            output_tokens,
-        } = answer;
-        match end {
-            End::Cut => Err(self.error(Fault::CutAnswer {
-                max_tokens: request.max_tokens,
-                input_tokens,
-                output_tokens,
-            })),
-            End::Refused => Err(self.error(Fault::Refused {
-                reason: line(&self.scrub_reply(text)),
-                input_tokens,
-                output_tokens,
-            })),
-            End::Whole if text.trim().is_empty() => Err(self.unexpected("it holds no text")),
-            End::Whole => Ok(Reply {
-                text: self.scrub_reply(text),
-                input_tokens,
-                output_tokens,
-                cost_usd: 0.0,
-            }),
         }
     }
 
@@ -310,7 +275,7 @@ impl Endpoint {
 
     /// Returns what a server said as one short line without the key: a short one is searched for here too, because an error that
     /// is harder to read costs less than a key in a log.
-    fn own_words(&self, text: &str) -> String {
+    pub(super) fn own_words(&self, text: &str) -> String {
         line(&match &self.key {
             Some(key) => text.replace(key.expose_secret(), SCRUBBED),
             None => text.to_owned(),
@@ -318,7 +283,7 @@ impl Endpoint {
     }
 
     /// Returns what a model said without the key, if that is long enough to be nothing else.
-    fn scrub_reply(&self, text: String) -> String {
+    pub(super) fn scrub_reply(&self, text: String) -> String {
         match self.key.as_ref().map(ExposeSecret::expose_secret) {
             Some(key) if key.chars().count() >= LONG_KEY => text.replace(key, SCRUBBED),
             _ => text,
@@ -326,24 +291,8 @@ impl Endpoint {
     }
 }
 
-/// What a provider's JSON says, in the words common to all.
-pub(super) struct Answer {
-    pub(super) text: String,
-    pub(super) end: End,
-    pub(super) input_tokens: u64,
-    pub(super) output_tokens: u64,
-}
-
-/// Why the model stopped.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    Whole,
-    Cut,
-    Refused,
-}
-
 /// Makes a text one short line.
-fn line(text: &str) -> String {
+pub(super) fn line(text: &str) -> String {
     let mut line = String::new();
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
     for word in words.filter(|word| !word.is_empty()) {
@@ -417,19 +366,6 @@ fn is_loopback(url: &Url) -> bool {
 fn trimmed(key: &SecretString) -> Option<SecretString> {
     let text = key.expose_secret().trim();
     (!text.is_empty()).then(|| SecretString::from(text))
-}
-
-fn key_value(header: KeyHeader, key: &SecretString) -> Option<(HeaderName, HeaderValue)> {
-    let (name, text) = match header {
-        KeyHeader::Bearer => (
-            reqwest::header::AUTHORIZATION,
-            SecretString::from(format!("Bearer {}", key.expose_secret())),
-        ),
-        KeyHeader::Plain(name) => (name, key.clone()),
-    };
-    let mut value = HeaderValue::from_str(text.expose_secret()).ok()?;
-    value.set_sensitive(true);
-    Some((name, value))
 }
 
 /// Returns how long to wait: seconds, or a date with `now` taken off.

@@ -3,15 +3,13 @@
 //! validated before anybody acts on it. Nothing in here changes a plan.
 
 mod agent;
-mod anthropic;
+mod api;
 mod command;
 mod context;
-mod dialect;
 mod error;
 mod extract;
 mod http;
 mod model;
-mod openai;
 mod prompts;
 pub mod questions;
 mod quote;
@@ -22,12 +20,11 @@ use std::future::Future;
 use std::pin::Pin;
 
 pub use agent::{AgentModel, AgentSettings};
-pub use anthropic::Anthropic;
+pub use api::HttpModel;
 pub use command::{CommandContext, CommandKind, DependencyResult};
 pub use error::{EndpointError, Fault, LlmError};
 pub use http::{Settings, install_crypto};
 pub use model::{Answered, AskError, AskFault, Model, Question, RetryPolicy};
-pub use openai::OpenAi;
 pub use prompts::{PromptError, Prompts, Template};
 pub use quote::indented;
 pub use schema::Schema;
