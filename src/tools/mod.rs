@@ -7,29 +7,35 @@
 //! [`notebook::PlanNotebook`] and [`TaskTools`].
 
 pub mod args;
+mod current;
 pub mod notebook;
 mod page;
 pub mod plan_manager;
 pub mod plan_tool;
-mod shelf;
 mod status;
 pub mod tasks;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::clock::Clock;
+use crate::llm::BoxFuture;
 use crate::plan::{Draft, Head, Plan, PlanId, Policy, Refusal, Time};
 use crate::store::{Store, StoreError};
+use crate::wire::text::one_line;
 
 pub use args::ArgumentError;
+use notebook::PlanNotebook;
 pub use page::{Page, Part};
 pub use plan_manager::PlanManager;
 pub use plan_tool::PlanTool;
@@ -70,25 +76,48 @@ impl Dialect {
     /// Returns its tools in their order.
     pub fn tools(self) -> &'static [Tool] {
         match self {
-            Self::PlanTool => plan_tool::TOOLS,
-            Self::PlanManager => plan_manager::TOOLS,
-            Self::Notebook => notebook::TOOLS,
-            Self::Tasks => tasks::TOOLS,
+            Self::PlanTool => &*plan_tool::TOOLS,
+            Self::PlanManager => &*plan_manager::TOOLS,
+            Self::Notebook => &*notebook::TOOLS,
+            Self::Tasks => &*tasks::TOOLS,
         }
     }
 
     /// Returns which of some dialects answers to the name of a tool: the one that has it, else the one whose tools are named
     /// most like it, which knows how to say that there is none. `None` without any dialect.
     pub fn answering(dialects: &[Self], name: &str) -> Option<Self> {
-        let likeness = |tool: &Tool| match tool.name == name {
-            true => 2.0,
-            false => strsim::jaro_winkler(tool.name, name),
+        let likeness = |dialect: &&Self| {
+            dialect
+                .most_like(name)
+                .map_or(0.0, |(_, likeness)| likeness)
         };
-        let tools = dialects
+        let nearest = dialects
             .iter()
-            .flat_map(|dialect| dialect.tools().iter().map(|tool| (*dialect, tool)));
-        let nearest = tools.max_by(|(_, a), (_, b)| likeness(a).total_cmp(&likeness(b)));
-        nearest.map(|(dialect, _)| dialect)
+            .max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+        nearest.copied()
+    }
+
+    /// Returns the tool that is named most like this, and how much so: 1 if it is the same name.
+    fn most_like(self, name: &str) -> Option<(&'static Tool, f64)> {
+        let likeness = |tool: &'static Tool| (tool, strsim::jaro_winkler(tool.name, name));
+        let tools = self.tools().iter().map(likeness);
+        tools.max_by(|(_, a), (_, b)| a.total_cmp(b))
+    }
+
+    /// Answers in the dialect's shape that it has no tool of this name.
+    fn refuse_unknown(self, name: &str) -> Answer {
+        let similar = self.most_like(name).filter(|(_, likeness)| *likeness > 0.8);
+        let error = ToolError::UnknownTool {
+            name: one_line(name, 80),
+            similar: similar.map(|(tool, _)| tool.name.to_owned()),
+            elsewhere: Self::of_tool(name),
+        };
+        match self {
+            Self::PlanTool => PlanTool::refuse(name, error.into()),
+            Self::PlanManager => PlanManager::refuse(name, error.into()),
+            Self::Notebook => PlanNotebook::refuse(name, error.into()),
+            Self::Tasks => TaskTools::refuse(name, error),
+        }
     }
 
     /// Returns the dialect that has a tool of this name; no two have.
@@ -105,41 +134,74 @@ impl fmt::Display for Dialect {
     }
 }
 
-/// One tool of a dialect.
-#[derive(Clone, Copy, Debug)]
+/// One tool of a dialect: a row of its table.
 pub struct Tool {
     pub name: &'static str,
     pub description: &'static str,
     /// Whether a call may change something.
     pub changes: bool,
     schema: fn() -> Value,
+    run: Box<dyn Fn(Toolbox, Value) -> BoxFuture<'static, Answer> + Send + Sync>,
 }
 
 impl Tool {
-    /// Describes a tool that only looks; `T` is what its arguments are read as.
-    const fn look<T: schemars::JsonSchema>(name: &'static str, description: &'static str) -> Self {
-        Self {
-            name,
-            description,
-            changes: false,
-            schema: args::schema_of::<T>,
-        }
-    }
-
-    /// Describes a tool that changes something.
-    const fn change<T: schemars::JsonSchema>(
-        name: &'static str,
-        description: &'static str,
-    ) -> Self {
-        Self {
-            changes: true,
-            ..Self::look::<T>(name, description)
-        }
-    }
-
     /// Returns the JSON schema of its arguments, an object.
     pub fn schema(&self) -> Value {
         (self.schema)()
+    }
+}
+
+/// The functions of a dialect, on which the rows of its table call one each.
+trait Functions: Send + Sized + 'static {
+    type Error: From<ToolError>;
+
+    /// Makes the functions work through a toolbox.
+    fn on(toolbox: Toolbox) -> Self;
+
+    /// Returns what a tool answers when it did not do what it was asked, in the dialect's shape.
+    fn refuse(tool: &str, error: Self::Error) -> Answer;
+
+    /// Begins the row of a tool that only reads.
+    fn reads(name: &'static str, description: &'static str) -> Row<Self> {
+        Row(name, description, false, PhantomData)
+    }
+
+    /// Begins the row of a tool that changes something.
+    fn changes(name: &'static str, description: &'static str) -> Row<Self> {
+        Row(name, description, true, PhantomData)
+    }
+}
+
+/// The beginning of a row: name, description and whether the tool changes something.
+struct Row<D>(&'static str, &'static str, bool, PhantomData<fn() -> D>);
+
+impl<D: Functions> Row<D> {
+    /// Ends the row with the function to call, which takes what the arguments are read as.
+    fn calls<A, F, R>(self, run: impl Fn(D, A) -> F + Send + Sync + 'static) -> Tool
+    where
+        A: DeserializeOwned + JsonSchema + 'static,
+        F: Future<Output = Result<R, D::Error>> + Send + 'static,
+        R: Into<Answer>,
+    {
+        let Self(name, description, changes, _) = self;
+        let run = move |toolbox, arguments| -> BoxFuture<'static, Answer> {
+            let given = args::read::<A>(arguments);
+            let running = given.map(|given| run(D::on(toolbox), given));
+            Box::pin(async move {
+                let result = match running {
+                    Ok(running) => running.await,
+                    Err(error) => Err(ToolError::from(error).into()),
+                };
+                result.map_or_else(|error| D::refuse(name, error), R::into)
+            })
+        };
+        Tool {
+            name,
+            description,
+            changes,
+            schema: args::schema_of::<A>,
+            run: Box::new(run),
+        }
     }
 }
 
@@ -154,10 +216,10 @@ pub struct Answer {
 
 impl Answer {
     /// Answers with a result.
-    pub fn result(result: impl Into<Value>) -> Self {
+    pub fn result(result: impl Serialize) -> Self {
         Self {
             success: true,
-            value: json!({ "result": result.into() }),
+            value: json!({ "result": result }),
         }
     }
 
@@ -169,14 +231,21 @@ impl Answer {
         }
     }
 
-    /// Answers with a part of a list.
-    pub fn part<T: Serialize>(part: Part<T>) -> Self {
-        let items = part.items.into_iter().map(|item| json!(item));
-        let mut answer = Self::result(items.collect::<Vec<_>>());
-        if part.left > 0 {
-            answer.value["left"] = part.left.into();
+    /// Says how much of a list is after what is answered, and what else is to be known.
+    fn with(mut self, left: usize, reason: &str) -> Self {
+        if left > 0 {
+            self.value["left"] = left.into();
         }
-        answer
+        if !reason.is_empty() {
+            self.value["reason"] = reason.into();
+        }
+        self
+    }
+}
+
+impl<T: Serialize> From<Part<T>> for Answer {
+    fn from(part: Part<T>) -> Self {
+        Self::result(part.items).with(part.left, "")
     }
 }
 
@@ -241,6 +310,10 @@ pub struct Toolbox {
     /// The plan that is meant when a call names none; else the dialect's own latest.
     plan: Option<PlanId>,
     caller: String,
+    /// Each change is rolled back.
+    dry_run: bool,
+    /// What a program has added to its notebook.
+    notebook: notebook::Own,
 }
 
 impl Toolbox {
@@ -251,6 +324,8 @@ impl Toolbox {
             settings,
             plan: None,
             caller: caller.to_owned(),
+            dry_run: false,
+            notebook: notebook::Own::default(),
         }
     }
 
@@ -284,9 +359,22 @@ impl Toolbox {
         self
     }
 
-    /// Returns the plan that calls which name none are bound to.
-    fn bound(&self) -> Option<&PlanId> {
-        self.plan.as_ref()
+    /// Returns the tools for a change that is only to be checked if `dry_run` says so: what it returns is what it would do, and
+    /// the store rolls it back.
+    #[must_use]
+    fn dry_run(&self, dry_run: bool) -> Self {
+        Self {
+            dry_run,
+            ..self.clone()
+        }
+    }
+
+    /// Refuses calls that are bound to a plan what makes another one the current one: they would never find it.
+    fn unbound(&self) -> Result<(), ToolError> {
+        match &self.plan {
+            Some(plan) => Err(ToolError::Bound(plan.clone())),
+            None => Ok(()),
+        }
     }
 
     /// Returns the store.
@@ -296,25 +384,9 @@ impl Toolbox {
 
     /// Calls a tool. Never fails: what cannot be done is an answer in the dialect's own shape, with nothing changed.
     pub async fn call(&self, dialect: Dialect, name: &str, arguments: Value) -> Answer {
-        match dialect {
-            Dialect::PlanTool => Box::pin(plan_tool::call(self, name, arguments)).await,
-            Dialect::PlanManager => Box::pin(plan_manager::call(self, name, arguments)).await,
-            Dialect::Notebook => Box::pin(notebook::call(self, name, arguments)).await,
-            Dialect::Tasks => Box::pin(tasks::call(self, name, arguments)).await,
-        }
-    }
-
-    fn unknown(&self, dialect: Dialect, name: &str) -> ToolError {
-        let likeness = |tool: &&Tool| strsim::jaro_winkler(name, tool.name);
-        let similar = dialect
-            .tools()
-            .iter()
-            .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
-            .filter(|tool| likeness(tool) > 0.8);
-        ToolError::UnknownTool {
-            name: crate::wire::text::one_line(name, 80),
-            similar: similar.map(|tool| tool.name.to_owned()),
-            elsewhere: Dialect::of_tool(name),
+        match dialect.tools().iter().find(|tool| tool.name == name) {
+            Some(tool) => (tool.run)(self.clone(), arguments).await,
+            None => dialect.refuse_unknown(name),
         }
     }
 
@@ -350,21 +422,11 @@ impl Toolbox {
         Ok(latest.map(|(_, plan)| plan))
     }
 
-    /// Changes a plan under the caller's name; `why` begins with the tool's name.
-    async fn change<T: Send + 'static>(
+    /// Changes a plan under the caller's name, or makes one, which whoever uses the dialect carries out; `why` begins with the
+    /// tool's name. An error of the closure may be a dialect's own: nothing has changed then, whatever the closure did before.
+    async fn change<T, E>(
         &self,
-        plan: &PlanId,
-        why: &str,
-        change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, ToolError> {
-        Ok(self.store.change(plan, &self.caller, why, change).await?)
-    }
-
-    /// Changes a plan as [`Toolbox::change`] does, unless the closure ends in an error of the dialect's own: nothing has
-    /// changed then, whatever the closure did before.
-    async fn change_or<T, E>(
-        &self,
-        plan: &PlanId,
+        plan: impl Into<Subject>,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
@@ -372,76 +434,53 @@ impl Toolbox {
         T: Send + 'static,
         E: From<ToolError> + Send + 'static,
     {
-        let (change, dropped) = droppable(change);
-        let changed = self.change(plan, why, change).await;
-        changed.map_err(|error| dropped_or(&dropped, error))
-    }
-
-    /// Makes a plan as [`Toolbox::create`] does, unless the closure ends in an error of the dialect's own: there is no
-    /// plan then.
-    async fn create_or<T, E>(
-        &self,
-        dialect: Dialect,
-        head: Head,
-        why: &str,
-        change: impl FnOnce(&mut Draft<'_>) -> Result<T, E> + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<ToolError> + Send + 'static,
-    {
-        let (change, dropped) = droppable(change);
-        let created = self.create(dialect, head, why, change).await;
-        created.map_err(|error| dropped_or(&dropped, error))
-    }
-
-    /// Makes a plan under the caller's name, carried out by whoever uses the dialect.
-    async fn create<T: Send + 'static>(
-        &self,
-        dialect: Dialect,
-        mut head: Head,
-        why: &str,
-        change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, ToolError> {
-        dialect.as_str().clone_into(&mut head.owner);
-        head.policy = self.settings.policy.clone();
-        let change = |draft: &mut Draft<'_>| {
-            draft.created();
-            change(draft)
-        };
-        Ok(self.store.create(head, &self.caller, why, change).await?)
-    }
-}
-
-/// The error that ended a closure.
-type Slot<E> = Arc<Mutex<Option<E>>>;
-
-/// Makes a change out of one that ends in an error the core does not know.
-fn droppable<T, E>(
-    change: impl FnOnce(&mut Draft<'_>) -> Result<T, E> + Send + 'static,
-) -> (
-    impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
-    Slot<E>,
-)
-where
-    E: Send + 'static,
-{
-    let slot = Slot::default();
-    let filled = Arc::clone(&slot);
-    let change = move |draft: &mut Draft<'_>| {
-        change(draft).map_err(|error| {
-            if let Ok(mut slot) = filled.lock() {
-                *slot = Some(error);
+        // How a change ends that the store rolls back: it knows neither a dialect's errors nor dry runs.
+        let rolled_back = Arc::new(Mutex::new(None));
+        let (slot, dry_run) = (Arc::clone(&rolled_back), self.dry_run);
+        let change = move |draft: &mut Draft<'_>| match change(draft) {
+            Ok(value) if !dry_run => Ok(value),
+            result => {
+                *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+                Err(Refusal::Dropped)
             }
-            Refusal::Dropped
-        })
-    };
-    (change, slot)
+        };
+        let (store, by) = (&self.store, &self.caller);
+        let stored = match plan.into() {
+            Subject::Plan(plan) => store.change(&plan, by, why, change).await,
+            Subject::New(dialect, mut head) => {
+                dialect.as_str().clone_into(&mut head.owner);
+                head.policy = self.settings.policy.clone();
+                let create = |draft: &mut Draft<'_>| {
+                    draft.created();
+                    change(draft)
+                };
+                store.create(*head, by, why, create).await
+            }
+        };
+        let rolled_back = rolled_back
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        rolled_back.unwrap_or_else(|| stored.map_err(|error| ToolError::from(error).into()))
+    }
 }
 
-fn dropped_or<E: From<ToolError>>(slot: &Slot<E>, error: ToolError) -> E {
-    let dropped = slot.lock().ok().and_then(|mut slot| slot.take());
-    dropped.unwrap_or_else(|| error.into())
+/// What a change is of.
+enum Subject {
+    Plan(PlanId),
+    New(Dialect, Box<Head>),
+}
+
+impl From<&PlanId> for Subject {
+    fn from(plan: &PlanId) -> Self {
+        Self::Plan(plan.clone())
+    }
+}
+
+impl From<(Dialect, Head)> for Subject {
+    fn from((dialect, head): (Dialect, Head)) -> Self {
+        Self::New(dialect, Box::new(head))
+    }
 }
 
 /// Returns a new plan id: eight letters.

@@ -1,6 +1,7 @@
 //! Bounded answers: lists come in pages and say what is left.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Items of a list when the caller does not say how many.
@@ -14,14 +15,16 @@ const DEFAULT_BYTES: usize = 14_000;
 const MAX_BYTES: usize = 512 * 1024;
 
 /// The part of a list that a caller wants.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(description = "")]
 pub struct Page {
     pub limit: Option<usize>,
     pub offset: Option<usize>,
 }
 
 /// A part of a list.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Part<T = Value> {
     pub items: Vec<T>,
     /// Items after these.
@@ -29,6 +32,11 @@ pub struct Part<T = Value> {
 }
 
 impl Page {
+    /// Makes a page of so many items after so many.
+    pub fn new(limit: Option<usize>, offset: Option<usize>) -> Self {
+        Self { limit, offset }
+    }
+
     /// Returns the part of a list of `total` items: from the offset, as many as are wanted and as fit. At least one, however
     /// large it is, so that whoever pages on comes to an end.
     pub fn of<T: Serialize>(self, total: usize, items: impl Iterator<Item = T>) -> Part<T> {
@@ -102,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_list_is_cut_and_says_what_is_left() {
-        let page = |limit, offset| Page { limit, offset };
+        let page = Page::new;
         assert_eq!(part(page(None, None), 3, "x"), (3, 0));
         assert_eq!(part(page(None, None), 60, "x"), (50, 10));
         assert_eq!(part(page(None, Some(50)), 60, "x"), (10, 0));

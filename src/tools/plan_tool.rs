@@ -5,10 +5,14 @@ mod model;
 #[cfg(test)]
 mod tests;
 
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
 
 use super::page::weight;
-use super::{Answer, Dialect, Page, Part, Tool, ToolError, Toolbox, args, new_plan_id, status};
+use super::{
+    Answer, Dialect, Functions, Page, Part, Tool, ToolError, Toolbox, new_plan_id, status,
+};
 use crate::plan::{
     self, Draft, Head, Order, Origin, Plan, PlanId, Refusal, Shelf, Task, Time, valid_key,
 };
@@ -23,28 +27,91 @@ use model::{
 };
 pub use model::{PlanInstance, PlanStatus, StepInfo, TaskInfo, TaskStatus};
 
-pub(super) const TOOLS: &[Tool] = &[
-    Tool::change::<CreateArguments>(
-        "create_plan_from_structure",
-        "Makes a plan; every task is ready. plan_id is the latest plan in all other tools if left out.",
-    ),
-    Tool::look::<TaskArguments>("get_task", "Returns a task in full, or null."),
-    Tool::change::<UpdateArguments>(
-        "update_task_status",
-        "Sets a task's status. completed and skipped are final.",
-    ),
-    Tool::look::<PageArguments>("get_ready_tasks", "Lists the ready tasks."),
-    Tool::look::<RoleArguments>("get_tasks_for_role", "Lists a role's tasks of one status."),
-    Tool::look::<PlanArguments>(
-        "get_plan_status",
-        "Returns running, completed or error, or null.",
-    ),
-    Tool::look::<PageArguments>(
-        "get_plan_structure",
-        "Returns the plan with its steps and tasks.",
-    ),
-    Tool::change::<PlanArguments>("delete_plan", "Deletes a plan; its history stays."),
-];
+pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
+    [
+        PlanTool::changes(
+            "create_plan_from_structure",
+            "Makes a plan; every task is ready. plan_id is the latest plan in all other tools if left out.",
+        )
+        .calls(async |plans, given: CreateArguments| plans.answer_create(given).await),
+        PlanTool::reads("get_task", "Returns a task in full, or null.").calls(
+            async |plans, given: TaskArguments| {
+                let page = Page::new(given.limit, given.offset);
+                let task = plans.task(given.plan_id.as_deref(), &given.task_id, page);
+                task.await.map(Answer::result)
+            },
+        ),
+        PlanTool::changes(
+            "update_task_status",
+            "Sets a task's status. completed and skipped are final.",
+        )
+        .calls(async |plans, given: UpdateArguments| {
+            let (plan, result) = (given.plan_id.as_deref(), given.result_summary.as_deref());
+            let reported = plans.update(plan, &given.task_id, given.status, result);
+            let reason = match reported.await? {
+                true => "reported: it counts once it has been judged",
+                false => "",
+            };
+            Ok(Answer::result(true).with(0, reason))
+        }),
+        PlanTool::reads("get_ready_tasks", "Lists the ready tasks.").calls(
+            async |plans, given: PageArguments| {
+                let page = Page::new(given.limit, given.offset);
+                let read = move |plan: &Plan| short(plan, page, plan.tasks_in(plan::Shown::Pending));
+                plans.read(given.plan_id.as_deref(), read).await
+            },
+        ),
+        PlanTool::reads("get_tasks_for_role", "Lists a role's tasks of one status.").calls(
+            async |plans, given: RoleArguments| {
+                let page = Page::new(given.limit, given.offset);
+                let (role, status) = (given.role_id, given.status.unwrap_or_default());
+                let read = move |plan: &Plan| short(plan, page, plan.tasks_of(&role, status.into()));
+                plans.read(given.plan_id.as_deref(), read).await
+            },
+        ),
+        PlanTool::reads(
+            "get_plan_status",
+            "Returns running, completed or error, or null.",
+        )
+        .calls(async |plans, given: PlanArguments| {
+            let status = |plan: &Plan| PlanStatus::from(plan.status());
+            let status = plans.read(given.plan_id.as_deref(), status);
+            status.await.map(Answer::result)
+        }),
+        PlanTool::reads(
+            "get_plan_structure",
+            "Returns the plan with its steps and tasks.",
+        )
+        .calls(async |plans, given: PageArguments| {
+            let page = Page::new(given.limit, given.offset);
+            let (plan, left) = plans.structure(given.plan_id.as_deref(), page).await?;
+            Ok(Answer::result(plan).with(left, ""))
+        }),
+        PlanTool::changes("delete_plan", "Deletes a plan; its history stays.").calls(
+            async |plans, given: PlanArguments| {
+                plans.delete(given.plan_id.as_deref()).await?;
+                Ok(Answer::result(true))
+            },
+        ),
+    ]
+});
+
+impl Functions for PlanTool {
+    type Error = Reason;
+
+    fn on(toolbox: Toolbox) -> Self {
+        Self::new(toolbox)
+    }
+
+    fn refuse(tool: &str, reason: Reason) -> Answer {
+        let otherwise = match tool {
+            "create_plan_from_structure" | "update_task_status" | "delete_plan" => json!(false),
+            "get_ready_tasks" | "get_tasks_for_role" => json!([]),
+            _ => Value::Null,
+        };
+        Answer::failure(otherwise, reason)
+    }
+}
 
 /// Characters of a key and of a text in a reason.
 const KEY: usize = 60;
@@ -52,51 +119,14 @@ const KEY: usize = 60;
 /// Problems of a structure that are told of at once.
 const PROBLEMS: usize = 5;
 
-pub(super) async fn call(toolbox: &Toolbox, name: &str, arguments: Value) -> Answer {
-    let tool = PlanTool::new(toolbox.clone());
-    let (answer, otherwise) = match name {
-        "create_plan_from_structure" => (tool.answer_create(arguments).await, json!(false)),
-        "get_task" => (tool.answer_task(arguments).await, Value::Null),
-        "update_task_status" => (tool.answer_update(arguments).await, json!(false)),
-        "get_ready_tasks" => (tool.answer_ready(arguments).await, json!([])),
-        "get_tasks_for_role" => (tool.answer_role(arguments).await, json!([])),
-        "get_plan_status" => (tool.answer_status(arguments).await, Value::Null),
-        "get_plan_structure" => (tool.answer_structure(arguments).await, Value::Null),
-        "delete_plan" => (tool.answer_delete(arguments).await, json!(false)),
-        _ => (
-            Err(toolbox.unknown(Dialect::PlanTool, name).into()),
-            Value::Null,
-        ),
-    };
-    answer.unwrap_or_else(|error| Answer::failure(otherwise, error))
-}
-
-/// What became of a status.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Updated {
-    Set,
-    /// A daemon carries the plan out: it has the word as a report, to be checked and judged.
-    Reported,
-}
-
 /// Why a call returns `false`, `None` or nothing.
 #[derive(Debug, thiserror::Error)]
-enum Reason {
+pub(super) enum Reason {
     #[error(transparent)]
     Tool(ToolError),
+    /// A rule of the document.
     #[error("{0}")]
-    Structure(String),
-    #[error("task `{task}` is {}{}; it cannot become {}", .from.as_str(), last(*.from), .to.as_str())]
-    Transition {
-        task: String,
-        from: TaskStatus,
-        to: TaskStatus,
-    },
-    #[error("task `{0}` is not optional: say in result_summary why it is skipped")]
-    Unexplained(String),
-    /// Nothing was wrong, and nothing was to be made.
-    #[error("dry_run: nothing was made")]
-    Dry,
+    Rule(String),
 }
 
 impl<E: Into<ToolError>> From<E> for Reason {
@@ -105,30 +135,21 @@ impl<E: Into<ToolError>> From<E> for Reason {
     }
 }
 
-fn last(status: TaskStatus) -> &'static str {
-    match status {
-        TaskStatus::Completed | TaskStatus::Skipped => ", which is final",
-        TaskStatus::Ready | TaskStatus::Inprogress | TaskStatus::Error => "",
-    }
-}
-
-/// Turns a reason into what the document returns for it; only a store that fails is an error.
-fn or<T>(result: Result<T, Reason>, otherwise: T) -> Result<T, ToolError> {
+/// Turns a reason into what the document returns for it: `false`, `None` or nothing. Only a store that fails is an error.
+fn or_default<T: Default>(result: Result<T, Reason>) -> Result<T, ToolError> {
+    use StoreError::{PlanTaken, Refused, UnknownPlan};
     match result {
-        Err(Reason::Tool(ToolError::Store(error))) if !expected(&error) => Err(error.into()),
+        Err(Reason::Tool(ToolError::Store(error)))
+            if !matches!(error, UnknownPlan(_) | PlanTaken(_) | Refused(_)) =>
+        {
+            Err(error.into())
+        }
         Err(reason) => {
             tracing::debug!(%reason, "the plan tool declines");
-            Ok(otherwise)
+            Ok(T::default())
         }
         Ok(value) => Ok(value),
     }
-}
-
-fn expected(error: &StoreError) -> bool {
-    matches!(
-        error,
-        StoreError::UnknownPlan(_) | StoreError::PlanTaken(_) | StoreError::Refused(_)
-    )
 }
 
 /// The Plan Tool as Rust methods. Where a plan is asked for, its id or `None`: the plan that the toolbox is bound to, else the
@@ -179,7 +200,7 @@ impl PlanTool {
         structure_data: Structure,
     ) -> Result<bool, ToolError> {
         let made = self.create(plan_id, structure_data, false).await;
-        or(made.map(|_| true), false)
+        or_default(made.map(|_| true))
     }
 
     /// Checks all that [`PlanTool::create_plan_from_structure`] would, and makes nothing.
@@ -191,10 +212,8 @@ impl PlanTool {
         plan_id: &str,
         structure_data: Structure,
     ) -> Result<(), String> {
-        match self.create(plan_id, structure_data, true).await {
-            Ok(()) | Err(Reason::Dry) => Ok(()),
-            Err(reason) => Err(reason.to_string()),
-        }
+        let made = self.create(plan_id, structure_data, true).await;
+        made.map_err(|reason| reason.to_string())
     }
 
     /// Returns a task in full.
@@ -206,12 +225,9 @@ impl PlanTool {
         plan_id: impl Into<Option<&'a str>>,
         task_id: &str,
     ) -> Result<Option<TaskInfo>, ToolError> {
-        let page = Page {
-            limit: Some(usize::MAX),
-            offset: None,
-        };
+        let page = Page::new(Some(usize::MAX), None);
         let task = self.task(plan_id.into(), task_id, page);
-        or(task.await.map(Some), None)
+        or_default(task.await.map(Some))
     }
 
     /// Sets the status of a task and, unless it is `None`, what came of it; then the status of the plan follows. `false` for
@@ -227,7 +243,7 @@ impl PlanTool {
         result_summary: Option<&str>,
     ) -> Result<bool, ToolError> {
         let updated = self.update(plan_id.into(), task_id, status, result_summary);
-        or(updated.await.map(|_| true), false)
+        or_default(updated.await.map(|_| true))
     }
 
     /// Returns every ready task.
@@ -242,7 +258,7 @@ impl PlanTool {
             let ready = plan.tasks_in(plan::Shown::Pending);
             ready.map(|task| TaskInfo::full(plan, task)).collect()
         };
-        or(self.read(plan_id.into(), all).await, Vec::new())
+        or_default(self.read(plan_id.into(), all).await)
     }
 
     /// Returns every task of a role that has this status; the document's default is [`TaskStatus::Ready`].
@@ -260,7 +276,7 @@ impl PlanTool {
             let tasks = plan.tasks_of(&role, status.into());
             tasks.map(|task| TaskInfo::full(plan, task)).collect()
         };
-        or(self.read(plan_id.into(), all).await, Vec::new())
+        or_default(self.read(plan_id.into(), all).await)
     }
 
     /// Returns the status of a plan.
@@ -272,7 +288,7 @@ impl PlanTool {
         plan_id: impl Into<Option<&'a str>>,
     ) -> Result<Option<PlanStatus>, ToolError> {
         let status = |plan: &Plan| Some(plan.status().into());
-        or(self.read(plan_id.into(), status).await, None)
+        or_default(self.read(plan_id.into(), status).await)
     }
 
     /// Returns a plan with its steps and a page of its tasks, texts cut short, and how many tasks are left after those.
@@ -284,7 +300,7 @@ impl PlanTool {
         plan_id: impl Into<Option<&'a str>>,
         page: Page,
     ) -> Result<Option<(PlanInstance, usize)>, ToolError> {
-        or(self.structure(plan_id.into(), page).await.map(Some), None)
+        or_default(self.structure(plan_id.into(), page).await.map(Some))
     }
 
     /// Deletes a plan: nobody finds it any more and its id is free again, but its history stays.
@@ -296,7 +312,7 @@ impl PlanTool {
         plan_id: impl Into<Option<&'a str>>,
     ) -> Result<bool, ToolError> {
         let deleted = self.delete(plan_id.into()).await;
-        or(deleted.map(|()| true), false)
+        or_default(deleted.map(|()| true))
     }
 
     async fn create(&self, key: &str, structure: Structure, dry_run: bool) -> Result<(), Reason> {
@@ -312,7 +328,7 @@ impl PlanTool {
                 0 => String::new(),
                 more => format!("; and {more} more"),
             };
-            Reason::Structure(told.collect::<Vec<_>>().join("; ") + &more)
+            Reason::Rule(told.collect::<Vec<_>>().join("; ") + &more)
         })?;
         let mut tasks = file.tasks;
         for task in &mut tasks {
@@ -326,13 +342,9 @@ impl PlanTool {
             order: Order::Free,
             ..Head::new(PlanId::new(key), &file.goal, Time::default())
         };
-        let make = move |draft: &mut Draft<'_>| {
-            draft.make_tasks(tasks)?;
-            if dry_run { Err(Reason::Dry) } else { Ok(()) }
-        };
-        let why = "create_plan_from_structure";
-        let made = self.toolbox.create_or(Dialect::PlanTool, head, why, make);
-        made.await
+        let make = move |draft: &mut Draft<'_>| Ok(draft.make_tasks(tasks).map(drop)?);
+        let (toolbox, why) = (self.toolbox.dry_run(dry_run), "create_plan_from_structure");
+        toolbox.change((Dialect::PlanTool, head), why, make).await
     }
 
     async fn task(&self, plan: Option<&str>, task: &str, page: Page) -> Result<TaskInfo, Reason> {
@@ -341,13 +353,14 @@ impl PlanTool {
         Ok(self.read(plan, find).await??)
     }
 
+    /// Sets a status; returns whether it is a report instead, to the daemon that carries the plan out: it checks and judges.
     async fn update(
         &self,
         plan: Option<&str>,
         task: &str,
         to: TaskStatus,
         result: Option<&str>,
-    ) -> Result<Updated, Reason> {
+    ) -> Result<bool, Reason> {
         let plan = self.find(plan).await?;
         let (key, result) = (task.to_owned(), result.map(str::to_owned));
         let update = move |draft: &mut Draft<'_>| {
@@ -356,25 +369,30 @@ impl PlanTool {
             }
             let task = find(draft.plan(), &key)?;
             let (id, from) = (task.number, TaskStatus::from(task.status));
+            let name = one_line(&key, KEY);
             if !from.may_become(to) {
-                let task = one_line(&key, KEY);
-                return Err(Reason::Transition { task, from, to });
+                let last = match from {
+                    TaskStatus::Completed | TaskStatus::Skipped => ", which is final",
+                    _ => "",
+                };
+                let (from, to) = (from.as_str(), to.as_str());
+                let text = format!("task `{name}` is {from}{last}; it cannot become {to}");
+                return Err(Reason::Rule(text));
             }
             let reason = result.as_deref().unwrap_or_default().trim();
             let explained = !reason.is_empty() || task.optional || from == to;
             if to == TaskStatus::Skipped && !explained {
-                return Err(Reason::Unexplained(one_line(&key, KEY)));
+                let text = format!(
+                    "task `{name}` is not optional: say in result_summary why it is skipped"
+                );
+                return Err(Reason::Rule(text));
             }
             status::set(draft, id, to.into(), result.as_deref())?;
             let now = draft.plan().task(id).map(|task| task.status.into());
-            Ok(if now == Some(to) {
-                Updated::Set
-            } else {
-                Updated::Reported
-            })
+            Ok(now != Some(to))
         };
         let why = format!("update_task_status {}", one_line(task, KEY));
-        self.toolbox.change_or(&plan, &why, update).await
+        self.toolbox.change(&plan, &why, update).await
     }
 
     async fn structure(
@@ -394,8 +412,8 @@ impl PlanTool {
 
     async fn delete(&self, plan: Option<&str>) -> Result<(), Reason> {
         let plan = self.find(plan).await?;
-        let delete = |draft: &mut Draft<'_>| draft.put_away(Shelf::Deleted);
-        Ok(self.toolbox.change(&plan, "delete_plan", delete).await?)
+        let delete = |draft: &mut Draft<'_>| Ok(draft.put_away(Shelf::Deleted)?);
+        self.toolbox.change(&plan, "delete_plan", delete).await
     }
 
     /// Returns the plan that a caller means.
@@ -417,112 +435,29 @@ impl PlanTool {
         Ok(store.read(&plan, |plan, _| read(plan)).await?)
     }
 
-    async fn answer_create(&self, arguments: Value) -> Result<Answer, Reason> {
-        let arguments: CreateArguments = args::read(arguments)?;
-        let key = match arguments.plan_id {
+    async fn answer_create(&self, given: CreateArguments) -> Result<Answer, Reason> {
+        let key = match given.plan_id {
             Some(key) => key,
-            // Nobody would find it: calls without an id mean the plan that they are bound to.
-            None => match self.toolbox.bound() {
-                Some(plan) => return Err(ToolError::Bound(plan.clone()).into()),
-                None => new_plan_id().to_string(),
-            },
+            None => {
+                self.toolbox.unbound()?;
+                new_plan_id().to_string()
+            }
         };
-        let empty = arguments.structure_data.steps.iter();
-        let empty = empty.filter(|step| step.tasks.is_empty());
-        let empty: Vec<String> = empty
-            .map(|step| one_line(&step.step_id, KEY))
-            .take(10)
-            .collect();
-        let dry_run = arguments.dry_run.unwrap_or(false);
+        let empty = given.structure_data.steps.iter();
+        let empty = empty.filter(|step| step.tasks.is_empty()).take(10);
+        let empty: Vec<String> = empty.map(|step| one_line(&step.step_id, KEY)).collect();
+        let dry_run = given.dry_run.unwrap_or(false);
+        self.create(&key, given.structure_data, dry_run).await?;
         let mut reasons = Vec::new();
-        match self.create(&key, arguments.structure_data, dry_run).await {
-            Ok(()) => {}
-            Err(dry @ Reason::Dry) => reasons.push(dry.to_string()),
-            Err(reason) => return Err(reason),
+        if dry_run {
+            reasons.push("dry_run: nothing was made".to_owned());
         }
         if !empty.is_empty() {
             reasons.push(format!("left out, without tasks: {}", empty.join(", ")));
         }
-        let mut answer = Answer::result(true);
+        let mut answer = Answer::result(true).with(0, &reasons.join("; "));
         answer.value["plan_id"] = key.into();
-        if !reasons.is_empty() {
-            answer.value["reason"] = reasons.join("; ").into();
-        }
         Ok(answer)
-    }
-
-    async fn answer_task(&self, arguments: Value) -> Result<Answer, Reason> {
-        let arguments: TaskArguments = args::read(arguments)?;
-        let page = Page {
-            limit: arguments.limit,
-            offset: arguments.offset,
-        };
-        let task = self.task(arguments.plan_id.as_deref(), &arguments.task_id, page);
-        Ok(Answer::result(json!(task.await?)))
-    }
-
-    async fn answer_update(&self, arguments: Value) -> Result<Answer, Reason> {
-        let arguments: UpdateArguments = args::read(arguments)?;
-        let result = arguments.result_summary.as_deref();
-        let plan = arguments.plan_id.as_deref();
-        let updated = self.update(plan, &arguments.task_id, arguments.status, result);
-        let mut answer = Answer::result(true);
-        if updated.await? == Updated::Reported {
-            answer.value["reason"] = "reported: it counts once it has been judged".into();
-        }
-        Ok(answer)
-    }
-
-    async fn answer_ready(&self, arguments: Value) -> Result<Answer, Reason> {
-        let PageArguments {
-            plan_id,
-            limit,
-            offset,
-        } = args::read(arguments)?;
-        let page = Page { limit, offset };
-        let read = move |plan: &Plan| short(plan, page, plan.tasks_in(plan::Shown::Pending));
-        Ok(Answer::part(self.read(plan_id.as_deref(), read).await?))
-    }
-
-    async fn answer_role(&self, arguments: Value) -> Result<Answer, Reason> {
-        let arguments: RoleArguments = args::read(arguments)?;
-        let page = Page {
-            limit: arguments.limit,
-            offset: arguments.offset,
-        };
-        let status = arguments.status.unwrap_or_default();
-        let role = arguments.role_id;
-        let read = move |plan: &Plan| short(plan, page, plan.tasks_of(&role, status.into()));
-        let tasks = self.read(arguments.plan_id.as_deref(), read);
-        Ok(Answer::part(tasks.await?))
-    }
-
-    async fn answer_status(&self, arguments: Value) -> Result<Answer, Reason> {
-        let arguments: PlanArguments = args::read(arguments)?;
-        let status = |plan: &Plan| PlanStatus::from(plan.status());
-        let status = self.read(arguments.plan_id.as_deref(), status);
-        Ok(Answer::result(json!(status.await?)))
-    }
-
-    async fn answer_structure(&self, arguments: Value) -> Result<Answer, Reason> {
-        let PageArguments {
-            plan_id,
-            limit,
-            offset,
-        } = args::read(arguments)?;
-        let page = Page { limit, offset };
-        let (plan, left) = self.structure(plan_id.as_deref(), page).await?;
-        let mut answer = Answer::result(json!(plan));
-        if left > 0 {
-            answer.value["left"] = left.into();
-        }
-        Ok(answer)
-    }
-
-    async fn answer_delete(&self, arguments: Value) -> Result<Answer, Reason> {
-        let arguments: PlanArguments = args::read(arguments)?;
-        self.delete(arguments.plan_id.as_deref()).await?;
-        Ok(Answer::result(true))
     }
 }
 

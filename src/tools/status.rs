@@ -61,7 +61,7 @@ pub(super) fn set(
 ///
 /// # Errors
 /// The task is completed or skipped, or such a one of a daemon; the plan has ended.
-pub(super) fn skip(draft: &mut Draft<'_>, id: TaskId, text: &str) -> Result<(), Refusal> {
+fn skip(draft: &mut Draft<'_>, id: TaskId, text: &str) -> Result<(), Refusal> {
     match draft.plan().task(id).map(|task| task.status) {
         Some(status) if draft.carried_out() && status != TaskStatus::Pending => {
             Err(Refusal::NotEditable { task: id, status })
@@ -71,12 +71,7 @@ pub(super) fn skip(draft: &mut Draft<'_>, id: TaskId, text: &str) -> Result<(), 
 }
 
 /// Reports on a task that a daemon has handed out. Whether one that is not done is left out is not the agent's to decide.
-pub(super) fn report(
-    draft: &mut Draft<'_>,
-    id: TaskId,
-    to: TaskStatus,
-    text: &str,
-) -> Result<(), Refusal> {
+fn report(draft: &mut Draft<'_>, id: TaskId, to: TaskStatus, text: &str) -> Result<(), Refusal> {
     match to {
         TaskStatus::Completed => draft.complete_task(id, text),
         TaskStatus::Failed | TaskStatus::Skipped => draft.fail_task(id, text, true).map(drop),

@@ -8,11 +8,12 @@ mod model;
 #[cfg(test)]
 mod tests;
 
-use serde::Serialize;
+use std::sync::{Arc, LazyLock};
+
 use serde_json::Value;
 
 use super::page::MAX_LIMIT;
-use super::{Answer, ArgumentError, Dialect, Page, Part, Tool, ToolError, Toolbox, args};
+use super::{Answer, ArgumentError, Dialect, Functions, Page, Part, Tool, ToolError, Toolbox};
 use crate::plan::{
     Draft, Head, Origin, Plan, PlanId, Refusal, Shown, Task, TaskId, TaskStatus, Time,
 };
@@ -25,24 +26,46 @@ pub use model::{
     TaskUpdated, TaskWord,
 };
 
-pub(super) const TOOLS: &[Tool] = &[
-    Tool::change::<CreateArguments>(
-        "TaskCreate",
-        "Creates a task, or several with `tasks` in one step. Returns the ids.",
-    ),
-    Tool::look::<GetArguments>(
-        "TaskGet",
-        "Returns a task in full; limit and offset are of blocks and blockedBy.",
-    ),
-    Tool::look::<ListFilter>(
-        "TaskList",
-        "Lists the tasks that are not deleted; blockedBy has what a task still waits for.",
-    ),
-    Tool::change::<TaskUpdate>(
-        "TaskUpdate",
-        "Updates a task. Set in_progress before you begin and completed when it is done.",
-    ),
-];
+pub(super) static TOOLS: LazyLock<[Tool; 4]> = LazyLock::new(|| {
+    [
+        TaskTools::changes(
+            "TaskCreate",
+            "Creates a task, or several with `tasks` in one step. Returns the ids.",
+        )
+        .calls(async |tasks, given: CreateArguments| tasks.answer_create(given).await),
+        TaskTools::reads(
+            "TaskGet",
+            "Returns a task in full; limit and offset are of blocks and blockedBy.",
+        )
+        .calls(async |tasks, given: GetArguments| {
+            let page = Page::new(given.limit, given.offset);
+            let task = tasks.get_page(given.task_id.as_str(), page).await;
+            task.map(Answer::result)
+        }),
+        TaskTools::reads(
+            "TaskList",
+            "Lists the tasks that are not deleted; blockedBy has what a task still waits for.",
+        )
+        .calls(async |tasks, filter| tasks.list(filter).await),
+        TaskTools::changes(
+            "TaskUpdate",
+            "Updates a task. Set in_progress before you begin and completed when it is done.",
+        )
+        .calls(async |tasks, update| tasks.update(update).await.map(Answer::result)),
+    ]
+});
+
+impl Functions for TaskTools {
+    type Error = ToolError;
+
+    fn on(toolbox: Toolbox) -> Self {
+        Self::new(toolbox)
+    }
+
+    fn refuse(_: &str, error: ToolError) -> Answer {
+        Answer::failure(Value::Null, error)
+    }
+}
 
 /// The name in `metadata` of what a terminal shows while the task is in progress.
 const ACTIVE_FORM: &str = "activeForm";
@@ -56,18 +79,6 @@ const IDS_IN_FULL: usize = 100;
 
 /// Characters of a subject in a list.
 const SUBJECT: usize = 200;
-
-pub(super) async fn call(toolbox: &Toolbox, name: &str, arguments: Value) -> Answer {
-    let tools = TaskTools::new(toolbox.clone());
-    let answer = match name {
-        "TaskCreate" => tools.answer_create(arguments).await,
-        "TaskGet" => tools.answer_get(arguments).await,
-        "TaskList" => tools.answer_list(arguments).await,
-        "TaskUpdate" => tools.answer_update(arguments).await,
-        _ => Err(toolbox.unknown(Dialect::Tasks, name)),
-    };
-    answer.unwrap_or_else(|error| Answer::failure(Value::Null, error))
-}
 
 /// The task list as Rust methods.
 ///
@@ -107,7 +118,7 @@ impl TaskTools {
     /// No subject, an unknown id, too much metadata; the plan was abandoned or is being carried out by a daemon that has
     /// ended it.
     pub async fn create(&self, task: TaskCreate) -> Result<TaskCreated, ToolError> {
-        let made = self.add(vec![task], Run::Really).await?;
+        let made = self.add(vec![task], false).await?;
         made.into_iter().next().ok_or(ToolError::NoPlan)
     }
 
@@ -116,7 +127,7 @@ impl TaskTools {
     /// # Errors
     /// As [`TaskTools::create`]; no tasks, a cycle (in places of the list, from 1).
     pub async fn create_all(&self, tasks: Vec<TaskCreate>) -> Result<Vec<TaskCreated>, ToolError> {
-        self.add(tasks, Run::Really).await
+        self.add(tasks, false).await
     }
 
     /// Looks what [`TaskTools::create_all`] would make; nothing changes.
@@ -124,7 +135,7 @@ impl TaskTools {
     /// # Errors
     /// As [`TaskTools::create_all`].
     pub async fn check_all(&self, tasks: Vec<TaskCreate>) -> Result<Vec<TaskCreated>, ToolError> {
-        self.add(tasks, Run::Dry).await
+        self.add(tasks, true).await
     }
 
     /// Returns a task in full, with the first hundred of the tasks that wait for it and of those it waits for.
@@ -155,29 +166,16 @@ impl TaskTools {
     /// A failure of the store.
     pub async fn list(&self, filter: ListFilter) -> Result<Part<TaskLine>, ToolError> {
         let plan = match self.toolbox.current(Dialect::Tasks).await {
-            Err(ToolError::NoPlan) => {
-                return Ok(Part {
-                    items: Vec::new(),
-                    left: 0,
-                });
-            }
+            Err(ToolError::NoPlan) => return Ok(Page::default().of(0, std::iter::empty())),
             plan => plan?,
         };
         let read = move |plan: &Plan, _| {
-            let page = Page {
-                limit: filter.limit,
-                offset: filter.offset,
+            let page = Page::new(filter.limit, filter.offset);
+            let tasks = match filter.status {
+                Some(word) => plan.tasks_in(Shown::from(TaskStatus::from(word))),
+                None => plan.tasks_wanted(),
             };
-            match filter.status {
-                Some(word) => {
-                    let tasks = plan.tasks_in(Shown::from(TaskStatus::from(word)));
-                    page.shown(tasks.len(), tasks, |task| line(plan, task))
-                }
-                None => {
-                    let tasks = plan.tasks_wanted();
-                    page.shown(tasks.len(), tasks, |task| line(plan, task))
-                }
-            }
+            page.shown(tasks.len(), tasks, |task| line(plan, task))
         };
         Ok(self.toolbox.store().read(&plan, read).await?)
     }
@@ -196,121 +194,57 @@ impl TaskTools {
             Err(ToolError::NoPlan) => return Err(unknown(&update.task_id)),
             plan => plan?,
         };
-        let change = move |draft: &mut Draft<'_>| change::apply(draft, &update);
+        let change = move |draft: &mut Draft<'_>| Ok(change::apply(draft, &update)?);
         self.toolbox.change(&plan, "TaskUpdate", change).await
     }
 
-    async fn add(&self, tasks: Vec<TaskCreate>, run: Run) -> Result<Vec<TaskCreated>, ToolError> {
+    async fn add(
+        &self,
+        tasks: Vec<TaskCreate>,
+        dry_run: bool,
+    ) -> Result<Vec<TaskCreated>, ToolError> {
         for (place, task) in tasks.iter().enumerate() {
-            let list = if tasks.len() > 1 {
-                &format!("tasks[{place}].")
-            } else {
-                ""
+            let list = match tasks.len() {
+                1 => "",
+                _ => &format!("tasks[{place}]."),
             };
             short(list, task.active_form.as_ref())?;
         }
-        let toolbox = &self.toolbox;
-        let made = match toolbox.current(Dialect::Tasks).await {
-            Err(ToolError::NoPlan) => self.first(tasks, run).await,
-            plan => {
-                let add = move |draft: &mut Draft<'_>| run.end(change::add_all(draft, &tasks)?);
-                toolbox.change_or(&plan?, "TaskCreate", add).await
-            }
+        let toolbox = self.toolbox.dry_run(dry_run);
+        let tasks = Arc::new(tasks);
+        let add = || {
+            let tasks = Arc::clone(&tasks);
+            move |draft: &mut Draft<'_>| Ok::<_, ToolError>(change::add_all(draft, &tasks)?)
         };
-        match made {
-            Err(Ended::Dry(made)) => Ok(made),
-            Err(Ended::Error(error)) => Err(error),
-            Ok(made) => Ok(made),
-        }
-    }
-
-    /// Makes the task list with its first tasks, or adds them to the one that somebody else made just now.
-    async fn first(&self, tasks: Vec<TaskCreate>, run: Run) -> Result<Vec<TaskCreated>, Ended> {
-        let toolbox = &self.toolbox;
         let mut number = 1;
         loop {
-            let new = tasks.clone();
-            let add = move |draft: &mut Draft<'_>| run.end(change::add_all(draft, &new)?);
-            // The same key for everybody, so that of two at once one finds it taken.
-            let made = toolbox.create_or(Dialect::Tasks, list_head(number), "TaskCreate", add);
-            match made.await {
-                Err(Ended::Error(ToolError::Store(StoreError::PlanTaken(_)))) => number += 1,
-                made => return made,
-            }
-            let new = tasks.clone();
-            let add = move |draft: &mut Draft<'_>| run.end(change::add_all(draft, &new)?);
             match toolbox.current(Dialect::Tasks).await {
                 Err(ToolError::NoPlan) => {}
-                plan => return toolbox.change_or(&plan?, "TaskCreate", add).await,
+                plan => return toolbox.change(&plan?, "TaskCreate", add()).await,
+            }
+            // The same key for everybody, so that of two at once one finds it taken.
+            let made = toolbox.change((Dialect::Tasks, list_head(number)), "TaskCreate", add());
+            match made.await {
+                Err(ToolError::Store(StoreError::PlanTaken(_))) => number += 1,
+                made => return made,
             }
         }
     }
 
-    async fn answer_create(&self, arguments: Value) -> Result<Answer, ToolError> {
-        let arguments: CreateArguments = args::read(arguments)?;
-        let dry_run = arguments.dry_run.unwrap_or(false);
-        let run = if dry_run { Run::Dry } else { Run::Really };
-        let (tasks, several) = arguments.tasks()?;
-        let made = self.add(tasks, run).await?;
-        let made: Vec<Value> = made.iter().map(json).collect();
-        let mut answer = if several {
-            Answer::part(Page::default().of(made.len(), made.into_iter()))
+    async fn answer_create(&self, given: CreateArguments) -> Result<Answer, ToolError> {
+        let dry_run = given.dry_run.unwrap_or(false);
+        let (tasks, several) = given.tasks()?;
+        let made = self.add(tasks, dry_run).await?;
+        let answer = match several {
+            true => Page::default().of(made.len(), made.into_iter()).into(),
+            false => Answer::result(made.first()),
+        };
+        let reason = if dry_run {
+            "dry_run: nothing was made"
         } else {
-            Answer::result(made.into_iter().next())
+            ""
         };
-        if dry_run {
-            answer.value["reason"] = "dry_run: nothing was made".into();
-        }
-        Ok(answer)
-    }
-
-    async fn answer_get(&self, arguments: Value) -> Result<Answer, ToolError> {
-        let arguments: GetArguments = args::read(arguments)?;
-        let page = Page {
-            limit: arguments.limit,
-            offset: arguments.offset,
-        };
-        let id = arguments.task_id.as_str();
-        Ok(Answer::result(json(&self.get_page(id, page).await?)))
-    }
-
-    async fn answer_list(&self, arguments: Value) -> Result<Answer, ToolError> {
-        Ok(Answer::part(self.list(args::read(arguments)?).await?))
-    }
-
-    async fn answer_update(&self, arguments: Value) -> Result<Answer, ToolError> {
-        Ok(Answer::result(json(
-            &self.update(args::read(arguments)?).await?,
-        )))
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Run {
-    Really,
-    Dry,
-}
-
-impl Run {
-    /// Ends a change that has made this.
-    fn end(self, made: Vec<TaskCreated>) -> Result<Vec<TaskCreated>, Ended> {
-        match self {
-            Self::Really => Ok(made),
-            Self::Dry => Err(Ended::Dry(made)),
-        }
-    }
-}
-
-/// Why a change was not kept.
-enum Ended {
-    /// It was only to be seen what it would make.
-    Dry(Vec<TaskCreated>),
-    Error(ToolError),
-}
-
-impl<E: Into<ToolError>> From<E> for Ended {
-    fn from(error: E) -> Self {
-        Self::Error(error.into())
+        Ok(answer.with(0, reason))
     }
 }
 
@@ -393,8 +327,4 @@ fn detail(plan: &Plan, task: &Task, page: Page) -> TaskDetail {
 
 fn ids<'a>(tasks: impl Iterator<Item = &'a TaskId>, most: usize) -> Vec<String> {
     tasks.take(most).map(ToString::to_string).collect()
-}
-
-fn json(value: &impl Serialize) -> Value {
-    serde_json::to_value(value).unwrap_or_default()
 }

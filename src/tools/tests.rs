@@ -1,10 +1,11 @@
-//! What holds for every dialect.
+//! What holds for every dialect, and what their tests have in common.
 
 mod parity;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::Dialect;
+use super::{Answer, Dialect, Toolbox};
+use crate::plan::Row;
 
 /// Bytes that the tools of a dialect may cost an agent that is shown them.
 const MAX_LISTED: usize = 7000;
@@ -26,5 +27,121 @@ fn no_two_dialects_have_a_tool_of_one_name() {
         for tool in dialect.tools() {
             assert_eq!(Dialect::of_tool(tool.name), Some(dialect), "{}", tool.name);
         }
+    }
+}
+
+/// Calls tools one after the other, a line each, and checks their answers:
+///
+/// - `NAME {arguments}` succeeds; `=> answer` behind it says what it returns, `=~ answer` what that has among other things;
+/// - `! NAME {arguments} => reason` refuses, and changes nothing in the store.
+///
+/// Without arguments they are `{}`. A text with `…` stands for every text that has its parts in this order.
+pub(super) async fn run(toolbox: &Toolbox, dialect: Dialect, lines: &str) {
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let refused = line.starts_with("! ");
+        let line = line.trim_start_matches("! ");
+        let (call, wanted, exactly) = match (line.split_once(" => "), line.split_once(" =~ ")) {
+            (Some((call, wanted)), _) => (call, Some(wanted), true),
+            (None, Some((call, wanted))) => (call, Some(wanted), false),
+            (None, None) => (line, None, true),
+        };
+        let (name, arguments) = call.split_once(' ').unwrap_or((call, "{}"));
+        let arguments = serde_json::from_str(arguments).unwrap_or_else(|e| panic!("{line}: {e}"));
+        let before = match refused {
+            true => Some(rows(toolbox).await),
+            false => None,
+        };
+        let answer = toolbox.call(dialect, name, arguments).await;
+        assert_eq!(answer.success, !refused, "{line}: {}", answer.value);
+        if let Some(before) = before {
+            assert_eq!(rows(toolbox).await, before, "{line} changed something");
+        }
+        let Some(wanted) = wanted else { continue };
+        let (wanted, said) = match said(dialect, &answer) {
+            Value::String(said) if refused || dialect == Dialect::Notebook => {
+                (json!(wanted), json!(said))
+            }
+            said => (
+                serde_json::from_str(wanted).unwrap_or_else(|e| panic!("{line}: {e}")),
+                said,
+            ),
+        };
+        assert!(fits(&wanted, &said, exactly), "{line}\n{said}");
+    }
+}
+
+/// Returns everything in the store, to be compared: each plan with its seq and its rows.
+pub(super) async fn rows(toolbox: &Toolbox) -> Vec<(i64, Vec<Row>)> {
+    let mut all = Vec::new();
+    for listed in toolbox.store().plans().await.unwrap() {
+        let rows = |plan: &crate::plan::Plan, seq| (seq, plan.rows().collect());
+        all.push(toolbox.store().read(&listed.head.id, rows).await.unwrap());
+    }
+    all
+}
+
+/// Returns what a dialect says: what a tool returns, else why it refuses, after the code if there are codes.
+fn said(dialect: Dialect, answer: &Answer) -> Value {
+    let Answer { success, value } = answer;
+    let word = |value: &Value| value.as_str().unwrap().to_owned();
+    match dialect {
+        Dialect::PlanManager if *success => {
+            assert_eq!(value["success"], true);
+            value["data"].clone()
+        }
+        Dialect::PlanManager => {
+            let error = &value["error"];
+            let (code, message) = (word(&error["code"]), word(&error["message"]));
+            let details = error["details"].as_object().unwrap();
+            let envelope = json!({"code": code, "message": message, "details": details});
+            assert_eq!(*value, json!({"success": false, "error": envelope}));
+            match details.is_empty() {
+                true => json!(format!("{code}: {message}")),
+                false => json!(format!("{code}: {message} {}", error["details"])),
+            }
+        }
+        Dialect::Notebook => {
+            let (text, metadata) = (word(&value["result"]), &value["metadata"]);
+            assert_eq!(metadata["success"], *success);
+            match metadata.get("error_code") {
+                None => json!(text),
+                Some(code) => json!(format!("{}: {text}", word(code))),
+            }
+        }
+        _ if *success => value["result"].clone(),
+        _ => value["reason"].clone(),
+    }
+}
+
+/// Returns whether an answer is what is wanted or, if not exactly, has all of it.
+fn fits(wanted: &Value, said: &Value, exactly: bool) -> bool {
+    match (wanted, said) {
+        (Value::String(wanted), Value::String(said)) => {
+            let mut parts: Vec<&str> = wanted.split('…').collect();
+            let last = parts.pop().unwrap_or_default();
+            let Some((first, middle)) = parts.split_first() else {
+                return said == last;
+            };
+            let within = said
+                .strip_prefix(first)
+                .and_then(|said| said.strip_suffix(last));
+            let mut rest = within;
+            middle.iter().all(|part| {
+                rest = rest.and_then(|rest| Some(rest.split_once(part)?.1));
+                rest.is_some()
+            }) && within.is_some()
+        }
+        (Value::Object(wanted), Value::Object(said)) => {
+            let fit = |(name, value): (&String, &Value)| match said.get(name) {
+                Some(said) => fits(value, said, exactly),
+                None => !exactly && value.is_null(),
+            };
+            (!exactly || wanted.len() == said.len()) && wanted.iter().all(fit)
+        }
+        (Value::Array(wanted), Value::Array(said)) => {
+            let mut pairs = wanted.iter().zip(said);
+            wanted.len() == said.len() && pairs.all(|(wanted, said)| fits(wanted, said, exactly))
+        }
+        _ => wanted == said,
     }
 }

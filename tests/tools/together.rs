@@ -73,7 +73,7 @@ async fn each_task_is_started_once_however_many_ask_for_the_next() {
                     }
                     Err(error) if error.code == ErrorCode::InvalidStatus => {}
                     Err(error) => {
-                        assert_eq!(error.details.plan_status, Some("completed"), "{error}");
+                        assert_eq!(error.details["plan_status"], "completed", "{error}");
                         return own;
                     }
                 }

@@ -1,19 +1,17 @@
-//! The end of a plan and what comes after it: `finish_plan`, `view_historical_plans`, `recover_historical_plan`. Without a
-//! storage of the program's own the history is the store's shelf; a plan that was taken up again is in the history as it was
-//! when it was last put away, which the log knows.
+//! The end of a plan and what comes after it: `finish_plan`, `view_historical_plans`, `recover_historical_plan`. The store is
+//! the truth: it archives every plan of the notebook, and one that was taken up again is in the history as it was when it was
+//! last archived. A storage of the program's own is given what is archived, and is read in place of the store's history.
 
 use super::PlanNotebook;
 use super::answer::{ErrorCode, NotebookError, ToolResponse};
-use super::bring::{called, describe, head_of, past_of, prepare, shown};
-use super::model::{End, Plan, State, time_text};
-use super::shelved::{Kept, StoreStorage, kept};
-use super::work::{follow, in_hand};
-use crate::plan::{
-    DAEMON, Draft, Head, PlanId, PlanStatus, Shelf, Task, TaskId, TaskStatus, Time, counted,
-};
+use super::archive::Archive;
+use super::import::{called, shown};
+use super::model::{End, Plan, State};
+use super::subtasks::{follow, in_hand};
+use crate::plan::{DAEMON, Draft, Head, PlanId, Shelf, Task, TaskId, TaskStatus, counted};
 use crate::store::StoreError;
+use crate::tools::current::interrupted;
 use crate::tools::page::{DEFAULT_LIMIT, MAX_LIMIT};
-use crate::tools::shelf::interrupted;
 use crate::tools::{Dialect, Page, ToolError};
 use crate::wire::text::one_line;
 
@@ -23,25 +21,15 @@ const WITH_PLAN: &str = "abandoned with the plan";
 /// Characters of a plan's description in the list of the history.
 const DESCRIPTION: usize = 200;
 
-/// Times that a plan is looked at anew when another caller changes it while the storage keeps it.
-const TRIES: usize = 4;
-
-/// The plan that another one takes the place of.
-pub(super) struct Present {
-    pub(super) id: PlanId,
-    pub(super) key: String,
-    pub(super) name: String,
-}
-
-/// A plan whose place another is about to take.
-pub(super) struct Leaving {
-    present: Option<Present>,
-    /// What the program's own storage had of it, and what it has now.
-    kept: Option<(Option<Plan>, Plan)>,
+/// A plan as it was given to the program's own storage before it left its place, and what that had of it before.
+pub(super) struct Exported {
+    plan: PlanId,
+    given: Plan,
+    before: Option<Plan>,
 }
 
 impl PlanNotebook {
-    /// Ends the current plan and puts it into the history. Abandoning it abandons its open subtasks.
+    /// Ends the current plan and archives it. Abandoning it abandons its open subtasks.
     ///
     /// # Errors
     /// There is no plan, it is to be done with open subtasks, or the storage fails (the plan goes on then).
@@ -62,182 +50,146 @@ impl PlanNotebook {
             in_hand(draft)?;
             finish(draft, state, &outcome)
         };
-        let head = self.end("finish_plan", &plan, end).await?;
-        let history = if self.storage.is_some() || head.owner == Dialect::Notebook.as_str() {
+        let (head, stale) = self.end("finish_plan", &plan, end).await?;
+        let history = if self.toolbox.notebook.storage.is_some() || is_ours(&head) {
             "the history"
         } else {
             // It is another dialect's, which shows it there.
             &format!("the history of '{}'", head.owner)
         };
         let text = format!(
-            "The current plan '{}' is finished successfully as '{}'; {history} keeps it under ID '{}'.",
+            "The current plan '{}' is finished successfully as '{}'; {history} keeps it under ID '{}'.{stale}",
             shown(&head.name),
-            state.state().as_str(),
+            state.state(),
             head.key()
         );
         Ok(self.changed(&plan, text).await)
     }
 
-    /// Ends a plan by a change, which is tried first when a storage is to keep the plan as it will be.
-    async fn end<T: Send + 'static>(
+    /// Ends a plan by a change without another one in its place. Returns with what the change returned what is to be said if the
+    /// storage did not keep up.
+    pub(super) async fn end<T: Send + 'static>(
         &self,
         why: &str,
         plan: &PlanId,
         end: impl FnOnce(&mut Draft<'_>) -> Result<T, NotebookError> + Clone + Send + 'static,
-    ) -> Result<T, NotebookError> {
-        let Some(storage) = &self.storage else {
-            return self.toolbox.change_or(plan, why, end).await;
-        };
-        for _ in 0..TRIES {
-            let (seen, ended) = self.tried(plan, end.clone()).await?;
-            storage.add_plan(ended, true).await?;
-            let end = end.clone();
-            let ended = self.toolbox.change_or(plan, why, move |draft| {
-                if Plan::of(draft.plan()) != seen {
-                    return Ok(None);
-                }
-                end(draft).map(Some)
-            });
-            if let Some(value) = ended.await? {
-                return Ok(value);
-            }
-        }
-        let text = "Other callers keep changing the plan; try again.";
-        Err(NotebookError::new(ErrorCode::Conflict, text))
-    }
-
-    /// Returns a plan as it is and as a change would leave it.
-    async fn tried<T>(
-        &self,
-        plan: &PlanId,
-        change: impl FnOnce(&mut Draft<'_>) -> Result<T, NotebookError> + Send + 'static,
-    ) -> Result<(Plan, Plan), NotebookError> {
-        let tried = self.toolbox.store().read(plan, move |plan, _| {
-            let mut scratch = plan.clone();
-            let mut draft = Draft::new(&mut scratch, now());
-            change(&mut draft)?;
-            Ok((Plan::of(plan), Plan::of(&scratch)))
-        });
-        tried.await?
-    }
-
-    /// Returns the current plan if there is one.
-    pub(super) async fn present(&self) -> Result<Option<Present>, NotebookError> {
-        let id = match self.seen().await {
-            Ok(id) => id,
-            Err(NotebookError::Tool(ToolError::NoPlan)) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let read = self.toolbox.store().read(&id, |plan, _| Present {
-            id: plan.id().clone(),
-            key: plan.head().key().to_owned(),
-            name: plan.head().name.clone(),
-        });
-        Ok(Some(read.await?))
-    }
-
-    /// Has the storage keep the current plan, if there is one, as it will be once another has taken its place. So a plan that
-    /// an ended caller left beside the one that replaced it is in the storage already.
-    pub(super) async fn leave_present(&self, reason: &str) -> Result<Leaving, NotebookError> {
-        if let Some(bound) = &self.toolbox.plan {
-            return Err(ToolError::Bound(bound.clone()).into());
-        }
-        let present = self.present().await?;
-        let mut kept = None;
-        if let (Some(present), Some(storage)) = (&present, &self.storage) {
-            let reason = reason.to_owned();
-            let leave = move |draft: &mut Draft<'_>| {
-                if !draft.plan().status().settled() {
-                    draft.finish_plan(false, &reason)?;
-                }
-                Ok(())
-            };
-            let (_, left) = self.tried(&present.id, leave).await?;
-            let before = storage.get_plan(&left.id).await?;
-            storage.add_plan(left.clone(), true).await?;
-            kept = Some((before, left));
-        }
-        Ok(Leaving { present, kept })
-    }
-
-    /// Sees to it that the storage has the plan that another was to take the place of as that ended: as it was put away, with
-    /// what others did to it until then; or, if it goes on, as the storage had it before. Returns what is to be said of it.
-    pub(super) async fn left<T>(
-        &self,
-        leaving: Leaving,
-        taken: Result<(T, Option<PlanId>), NotebookError>,
     ) -> Result<(T, String), NotebookError> {
-        match taken {
-            Err(error) => match self.put_back(leaving).await {
-                Ok(()) => Err(error),
-                Err(failure) => {
-                    let text = format!(
-                        "{error} What the history has of the current plan is not true now: {failure}"
-                    );
-                    Err(NotebookError::new(error.code(), text))
-                }
-            },
-            Ok((value, None)) => Ok((value, String::new())),
-            Ok((value, Some(replaced))) => {
-                let told = self.keep_replaced(leaving, &replaced).await;
-                let text = told.unwrap_or_else(|failure| {
-                    format!(" The plan before it is replaced, but not in the history: {failure}")
-                });
-                Ok((value, text))
+        let exported = self.export(Some(plan), end.clone()).await?;
+        let ended = self.toolbox.change(plan, why, end).await;
+        let settled = self.settle(exported).await;
+        match ended {
+            Ok(value) => {
+                let stale = |failure| format!(" What the history has of it is not true: {failure}");
+                Ok((value, settled.map_or_else(stale, |()| String::new())))
             }
+            Err(error) => Err(also_stale(error, settled)),
         }
     }
 
-    async fn keep_replaced(
+    /// Has the program's own storage, if there is one, keep a plan as a change would leave it. This comes before the change: if
+    /// the storage fails, the plan goes on; if the program ends between the two, the plan is in both places, and ending it again
+    /// overrides what is in the storage.
+    async fn export<T: Send + 'static>(
         &self,
-        leaving: Leaving,
-        replaced: &PlanId,
-    ) -> Result<String, NotebookError> {
-        let plan = self.read_plan(replaced).await?;
-        let (name, key) = (plan.name.clone(), plan.id.clone());
-        if let Some(storage) = &self.storage {
-            let kept = leaving.kept.map(|(_, left)| left);
-            let mut ended = vec![plan];
-            // Another one may have taken its place just before.
-            if let Some(present) = leaving.present.filter(|present| present.id != *replaced) {
-                ended.push(self.read_plan(&present.id).await?);
-            }
-            for plan in ended {
-                // The moment at which it ended is another one in any case.
-                let as_kept = kept.as_ref().is_some_and(|kept| {
-                    let finished_at = kept.finished_at.clone();
-                    Plan {
-                        finished_at,
-                        ..plan.clone()
-                    } == *kept
-                });
-                if !as_kept {
-                    storage.add_plan(plan, true).await?;
-                }
-            }
-        }
-        let name = shown(&name);
-        Ok(format!(
-            " The plan '{name}' is replaced; the history keeps it under ID '{key}'."
-        ))
+        plan: Option<&PlanId>,
+        leave: impl FnOnce(&mut Draft<'_>) -> Result<T, NotebookError> + Send + 'static,
+    ) -> Result<Option<Exported>, NotebookError> {
+        let (Some(storage), Some(plan)) = (&self.toolbox.notebook.storage, plan) else {
+            return Ok(None);
+        };
+        let leave = move |draft: &mut Draft<'_>| {
+            leave(draft)?;
+            Ok::<_, NotebookError>(Plan::of(draft.plan()))
+        };
+        let given = self.toolbox.dry_run(true).change(plan, "", leave).await?;
+        let before = storage.get_plan(&given.id).await?;
+        storage.add_plan(given.clone(), true).await?;
+        Ok(Some(Exported {
+            plan: plan.clone(),
+            given,
+            before,
+        }))
     }
 
-    async fn put_back(&self, leaving: Leaving) -> Result<(), NotebookError> {
-        let (Some(present), Some((before, left)), Some(storage)) =
-            (leaving.present, leaving.kept, &self.storage)
-        else {
+    /// Exports the current plan, if there is one, as it will be once another has taken its place.
+    pub(super) async fn export_current(
+        &self,
+        by: &Head,
+    ) -> Result<Option<Exported>, NotebookError> {
+        self.toolbox.unbound()?;
+        let current = self.toolbox.in_use(Dialect::Notebook).await?;
+        let reason = interrupted(by);
+        let leave = move |draft: &mut Draft<'_>| {
+            if !draft.plan().status().settled() {
+                draft.finish_plan(false, &reason)?;
+            }
+            Ok(())
+        };
+        self.export(current.first(), leave).await
+    }
+
+    /// Has the storage keep what became of an exported plan: as it was archived, with what others did to it until then; or, if
+    /// it goes on, what the storage had of it before.
+    async fn settle(&self, exported: Option<Exported>) -> Result<(), NotebookError> {
+        let (Some(storage), Some(exported)) = (&self.toolbox.notebook.storage, exported) else {
             return Ok(());
         };
-        let read = self.toolbox.store().read(&present.id, |plan, _| {
+        let Exported {
+            plan,
+            given,
+            before,
+        } = exported;
+        let read = self.toolbox.store().read(&plan, |plan, _| {
             (plan.head().shelf == Shelf::Current, Plan::of(plan))
         });
         let (goes_on, plan) = read.await?;
+        // It ended at another moment in any case.
+        let given = Plan {
+            finished_at: plan.finished_at.clone(),
+            ..given
+        };
         match before {
+            _ if !goes_on && plan == given => {}
             _ if !goes_on => storage.add_plan(plan, true).await?,
             Some(before) => storage.add_plan(before, true).await?,
-            None => storage.delete_plan(&left.id).await?,
+            None => storage.delete_plan(&given.id).await?,
         }
         Ok(())
+    }
+
+    /// Ends the replacement of the current plan: the storage learns what became of it. Returns what is to be said of it.
+    pub(super) async fn replaced<T>(
+        &self,
+        exported: Option<Exported>,
+        made: Result<(T, Option<PlanId>), NotebookError>,
+    ) -> Result<(T, String), NotebookError> {
+        let before = exported.as_ref().map(|exported| exported.plan.clone());
+        let settled = self.settle(exported).await;
+        let (value, replaced) = match made {
+            Ok(made) => made,
+            Err(error) => return Err(self.overtaken(also_stale(error, settled)).await),
+        };
+        let Some(replaced) = replaced else {
+            return Ok((value, String::new()));
+        };
+        let told = async {
+            settled?;
+            let plan = self.read_plan(&replaced).await?;
+            let (name, id) = (shown(&plan.name), plan.id.clone());
+            // Another caller's plan may have come in between.
+            if let Some(storage) = &self.toolbox.notebook.storage
+                && before != Some(replaced)
+            {
+                storage.add_plan(plan, true).await?;
+            }
+            let text =
+                format!(" The plan '{name}' is replaced; the history keeps it under ID '{id}'.");
+            Ok::<_, NotebookError>(text)
+        };
+        let text = told.await.unwrap_or_else(|failure| {
+            format!(" The plan before it is replaced, but not in the history: {failure}")
+        });
+        Ok((value, text))
     }
 
     /// Says of a caller that was not fast enough who was.
@@ -245,13 +197,10 @@ impl PlanNotebook {
         let NotebookError::Tool(ToolError::Store(StoreError::Overtaken(_))) = &error else {
             return error;
         };
-        let now = match self.present().await {
+        let now = match self.current_head().await {
             Ok(Some(now)) => {
-                format!(
-                    "the current plan is '{}' with ID '{}' now",
-                    shown(&now.name),
-                    now.key
-                )
+                let (name, id) = (shown(&now.name), now.key());
+                format!("the current plan is '{name}' with ID '{id}' now")
             }
             Ok(None) => "there is no current plan any more".to_owned(),
             Err(error) => return error,
@@ -260,30 +209,39 @@ impl PlanNotebook {
         NotebookError::new(ErrorCode::Conflict, text)
     }
 
+    /// Returns the head of the current plan, if there is one.
+    pub(super) async fn current_head(&self) -> Result<Option<Head>, NotebookError> {
+        match self.seen().await {
+            Ok(plan) => Ok(Some(self.toolbox.head(&plan).await?)),
+            Err(NotebookError::Tool(ToolError::NoPlan)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Lists the plans of the history, the one that was made last first.
     ///
     /// # Errors
     /// The storage fails.
     pub async fn view_historical_plans(&self, page: Page) -> Result<ToolResponse, NotebookError> {
         let offset = page.offset.unwrap_or(0);
-        let (entries, total) = match &self.storage {
+        let limit = page.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
+        let (entries, total) = match &self.toolbox.notebook.storage {
             Some(storage) => {
                 let plans = storage.get_plans().await?;
-                let entries = plans.iter().rev().skip(offset).map(Entry::of);
+                let listed = plans.iter().rev().skip(offset).take(limit);
+                let entries = listed.map(|plan| {
+                    let (made, about) = (&plan.created_at, &plan.description);
+                    entry(&plan.id, &plan.name, made, about, plan.state)
+                });
                 (entries.collect(), plans.len())
             }
             None => {
-                let limit = page.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
-                let storage = StoreStorage(self.toolbox.clone());
-                storage.entries(offset, limit).await?
+                let archive = Archive(self.toolbox.clone());
+                archive.entries(offset, limit).await?
             }
         };
         let rest = total.saturating_sub(offset);
-        let shown = Page {
-            offset: None,
-            ..page
-        };
-        let part = shown.shown(rest, entries.iter(), Entry::text);
+        let part = Page::new(page.limit, None).of(rest, entries.into_iter());
         let mut texts = part.items;
         if total == 0 {
             texts.push("The history has no plans.".to_owned());
@@ -300,7 +258,7 @@ impl PlanNotebook {
     }
 
     /// Makes a plan of the history the current one again, to be gone on with. A present plan that is not done is abandoned and
-    /// goes into the history.
+    /// archived. What a storage of the program's own has of the plan is archived first.
     ///
     /// # Errors
     /// The history has no such plan ([`ErrorCode::UnknownPlan`]), or the storage fails.
@@ -308,118 +266,64 @@ impl PlanNotebook {
         &self,
         plan_id: &str,
     ) -> Result<ToolResponse, NotebookError> {
-        if let Some(bound) = &self.toolbox.plan {
-            return Err(ToolError::Bound(bound.clone()).into());
-        }
-        let here = kept(&self.toolbox, plan_id).await?;
-        // The store's own history needs no copy: what is on its shelf is the plan as it was put away.
-        let plan = match (&self.storage, &here) {
-            (None, None) => None,
-            (None, Some(here)) => here
-                .head
-                .in_history()
-                .is_some()
-                .then(|| (here.plan.clone(), false)),
-            (Some(storage), _) => storage.get_plan(plan_id).await?.map(|plan| (plan, true)),
-        };
-        let (plan, copy) = plan.ok_or_else(|| not_in_history(plan_id))?;
-        let present = self.present().await?;
-        if present.is_some_and(|present| present.key == plan.id) {
-            return Err(current_already(&plan));
-        }
-        let taken = Box::pin(self.take(plan.clone(), here, copy)).await;
-        let (id, left) = match taken {
-            Ok(taken) => taken,
-            Err(error) => return Err(self.overtaken(error).await),
-        };
-        let mut text = format!(
-            "The historical plan '{}' with ID '{}' is recovered successfully.",
-            shown(&plan.name),
-            plan.id
-        );
-        text += &left;
-        Ok(self.changed(&id, text).await)
-    }
-
-    /// Makes a plan of the history the current one, to be gone on with; returns its id and what is to be said of the one whose
-    /// place it takes. A copy is written over what the store has of the plan, if that is still what was seen `here`.
-    pub(super) async fn take(
-        &self,
-        plan: Plan,
-        here: Option<Kept>,
-        copy: bool,
-    ) -> Result<(PlanId, String), NotebookError> {
         let why = "recover_historical_plan";
-        let new = head_of(&plan);
-        let left = self.leave_present(&interrupted(&new)).await?;
-        let head = here.as_ref().map(|here| here.head.clone());
-        let take = move |draft: &mut Draft<'_>| {
-            match draft.plan().head().shelf {
-                Shelf::Current if here.is_some() => return Err(current_already(&plan)),
-                Shelf::Deleted => return Err(not_in_history(&plan.id)),
-                _ => {}
-            }
-            if copy {
-                if let Some(here) = &here {
-                    here.still(draft)?;
+        self.toolbox.unbound()?;
+        let archive = Archive(self.toolbox.clone());
+        let found = archive.find(plan_id).await?;
+        let head = match &self.toolbox.notebook.storage {
+            Some(storage) => {
+                let plan = storage.get_plan(plan_id).await?;
+                let plan = plan.ok_or_else(|| not_in_history(plan_id))?;
+                match found {
+                    Some(found) if found.head.shelf == Shelf::Current => found.head,
+                    found => archive.keep(why, plan, found).await?,
                 }
-                rewrite(draft, &plan)?;
             }
-            go_on(draft)?;
-            Ok::<_, NotebookError>(draft.plan().id().clone())
+            None => {
+                let archived = found.filter(|found| found.head.in_history().is_some());
+                archived.ok_or_else(|| not_in_history(plan_id))?.head
+            }
+        };
+        if head.shelf == Shelf::Current {
+            return Err(current_already(&head));
+        }
+        let exported = self.export_current(&head).await?;
+        let go_on = |draft: &mut Draft<'_>| match draft.plan().head() {
+            head if head.shelf == Shelf::Current => Err(current_already(head)),
+            head if head.shelf == Shelf::Deleted => Err(not_in_history(head.key())),
+            _ => go_on(draft),
         };
         let toolbox = &self.toolbox;
-        let taken = match head {
-            Some(head) => toolbox.take_up(Dialect::Notebook, &head, why, take).await,
-            None => toolbox.replace(Dialect::Notebook, new, why, take).await,
-        };
-        self.left(left, taken).await
-    }
-
-    /// Makes a plan the current one exactly as it is given.
-    pub(super) async fn load_current(&self, plan: Plan) -> Result<(), NotebookError> {
-        let why = "load_state_dict";
-        let (toolbox, new) = (&self.toolbox, head_of(&plan));
-        let here = kept(toolbox, new.key()).await?;
-        let head = here.as_ref().map(|here| here.head.clone());
-        let load = move |draft: &mut Draft<'_>| {
-            if let Some(here) = &here {
-                here.still(draft)?;
-            }
-            rewrite(draft, &plan)?;
-            // One that has not been begun stays so, whatever its subtasks are: it is as it was given.
-            if draft.plan().status() == &PlanStatus::Running {
-                draft.follow_tasks();
-            }
-            Ok::<_, NotebookError>(())
-        };
-        let loaded = match head {
-            Some(head) => toolbox.take_up(Dialect::Notebook, &head, why, load).await,
-            None => toolbox.replace(Dialect::Notebook, new, why, load).await,
-        };
-        match loaded {
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.overtaken(error).await),
-        }
-    }
-
-    /// Puts the current plan away without another one in its place.
-    pub(super) async fn load_none(&self) -> Result<(), NotebookError> {
-        let Some(present) = self.present().await? else {
-            return Ok(());
-        };
-        let reason = "interrupted by a state without a plan";
-        let leave = move |draft: &mut Draft<'_>| {
-            if !draft.plan().status().settled() {
-                draft.finish_plan(false, reason)?;
-            }
-            Ok(draft.put_away(Shelf::History)?)
-        };
-        self.end("load_state_dict", &present.id, leave).await
+        let (id, name, key) = (head.id.clone(), shown(&head.name), head.key().to_owned());
+        let recovered = toolbox
+            .replace(Dialect::Notebook, head, true, why, go_on)
+            .await;
+        let ((), replaced) = self.replaced(exported, recovered).await?;
+        let text = format!(
+            "The historical plan '{name}' with ID '{key}' is recovered successfully.{replaced}"
+        );
+        Ok(self.changed(&id, text).await)
     }
 }
 
-/// Ends a plan by its caller's word and puts it away; returns its head.
+/// Adds to an error that the storage did not keep up, if it did not.
+fn also_stale(error: NotebookError, settled: Result<(), NotebookError>) -> NotebookError {
+    match settled {
+        Ok(()) => error,
+        Err(failure) => {
+            let text = format!(
+                "{error} What the history has of the current plan is not true now: {failure}"
+            );
+            NotebookError::new(error.code(), text)
+        }
+    }
+}
+
+fn is_ours(head: &Head) -> bool {
+    head.owner == Dialect::Notebook.as_str()
+}
+
+/// Ends a plan by its caller's word and archives it; returns its head.
 fn finish(draft: &mut Draft<'_>, state: End, outcome: &str) -> Result<Head, NotebookError> {
     if state == End::Done
         && let Some(open) = draft.plan().unsettled().next()
@@ -446,7 +350,7 @@ fn finish(draft: &mut Draft<'_>, state: End, outcome: &str) -> Result<Head, Note
     Ok(draft.plan().head().clone())
 }
 
-/// Lets a plan that was put away go on.
+/// Lets a plan that was archived go on.
 fn go_on(draft: &mut Draft<'_>) -> Result<(), NotebookError> {
     draft.go_on()?;
     let with_plan = |task: &&Task| {
@@ -460,21 +364,6 @@ fn go_on(draft: &mut Draft<'_>) -> Result<(), NotebookError> {
     Ok(follow(draft)?)
 }
 
-/// Makes a plan what another one is; nothing changes if it is that already.
-pub(super) fn rewrite(draft: &mut Draft<'_>, plan: &Plan) -> Result<(), NotebookError> {
-    if Plan::of(draft.plan()) == *plan {
-        return Ok(());
-    }
-    let prepared = prepare(&plan.subtasks, "subtasks")?;
-    let past = past_of(plan)?;
-    if draft.plan().counts().total() > 0 || draft.plan().status() != &PlanStatus::Idle {
-        draft.reset()?;
-    }
-    draft.describe(|head| describe(head, plan));
-    prepared.fill(draft)?;
-    Ok(draft.record_plan(past)?)
-}
-
 fn not_in_history(id: &str) -> NotebookError {
     let id = shown(id);
     NotebookError::new(
@@ -485,61 +374,17 @@ fn not_in_history(id: &str) -> NotebookError {
     )
 }
 
-fn current_already(plan: &Plan) -> NotebookError {
-    NotebookError::new(
-        ErrorCode::Conflict,
-        format!(
-            "The plan '{}' with ID '{}' is the current plan already.",
-            shown(&plan.name),
-            plan.id
-        ),
+fn current_already(plan: &Head) -> NotebookError {
+    let (name, id) = (shown(&plan.name), plan.key());
+    let text = format!("The plan '{name}' with ID '{id}' is the current plan already.");
+    NotebookError::new(ErrorCode::Conflict, text)
+}
+
+/// Returns a plan as it stands in the list of the history.
+pub(super) fn entry(id: &str, name: &str, made: &str, about: &str, state: State) -> String {
+    format!(
+        "Plan '{}':\n- ID: {id}\n- Created At: {made}\n- Description: {}\n- State: {state}",
+        shown(name),
+        one_line(about, DESCRIPTION)
     )
-}
-
-/// A plan in the list of the history.
-pub(super) struct Entry {
-    id: String,
-    name: String,
-    created_at: String,
-    description: String,
-    state: State,
-}
-
-impl Entry {
-    pub(super) fn of(plan: &Plan) -> Self {
-        Self {
-            id: plan.id.clone(),
-            name: shown(&plan.name),
-            created_at: plan.created_at.clone(),
-            description: one_line(&plan.description, DESCRIPTION),
-            state: plan.state,
-        }
-    }
-
-    /// Returns a plan of the store as it was when it was last put away, if ever.
-    pub(super) fn kept(head: &Head) -> Option<Self> {
-        let kept = head.in_history()?;
-        Some(Self {
-            id: head.key().to_owned(),
-            name: shown(&kept.name),
-            created_at: time_text(head.created_at),
-            description: one_line(&kept.description, DESCRIPTION),
-            state: State::of_status(&kept.status),
-        })
-    }
-
-    fn text(&self) -> String {
-        format!(
-            "Plan '{}':\n- ID: {}\n- Created At: {}\n- Description: {}\n- State: {}",
-            self.name,
-            self.id,
-            self.created_at,
-            self.description,
-            self.state.as_str()
-        )
-    }
-}
-
-fn now() -> Time {
-    Time(jiff::Timestamp::now().as_microsecond())
 }

@@ -3,62 +3,114 @@
 //! their names and arguments, and the JSON of a plan are AgentScope's.
 
 mod answer;
-mod bring;
+mod archive;
 mod hint;
 mod history;
+mod import;
 mod markdown;
 mod model;
-mod shelved;
-mod state;
+mod state_dict;
 mod storage;
+mod subtasks;
 #[cfg(test)]
 mod tests;
-mod work;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Answer, Dialect, Page, Tool, ToolError, Toolbox, args};
+use super::{Answer, Dialect, Functions, Tool, ToolError, Toolbox};
 use crate::plan::PlanId;
-use shelved::StoreStorage;
+use archive::Archive;
 
 pub use answer::{ErrorCode, Metadata, NotebookError, TextBlock, ToolResponse};
 pub use hint::{DefaultPlanToHint, Msg};
 pub(crate) use hint::{of_core as hint_of, page as page_of};
 pub use model::{End, Plan, State, SubTask};
 pub use storage::{InMemoryPlanStorage, PlanStorage, StorageError, Stored};
-pub use work::Action;
+pub use subtasks::Action;
 
-pub(super) const TOOLS: &[Tool] = &[
-    Tool::look::<View>("view_subtasks", "Show subtasks of the plan in detail."),
-    Tool::change::<Update>(
-        "update_subtask_state",
-        "Set a subtask's state. in_progress: all before it settled, none other in progress. Done is 'finish_subtask'.",
-    ),
-    Tool::change::<Finish>(
-        "finish_subtask",
-        "Finish the subtask in progress; the next one is begun.",
-    ),
-    Tool::change::<Create>(
-        "create_plan",
-        "Make a plan of subtasks done one after the other. It replaces the current plan.",
-    ),
-    Tool::change::<Revise>("revise_current_plan", "Add, revise or delete a subtask."),
-    Tool::change::<FinishPlan>(
-        "finish_plan",
-        "End the current plan: done, or abandoned when the user wants it no more.",
-    ),
-    Tool::look::<History>("view_historical_plans", "List earlier plans."),
-    Tool::change::<Recover>(
-        "recover_historical_plan",
-        "Go on with an earlier plan in place of the current one.",
-    ),
-];
+pub(super) static TOOLS: LazyLock<[Tool; 8]> = LazyLock::new(|| {
+    [
+        PlanNotebook::reads("view_subtasks", "Show subtasks of the plan in detail.").calls(
+            async |notebook, given: View| notebook.view_subtasks(&given.subtask_idx).await,
+        ),
+        PlanNotebook::changes(
+            "update_subtask_state",
+            "Set a subtask's state. in_progress: all before it settled, none other in progress. Done is 'finish_subtask'.",
+        )
+        .calls(async |notebook, given: Update| {
+            let (at, state) = (given.subtask_idx, given.state);
+            notebook.update_subtask_state(at, state).await
+        }),
+        PlanNotebook::changes(
+            "finish_subtask",
+            "Finish the subtask in progress; the next one is begun.",
+        )
+        .calls(async |notebook, given: Finish| {
+            let outcome = &given.subtask_outcome;
+            notebook.finish_subtask(given.subtask_idx, outcome).await
+        }),
+        PlanNotebook::changes(
+            "create_plan",
+            "Make a plan of subtasks done one after the other. It replaces the current plan.",
+        )
+        .calls(async |notebook, given: Create| {
+            let subtasks = given.subtasks.into_iter().map(SubTask::given).collect();
+            let (name, description) = (&given.name, &given.description);
+            let outcome = &given.expected_outcome;
+            match given.dry_run {
+                true => notebook.try_plan(name, description, outcome, subtasks).await,
+                false => notebook.create_plan(name, description, outcome, subtasks).await,
+            }
+        }),
+        PlanNotebook::changes("revise_current_plan", "Add, revise or delete a subtask.").calls(
+            async |notebook, given: Revise| {
+                let subtask = given.subtask.map(SubTask::given);
+                let (at, action) = (given.subtask_idx, given.action);
+                notebook.revise_current_plan(at, action, subtask).await
+            },
+        ),
+        PlanNotebook::changes(
+            "finish_plan",
+            "End the current plan: done, or abandoned when the user wants it no more.",
+        )
+        .calls(async |notebook, given: FinishPlan| {
+            notebook.finish_plan(given.state, &given.outcome).await
+        }),
+        PlanNotebook::reads("view_historical_plans", "List earlier plans.").calls(
+            async |notebook, page| notebook.view_historical_plans(page).await,
+        ),
+        PlanNotebook::changes(
+            "recover_historical_plan",
+            "Go on with an earlier plan in place of the current one.",
+        )
+        .calls(async |notebook, given: Recover| {
+            notebook.recover_historical_plan(&given.plan_id).await
+        }),
+    ]
+});
+
+impl Functions for PlanNotebook {
+    type Error = NotebookError;
+
+    fn on(toolbox: Toolbox) -> Self {
+        Self::new(toolbox)
+    }
+
+    fn refuse(tool: &str, error: NotebookError) -> Answer {
+        let begin = if tool == "revise_current_plan" {
+            "Error: "
+        } else {
+            ""
+        };
+        ToolResponse::failure(format!("{begin}{error}"), error.code()).into()
+    }
+}
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -74,26 +126,9 @@ struct Update {
     /// Index, from 0.
     #[serde(deserialize_with = "index")]
     subtask_idx: i64,
-    state: NewState,
-}
-
-/// The states that a subtask is set to; it is done by being finished.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum NewState {
-    Todo,
-    InProgress,
-    Abandoned,
-}
-
-impl From<NewState> for State {
-    fn from(state: NewState) -> Self {
-        match state {
-            NewState::Todo => Self::Todo,
-            NewState::InProgress => Self::InProgress,
-            NewState::Abandoned => Self::Abandoned,
-        }
-    }
+    /// The states that a subtask is set to; it is done by being finished.
+    #[schemars(extend("enum" = ["todo", "in_progress", "abandoned"]))]
+    state: State,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -116,7 +151,7 @@ struct Create {
     /// What is there when it is done.
     expected_outcome: String,
     /// In the order in which they are done.
-    subtasks: Vec<Given>,
+    subtasks: Vec<SubTask>,
     /// Only check.
     #[serde(default)]
     dry_run: bool,
@@ -130,40 +165,7 @@ struct Revise {
     subtask_idx: i64,
     action: Action,
     /// For `add` and `revise`.
-    subtask: Option<Given>,
-}
-
-/// A subtask as it is given to a tool.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Given {
-    /// At most ten words.
-    name: String,
-    /// Specific and measurable.
-    description: String,
-    expected_outcome: String,
-    outcome: Option<String>,
-    #[serde(default)]
-    state: State,
-    /// Local time.
-    created_at: Option<String>,
-    finished_at: Option<String>,
-}
-
-impl From<Given> for SubTask {
-    fn from(given: Given) -> Self {
-        // One that is done already was finished by now.
-        let done = (given.state == State::Done).then(model::now_text);
-        Self {
-            name: given.name,
-            description: given.description,
-            expected_outcome: given.expected_outcome,
-            outcome: given.outcome,
-            state: given.state,
-            created_at: given.created_at.unwrap_or_else(model::now_text),
-            finished_at: given.finished_at.or(done),
-        }
-    }
+    subtask: Option<SubTask>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -176,22 +178,9 @@ struct FinishPlan {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct History {
-    limit: Option<u32>,
-    offset: Option<u32>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct Recover {
     /// From `view_historical_plans`.
     plan_id: String,
-}
-
-/// Calls a tool; every failure is a text.
-pub(super) async fn call(toolbox: &Toolbox, name: &str, arguments: Value) -> Answer {
-    let notebook = PlanNotebook::new(toolbox.clone());
-    notebook.call(name, arguments).await.into()
 }
 
 /// Makes the hint for a plan, or for the lack of one; none if nothing is to be said.
@@ -204,6 +193,21 @@ type Hook = dyn Fn(&PlanNotebook, &Plan) -> Result<(), Box<dyn std::error::Error
 
 /// A hook by its name.
 type Named = (String, Arc<Hook>);
+
+/// What a program has added to its notebook.
+#[derive(Clone, Default)]
+pub(super) struct Own {
+    plan_to_hint: Option<Arc<PlanToHint>>,
+    /// Where the history is; else in the store.
+    storage: Option<Arc<dyn PlanStorage>>,
+    hooks: Arc<Mutex<Vec<Named>>>,
+}
+
+impl fmt::Debug for Own {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Own").finish_non_exhaustive()
+    }
+}
 
 /// The notebook of an agent. Clones share the store, the storage and the hooks.
 ///
@@ -226,41 +230,21 @@ type Named = (String, Arc<Hook>);
 /// assert!(notebook.finish_plan(End::Done, "all true").await.is_err());
 /// # });
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct PlanNotebook {
     toolbox: Toolbox,
-    max_subtasks: Option<usize>,
-    plan_to_hint: Option<Arc<PlanToHint>>,
-    /// The program's own; else the store.
-    storage: Option<Arc<dyn PlanStorage>>,
-    hooks: Arc<Mutex<Vec<Named>>>,
-}
-
-impl fmt::Debug for PlanNotebook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PlanNotebook")
-            .field("toolbox", &self.toolbox)
-            .field("max_subtasks", &self.max_subtasks)
-            .finish_non_exhaustive()
-    }
 }
 
 impl PlanNotebook {
     /// Makes a notebook with the hints and the storage that come with it, and as many subtasks as the toolbox's settings allow.
     pub fn new(toolbox: Toolbox) -> Self {
-        Self {
-            max_subtasks: toolbox.settings.max_subtasks,
-            toolbox,
-            plan_to_hint: None,
-            storage: None,
-            hooks: Arc::default(),
-        }
+        Self { toolbox }
     }
 
     /// Sets how many subtasks a plan may have; any number if `None`.
     #[must_use]
     pub fn with_max_subtasks(mut self, max_subtasks: Option<usize>) -> Self {
-        self.max_subtasks = max_subtasks;
+        self.toolbox.settings.max_subtasks = max_subtasks;
         self
     }
 
@@ -270,96 +254,33 @@ impl PlanNotebook {
         mut self,
         plan_to_hint: impl Fn(Option<&Plan>) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        self.plan_to_hint = Some(Arc::new(plan_to_hint));
+        self.toolbox.notebook.plan_to_hint = Some(Arc::new(plan_to_hint));
         self
     }
 
     /// Sets where the history is; the current plan stays in the store.
     #[must_use]
     pub fn with_storage(mut self, storage: Arc<dyn PlanStorage>) -> Self {
-        self.storage = Some(storage);
+        self.toolbox.notebook.storage = Some(storage);
         self
     }
 
     /// Returns where the history is.
     pub fn storage(&self) -> Arc<dyn PlanStorage> {
-        match &self.storage {
+        match &self.toolbox.notebook.storage {
             Some(storage) => Arc::clone(storage),
-            None => Arc::new(StoreStorage(self.toolbox.clone())),
+            None => Arc::new(Archive(self.toolbox.clone())),
         }
     }
 
     /// Returns the tools in their order.
     pub fn list_tools(&self) -> &'static [Tool] {
-        TOOLS
+        &*TOOLS
     }
 
     /// Calls a tool by its name; every failure is a text.
-    pub async fn call(&self, name: &str, arguments: Value) -> ToolResponse {
-        match Box::pin(self.dispatch(name, arguments)).await {
-            Ok(response) => response,
-            Err(error) => {
-                let code = error.code();
-                let text = match name {
-                    "revise_current_plan" => format!("Error: {error}"),
-                    _ => error.to_string(),
-                };
-                ToolResponse::failure(text, code)
-            }
-        }
-    }
-
-    async fn dispatch(&self, name: &str, arguments: Value) -> Result<ToolResponse, NotebookError> {
-        match name {
-            "view_subtasks" => {
-                let given: View = read(arguments)?;
-                self.view_subtasks(&given.subtask_idx).await
-            }
-            "update_subtask_state" => {
-                let given: Update = read(arguments)?;
-                let state = given.state.into();
-                self.update_subtask_state(given.subtask_idx, state).await
-            }
-            "finish_subtask" => {
-                let given: Finish = read(arguments)?;
-                let outcome = &given.subtask_outcome;
-                self.finish_subtask(given.subtask_idx, outcome).await
-            }
-            "create_plan" => {
-                let given: Create = read(arguments)?;
-                let subtasks = given.subtasks.into_iter().map(SubTask::from).collect();
-                let (name, description) = (&given.name, &given.description);
-                let outcome = &given.expected_outcome;
-                if given.dry_run {
-                    self.try_plan(name, description, outcome, subtasks).await
-                } else {
-                    self.create_plan(name, description, outcome, subtasks).await
-                }
-            }
-            "revise_current_plan" => {
-                let given: Revise = read(arguments)?;
-                let subtask = given.subtask.map(SubTask::from);
-                self.revise_current_plan(given.subtask_idx, given.action, subtask)
-                    .await
-            }
-            "finish_plan" => {
-                let given: FinishPlan = read(arguments)?;
-                self.finish_plan(given.state, &given.outcome).await
-            }
-            "view_historical_plans" => {
-                let given: History = read(arguments)?;
-                self.view_historical_plans(Page {
-                    limit: given.limit.map(|limit| limit as usize),
-                    offset: given.offset.map(|offset| offset as usize),
-                })
-                .await
-            }
-            "recover_historical_plan" => {
-                let given: Recover = read(arguments)?;
-                Box::pin(self.recover_historical_plan(&given.plan_id)).await
-            }
-            other => Err(self.toolbox.unknown(Dialect::Notebook, other).into()),
-        }
+    pub async fn call(&self, name: &str, arguments: Value) -> Answer {
+        self.toolbox.call(Dialect::Notebook, name, arguments).await
     }
 
     /// Returns the current plan, if there is one.
@@ -379,7 +300,7 @@ impl PlanNotebook {
     /// # Errors
     /// The store fails.
     pub async fn get_current_hint(&self) -> Result<Option<Msg>, NotebookError> {
-        if let Some(plan_to_hint) = &self.plan_to_hint {
+        if let Some(plan_to_hint) = &self.toolbox.notebook.plan_to_hint {
             let plan = self.current_plan().await?;
             return Ok(plan_to_hint(plan.as_ref()).map(|hint| Msg::user(&hint)));
         }
@@ -407,7 +328,7 @@ impl PlanNotebook {
         + 'static,
     ) {
         let hook: Arc<Hook> = Arc::new(hook);
-        let mut hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hooks = self.hooks();
         match hooks.iter_mut().find(|(name, _)| name == hook_name) {
             Some(registered) => registered.1 = hook,
             None => hooks.push((hook_name.to_owned(), hook)),
@@ -419,7 +340,7 @@ impl PlanNotebook {
     /// # Errors
     /// No hook has that name ([`ErrorCode::UnknownHook`]).
     pub fn remove_plan_change_hook(&self, hook_name: &str) -> Result<(), NotebookError> {
-        let mut hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hooks = self.hooks();
         let place = hooks.iter().position(|(name, _)| name == hook_name);
         let place = place.ok_or_else(|| {
             let text = format!("There is no plan change hook '{hook_name}'.");
@@ -427,6 +348,11 @@ impl PlanNotebook {
         })?;
         hooks.remove(place);
         Ok(())
+    }
+
+    fn hooks(&self) -> MutexGuard<'_, Vec<Named>> {
+        let hooks = &self.toolbox.notebook.hooks;
+        hooks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the current plan for a look, which changes nothing.
@@ -447,11 +373,7 @@ impl PlanNotebook {
     /// Answers after a change of a plan, once every hook has been told of it.
     async fn changed(&self, plan: &PlanId, text: String) -> ToolResponse {
         let mut response = ToolResponse::success(text);
-        let hooks = self
-            .hooks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let hooks = self.hooks().clone();
         if hooks.is_empty() {
             return response;
         }
@@ -474,12 +396,6 @@ impl PlanNotebook {
         }
         response
     }
-}
-
-fn read<T: serde::de::DeserializeOwned + JsonSchema + 'static>(
-    arguments: Value,
-) -> Result<T, NotebookError> {
-    args::read(arguments).map_err(|error| ToolError::from(error).into())
 }
 
 /// Reads an index; one that is too large for any list becomes the largest, and is refused with what fits.

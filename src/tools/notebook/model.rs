@@ -1,10 +1,12 @@
 //! Plans and subtasks as the notebook's document has them, and how they are read from the core.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::plan::{Head, Plan as CorePlan, PlanStatus, Shelf, Task, TaskStatus, Time};
 use crate::tools::{Dialect, new_plan_id};
@@ -104,6 +106,12 @@ impl State {
     }
 }
 
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// How a plan ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -133,17 +141,25 @@ impl End {
 /// assert_eq!(subtask.state, State::Done);
 /// assert_eq!(subtask.to_oneline_markdown(), "- [x] Read");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+// What tools take: a state that is loaded may say more.
+#[schemars(
+    description = "A subtask as it is given to a tool.",
+    deny_unknown_fields
+)]
 pub struct SubTask {
-    /// Short: at most ten words.
+    /// At most ten words.
     pub name: String,
+    /// Specific and measurable.
     pub description: String,
     pub expected_outcome: String,
     #[serde(default)]
     pub outcome: Option<String>,
     #[serde(default)]
     pub state: State,
-    #[serde(default = "now_text")]
+    /// Local time.
+    #[serde(default = "now_text", deserialize_with = "or_now")]
+    #[schemars(with = "Option<String>", extend("default" = null))]
     pub created_at: String,
     #[serde(default)]
     pub finished_at: Option<String>,
@@ -161,6 +177,24 @@ impl SubTask {
             created_at: now_text(),
             finished_at: None,
         }
+    }
+
+    /// Returns it as it is given to a tool: one that is done already was finished by now.
+    pub(super) fn given(mut self) -> Self {
+        if self.state == State::Done {
+            self.finished_at = self.finished_at.or_else(|| Some(now_text()));
+        }
+        self
+    }
+
+    /// Returns its texts.
+    pub(super) fn texts(&mut self) -> impl Iterator<Item = &mut String> {
+        let texts = [
+            &mut self.name,
+            &mut self.description,
+            &mut self.expected_outcome,
+        ];
+        texts.into_iter().chain(&mut self.outcome)
     }
 
     /// Marks it as done, now.
@@ -222,6 +256,17 @@ impl Plan {
         }
     }
 
+    /// Returns its texts, and those of its subtasks.
+    pub(super) fn texts(&mut self) -> impl Iterator<Item = &mut String> {
+        let texts = [
+            &mut self.name,
+            &mut self.description,
+            &mut self.expected_outcome,
+        ];
+        let subtasks = self.subtasks.iter_mut().flat_map(SubTask::texts);
+        texts.into_iter().chain(&mut self.outcome).chain(subtasks)
+    }
+
     /// Ends it, now.
     pub fn finish(&mut self, state: End, outcome: &str) {
         self.state = state.state();
@@ -265,6 +310,11 @@ pub(super) fn parse_time(text: &str) -> Option<Time> {
     let civil = DateTime::strptime("%Y-%m-%d %H:%M:%S%.f", text.trim()).ok()?;
     let zoned = civil.to_zoned(TimeZone::system()).ok()?;
     Some(Time(zoned.timestamp().as_microsecond()))
+}
+
+fn or_now<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let given = Option::<String>::deserialize(from)?;
+    Ok(given.unwrap_or_else(now_text))
 }
 
 pub(super) fn now_text() -> String {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::shape::{Status, plan_word};
+use super::shape::{Status, id, plan_word};
 use crate::plan::{PlanStatus, Refusal, TaskId};
 use crate::store::StoreError;
 use crate::tools::ToolError;
@@ -32,71 +32,41 @@ pub enum ErrorCode {
 pub struct PlanManagerError {
     pub code: ErrorCode,
     pub message: String,
-    pub details: Box<Details>,
-}
-
-/// What an error speaks of; long lists are cut.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Details {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub task_id: Option<i64>,
-    /// The state that the task is in.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<Status>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan_status: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub current_task_id: Option<i64>,
-    /// The dependency that does not exist.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dependency: Option<i64>,
-    /// The way round, with its first task again at the end.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub cycle: Vec<i64>,
-    /// Tasks that depend on the task.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub dependants: Vec<i64>,
-    /// Dependencies of the task that are not met.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub waits_for: Vec<i64>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub blocked_tasks: Vec<i64>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub failed_tasks: Vec<i64>,
-    /// The argument that does not fit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub argument: Option<String>,
+    /// What the error speaks of, an object: `task_id`, `status` (of the task), `plan_status`, `current_task_id`, `dependency`
+    /// (which does not exist), `cycle` (with its first task again at the end), `dependants`, `waits_for`, `blocked_tasks`,
+    /// `failed_tasks`, `argument` (its place). Long lists are cut, empty ones are left out.
+    pub details: Value,
 }
 
 impl PlanManagerError {
-    pub(super) fn new(code: ErrorCode, message: &str, details: Details) -> Self {
+    pub(super) fn new(code: ErrorCode, message: &str, mut details: Value) -> Self {
+        if let Value::Object(details) = &mut details {
+            details.retain(|_, value| !value.is_null() && *value != json!([]));
+        }
         Self {
             code,
             message: sentence(message),
-            details: Box::new(details),
+            details,
         }
     }
 
     pub(super) fn not_found(task: &dyn std::fmt::Display) -> Self {
         let message = format!("Task with ID {task} not found");
-        Self::new(ErrorCode::TaskNotFound, &message, Details::default())
+        Self::new(ErrorCode::TaskNotFound, &message, json!({}))
     }
 
     pub(super) fn argument(name: &str, problem: &str) -> Self {
-        let details = Details {
-            argument: Some(name.to_owned()),
-            ..Details::default()
-        };
         let message = format!("`{name}` {problem}");
-        Self::new(ErrorCode::InvalidArgument, &message, details)
+        Self::new(
+            ErrorCode::InvalidArgument,
+            &message,
+            json!({ "argument": name }),
+        )
     }
 
     pub(super) fn unknown_dependency(dependency: i64) -> Self {
-        let details = Details {
-            dependency: Some(dependency),
-            ..Details::default()
-        };
         let message = format!("Dependency {dependency} does not exist");
+        let details = json!({ "dependency": dependency });
         Self::new(ErrorCode::InvalidDependency, &message, details)
     }
 
@@ -106,11 +76,11 @@ impl PlanManagerError {
             PlanStatus::Running => ErrorCode::InvalidStatus,
             _ => ErrorCode::PlanNotActive,
         };
-        let details = Details {
-            plan_status: Some(word),
-            ..Details::default()
-        };
-        Self::new(code, &format!("the plan is {word}"), details)
+        Self::new(
+            code,
+            &format!("the plan is {word}"),
+            json!({ "plan_status": word }),
+        )
     }
 
     /// Returns the envelope of the error.
@@ -128,37 +98,29 @@ impl From<Refusal> for PlanManagerError {
             CircularDependency, InvalidArgument, InvalidDependency, InvalidStatus, PlanNotActive,
             TaskNotEditable,
         };
-        let message = refusal.to_string();
-        let mut details = Details::default();
-        let code = match refusal {
-            Refusal::UnknownTask(task) => return Self::not_found(&task),
-            Refusal::PlanIs(status) => return Self::plan_is(&status),
+        let (code, details) = match &refusal {
+            Refusal::UnknownTask(task) => return Self::not_found(task),
+            Refusal::PlanIs(status) => return Self::plan_is(status),
             Refusal::UnknownDependency { dependency, .. } => {
-                details.dependency = dependency.parse().ok();
-                InvalidDependency
+                let dependency: Option<i64> = dependency.parse().ok();
+                (InvalidDependency, json!({ "dependency": dependency }))
             }
-            Refusal::Cycle(cycle) => {
-                details.cycle = numbers(&cycle);
-                CircularDependency
-            }
+            Refusal::Cycle(cycle) => (CircularDependency, json!({ "cycle": numbers(cycle) })),
             Refusal::HasDependants { task, dependants } => {
-                details.task_id = Some(task.0.into());
-                details.dependants = numbers(&dependants);
-                InvalidDependency
+                let details = json!({ "task_id": id(*task), "dependants": numbers(dependants) });
+                (InvalidDependency, details)
             }
             Refusal::NotReady { task, waits_for } => {
-                details.task_id = Some(task.0.into());
-                details.waits_for = numbers(&waits_for);
-                InvalidStatus
+                let details = json!({ "task_id": id(*task), "waits_for": numbers(waits_for) });
+                (InvalidStatus, details)
             }
             Refusal::NotEditable { task, status } => {
-                details.task_id = Some(task.0.into());
-                details.status = Some(Status::of_settled(status));
-                TaskNotEditable
+                let details =
+                    json!({ "task_id": id(*task), "status": Status::of_settled(*status) });
+                (TaskNotEditable, details)
             }
             Refusal::Busy(task) | Refusal::Asking(task) => {
-                details.task_id = Some(task.0.into());
-                TaskNotEditable
+                (TaskNotEditable, json!({ "task_id": id(*task) }))
             }
             Refusal::KeyTaken(_)
             | Refusal::BadKey(_)
@@ -167,47 +129,41 @@ impl From<Refusal> for PlanManagerError {
             | Refusal::TooManyFiles
             | Refusal::TooMuchMetadata(_)
             | Refusal::NoTasks
-            | Refusal::NoNote => InvalidArgument,
-            Refusal::Replanning
-            | Refusal::UnknownCommand(_)
-            | Refusal::NotAwaited(_)
-            | Refusal::NotAcceptable
-            | Refusal::UnknownQuestion(_)
-            | Refusal::QuestionTaken(_)
-            | Refusal::AlreadyAnswered { .. }
-            | Refusal::QuestionClosed { .. }
-            | Refusal::NotOffered { .. }
-            | Refusal::UnknownAsk
-            | Refusal::Shared
-            | Refusal::Outdated
-            | Refusal::AsItWas(_)
-            | Refusal::Dropped => InvalidStatus,
-            Refusal::NotStarted | Refusal::Deleted | Refusal::UsedUp(_) => PlanNotActive,
+            | Refusal::NoNote => (InvalidArgument, json!({})),
+            Refusal::NotStarted | Refusal::Deleted | Refusal::UsedUp(_) => {
+                (PlanNotActive, json!({}))
+            }
+            // What only a daemon, its roles and the people who answer it are refused.
+            _ => (InvalidStatus, json!({})),
         };
-        Self::new(code, &message, details)
+        Self::new(code, &refusal.to_string(), details)
     }
 }
 
 impl From<ToolError> for PlanManagerError {
     fn from(error: ToolError) -> Self {
         let message = error.to_string();
-        let (code, message) = match error {
-            ToolError::Store(StoreError::Refused(refusal)) => return refusal.into(),
+        match error {
+            ToolError::Store(StoreError::Refused(refusal)) => refusal.into(),
             ToolError::Argument(error) => {
-                let details = Details {
-                    argument: Some(error.path).filter(|path| !path.is_empty()),
-                    ..Details::default()
-                };
-                return Self::new(ErrorCode::InvalidArgument, &message, details);
+                let path = Some(error.path).filter(|path| !path.is_empty());
+                Self::new(
+                    ErrorCode::InvalidArgument,
+                    &message,
+                    json!({ "argument": path }),
+                )
             }
-            ToolError::UnknownTool { .. } => (ErrorCode::InvalidArgument, message),
-            ToolError::NoPlan => (
-                ErrorCode::PlanNotActive,
-                "there is no plan yet; createPlan makes one".to_owned(),
-            ),
-            ToolError::Bound(_) | ToolError::Store(_) => (ErrorCode::PlanNotActive, message),
-        };
-        Self::new(code, &message, Details::default())
+            ToolError::UnknownTool { .. } => {
+                Self::new(ErrorCode::InvalidArgument, &message, json!({}))
+            }
+            ToolError::NoPlan => {
+                let message = "there is no plan yet; createPlan makes one";
+                Self::new(ErrorCode::PlanNotActive, message, json!({}))
+            }
+            ToolError::Bound(_) | ToolError::Store(_) => {
+                Self::new(ErrorCode::PlanNotActive, &message, json!({}))
+            }
+        }
     }
 }
 
@@ -217,7 +173,7 @@ pub(super) fn numbers(tasks: &[TaskId]) -> Vec<i64> {
         Some((last, rest)) if rest.len() > NAMED => [&rest[..NAMED], &[*last]].concat(),
         _ => tasks.to_vec(),
     };
-    shown.into_iter().map(|task| task.0.into()).collect()
+    shown.into_iter().map(id).collect()
 }
 
 /// Returns a message that begins with a capital letter and is not too long.

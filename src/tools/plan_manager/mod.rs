@@ -10,8 +10,8 @@ mod views;
 #[cfg(test)]
 mod tests;
 
-pub(super) use calls::{TOOLS, call};
-pub use error::{Details, ErrorCode, PlanManagerError};
+pub(super) use calls::TOOLS;
+pub use error::{ErrorCode, PlanManagerError};
 pub use shape::{
     CurrentTask, Done, ExecutableTasks, Meta, PlanCreated, PlanDocument, PlanProgress, PlanReset,
     PlannedTask, State, Status, Task, TaskAdded, TaskDone, TaskFailed, TaskFound, TaskList,
@@ -19,6 +19,8 @@ pub use shape::{
 };
 
 pub use views::{DependencyGraph, GraphFormat, ParallelTasks, PlanPrompt};
+
+use serde_json::json;
 
 use super::page::weight;
 use super::{Dialect, Page, ToolError, Toolbox, new_plan_id, status};
@@ -99,34 +101,22 @@ impl PlanManager {
                 draft.make_tasks(tasks)?;
             }
             let plan = draft.plan();
-            let made = (plan.counts().total(), plan.ready_count());
-            if dry_run {
-                return Err(Ended::Dry(made));
-            }
-            Ok(made)
+            Ok::<_, PlanManagerError>((plan.counts().total(), plan.ready_count()))
         };
-        let replaced = |plan: Option<plan::PlanId>| plan.map(|plan| plan.to_string());
-        let toolbox = &self.toolbox;
-        match toolbox
-            .replace(Dialect::PlanManager, head, "createPlan", make)
-            .await
-        {
-            Ok(((total_tasks, executable_tasks), before)) => Ok(PlanCreated {
-                plan_id: Some(plan_id.to_string()),
-                replaced_plan_id: replaced(before),
-                total_tasks,
-                executable_tasks,
-                message: "Plan created successfully".to_owned(),
-            }),
-            Err(Ended::Dry((total_tasks, executable_tasks))) => Ok(PlanCreated {
-                plan_id: None,
-                replaced_plan_id: replaced(toolbox.current(Dialect::PlanManager).await.ok()),
-                total_tasks,
-                executable_tasks,
-                message: "The plan is valid; nothing was created".to_owned(),
-            }),
-            Err(Ended::Failed(error)) => Err(error),
-        }
+        let toolbox = self.toolbox.dry_run(dry_run);
+        let made = toolbox.replace(Dialect::PlanManager, head, false, "createPlan", make);
+        let ((total_tasks, executable_tasks), replaced) = made.await?;
+        let message = match dry_run {
+            true => "The plan is valid; nothing was created",
+            false => "Plan created successfully",
+        };
+        Ok(PlanCreated {
+            plan_id: (!dry_run).then(|| plan_id.to_string()),
+            replaced_plan_id: replaced.map(|plan| plan.to_string()),
+            total_tasks,
+            executable_tasks,
+            message: message.to_owned(),
+        })
     }
 
     /// Starts the first task in the plan's order whose dependencies are met.
@@ -136,7 +126,7 @@ impl PlanManager {
     /// plan out).
     pub async fn start_next_task(&self) -> Result<TaskStarted> {
         self.change("startNextTask", "", |draft| {
-            not_by_daemon(draft.plan())?;
+            not_by_daemon(draft)?;
             let plan = draft.plan();
             if plan.status().settled() || matches!(plan.status(), PlanStatus::Paused(_)) {
                 return Err(PlanManagerError::plan_is(plan.status()));
@@ -168,7 +158,7 @@ impl PlanManager {
         self.change("completeTask", "", move |draft| {
             let task = under_way(draft.plan(), task_id)?;
             status::set(draft, task, TaskStatus::Completed, Some(&result))?;
-            let said = match by_daemon(draft.plan()) {
+            let said = match draft.carried_out() {
                 true => REPORTED,
                 false => "Task completed successfully",
             };
@@ -199,7 +189,7 @@ impl PlanManager {
                 will_retry,
                 retry_count: task.map_or(0, |task| task.failures),
                 message: match will_retry {
-                    _ if by_daemon(draft.plan()) => REPORTED.to_owned(),
+                    _ if draft.carried_out() => REPORTED.to_owned(),
                     true => "Task failed, will retry".to_owned(),
                     false => "Task failed, will not retry".to_owned(),
                 },
@@ -226,9 +216,12 @@ impl PlanManager {
             ..NewTask::default()
         };
         self.change("addTask", reasoning, move |draft| {
-            let after = after_task_id.map(|id| number(draft.plan(), id));
+            let after = after_task_id
+                .map(|id| self::task(draft.plan(), id))
+                .transpose()?;
+            let after = after.map(|after| after.number);
             draft.reopen()?;
-            let added = draft.add_tasks(vec![task], after.transpose()?)?;
+            let added = draft.add_tasks(vec![task], after)?;
             let number = added.first().copied().ok_or(Refusal::NoTasks)?;
             Ok(TaskAdded {
                 new_task: show(draft.plan(), number)?,
@@ -248,14 +241,11 @@ impl PlanManager {
             let problem = "is empty; known are name, dependencies, reasoning";
             return Err(PlanManagerError::argument("updates", problem));
         }
+        let dependencies = updates.dependencies.as_deref();
         let changes = TaskChanges {
             name: updates.name,
             reasoning: updates.reasoning,
-            dependencies: updates
-                .dependencies
-                .as_deref()
-                .map(references)
-                .transpose()?,
+            dependencies: dependencies.map(references).transpose()?,
             ..TaskChanges::default()
         };
         self.change("updateTask", "", move |draft| {
@@ -277,17 +267,16 @@ impl PlanManager {
         let reason = reason.to_owned();
         let why = reason.clone();
         self.change("skipTask", &why, move |draft| {
-            let task = number(draft.plan(), task_id)?;
-            match draft.plan().task(task).map(|task| task.status) {
-                Some(status) if status.satisfies() => {
-                    let status = Status::of_settled(status);
-                    return Err(task_is(ErrorCode::TaskNotEditable, task_id, status));
-                }
-                _ if by_daemon(draft.plan()) => drop(editable(draft.plan(), task_id)?),
-                _ => {}
+            let task = task(draft.plan(), task_id)?;
+            let number = task.number;
+            if task.status.satisfies() || draft.carried_out() {
+                editable(draft.plan(), task_id)?;
             }
-            status::set(draft, task, TaskStatus::Skipped, Some(&reason))?;
-            Ok(done(task, format!("Task skipped: {}", clip(&reason, GOAL))))
+            status::set(draft, number, TaskStatus::Skipped, Some(&reason))?;
+            Ok(done(
+                number,
+                format!("Task skipped: {}", clip(&reason, GOAL)),
+            ))
         })
         .await
     }
@@ -298,7 +287,7 @@ impl PlanManager {
     /// `TASK_NOT_FOUND`, `TASK_NOT_EDITABLE`, `INVALID_DEPENDENCY` (others depend on it), `PLAN_NOT_ACTIVE`.
     pub async fn remove_task(&self, task_id: i64) -> Result<TaskDone> {
         self.change("removeTask", "", move |draft| {
-            not_by_daemon(draft.plan())?;
+            not_by_daemon(draft)?;
             let task = editable(draft.plan(), task_id)?;
             draft.remove_task(task)?;
             draft.follow_tasks();
@@ -313,7 +302,7 @@ impl PlanManager {
     /// `INVALID_STATUS` (paused already), `PLAN_NOT_ACTIVE` (ended, or a daemon carries the plan out).
     pub async fn pause_plan(&self) -> Result<Done> {
         self.change("pausePlan", "", |draft| {
-            not_by_daemon(draft.plan())?;
+            not_by_daemon(draft)?;
             if draft.plan().head().owner == DAEMON {
                 return Err(Refusal::NotStarted.into());
             }
@@ -336,7 +325,7 @@ impl PlanManager {
     /// `INVALID_STATUS` (running), `PLAN_NOT_ACTIVE` (not paused, or a daemon carries the plan out).
     pub async fn resume_plan(&self) -> Result<Done> {
         self.change("resumePlan", "", |draft| {
-            not_by_daemon(draft.plan())?;
+            not_by_daemon(draft)?;
             draft.resume()?;
             Ok(Done {
                 message: "Plan resumed successfully".to_owned(),
@@ -351,7 +340,7 @@ impl PlanManager {
     /// `PLAN_NOT_ACTIVE`: there is no plan, or a daemon carries it out.
     pub async fn reset_plan(&self) -> Result<PlanReset> {
         self.change("resetPlan", "", |draft| {
-            not_by_daemon(draft.plan())?;
+            not_by_daemon(draft)?;
             let reset_tasks = draft.reset()?;
             Ok(PlanReset {
                 message: "Plan reset successfully".to_owned(),
@@ -385,20 +374,7 @@ impl PlanManager {
             Shelf::Deleted => Err(Refusal::Deleted.into()),
             Shelf::History | Shelf::Current => change(draft),
         };
-        self.toolbox.change_or(&plan, &why, change).await
-    }
-}
-
-/// How the making of a plan ended without one.
-enum Ended {
-    /// As a dry run, with the numbers of tasks and of executable ones.
-    Dry((usize, usize)),
-    Failed(PlanManagerError),
-}
-
-impl<E: Into<PlanManagerError>> From<E> for Ended {
-    fn from(error: E) -> Self {
-        Self::Failed(error.into())
+        self.toolbox.change(&plan, &why, change).await
     }
 }
 
@@ -431,69 +407,60 @@ fn references(dependencies: &[i64]) -> Result<Vec<TaskRef>> {
     dependencies.iter().map(reference).collect()
 }
 
-/// Returns the number of a task of the plan.
-fn number(plan: &Plan, task_id: i64) -> Result<TaskId> {
+/// Returns a task of the plan.
+fn task(plan: &Plan, task_id: i64) -> Result<&plan::Task> {
     let number = u32::try_from(task_id).ok().map(TaskId);
-    number
-        .filter(|number| plan.task(*number).is_some())
-        .ok_or_else(|| PlanManagerError::not_found(&task_id))
+    let task = number.and_then(|number| plan.task(number));
+    task.ok_or_else(|| PlanManagerError::not_found(&task_id))
 }
 
 /// Returns the number of a task that is in progress.
 fn under_way(plan: &Plan, task_id: i64) -> Result<TaskId> {
-    let number = number(plan, task_id)?;
-    match plan.task(number) {
-        Some(task) if task.status != TaskStatus::InProgress => {
-            let status = Status::of(plan, task);
-            Err(task_is(ErrorCode::InvalidStatus, task_id, status))
-        }
-        _ => Ok(number),
+    let task = task(plan, task_id)?;
+    match task.status {
+        TaskStatus::InProgress => Ok(task.number),
+        _ => Err(task_is(
+            ErrorCode::InvalidStatus,
+            Status::of(plan, task),
+            task,
+        )),
     }
 }
 
 /// Returns the number of a task that has not been started, whatever became of its plan.
 fn editable(plan: &Plan, task_id: i64) -> Result<TaskId> {
-    let number = number(plan, task_id)?;
-    match plan.task(number) {
-        Some(task) if task.status != TaskStatus::Pending => {
-            let status = Status::of(plan, task);
-            Err(task_is(ErrorCode::TaskNotEditable, task_id, status))
-        }
-        _ => Ok(number),
+    let task = task(plan, task_id)?;
+    match task.status {
+        TaskStatus::Pending => Ok(task.number),
+        _ => Err(task_is(
+            ErrorCode::TaskNotEditable,
+            Status::of(plan, task),
+            task,
+        )),
     }
 }
 
-fn task_is(code: ErrorCode, task_id: i64, status: Status) -> PlanManagerError {
-    let details = Details {
-        task_id: Some(task_id),
-        status: Some(status),
-        ..Details::default()
-    };
-    let message = format!("Task {task_id} is {}", status.as_str());
+fn task_is(code: ErrorCode, status: Status, task: &plan::Task) -> PlanManagerError {
+    let message = format!("Task {} is {}", task.number, status.as_str());
+    let details = json!({ "task_id": id(task.number), "status": status });
     PlanManagerError::new(code, &message, details)
 }
 
 fn in_progress(task: &plan::Task) -> PlanManagerError {
-    let details = Details {
-        current_task_id: Some(id(task.number)),
-        ..Details::default()
-    };
     let message = format!("Task {} is in progress", task.number);
+    let details = json!({ "current_task_id": id(task.number) });
     PlanManagerError::new(ErrorCode::InvalidStatus, &message, details)
 }
 
 fn none_executable(plan: &Plan) -> PlanManagerError {
     const NAMED: usize = 20;
-    let details = Details {
-        blocked_tasks: ids(plan.tasks_in(Shown::Blocked), NAMED),
-        failed_tasks: ids(plan.tasks_in(Shown::Failed), NAMED),
-        waits_for: plan
-            .tasks_in(Shown::Blocked)
-            .next()
-            .map(|task| numbers(&plan.unmet(task)))
-            .unwrap_or_default(),
-        ..Details::default()
-    };
+    let blocked = || plan.tasks_in(Shown::Blocked);
+    let waits_for = blocked().next().map(|task| numbers(&plan.unmet(task)));
+    let details = json!({
+        "blocked_tasks": ids(blocked(), NAMED),
+        "failed_tasks": ids(plan.tasks_in(Shown::Failed), NAMED),
+        "waits_for": waits_for,
+    });
     let counts = plan.counts();
     let message = match counts.total() {
         0 => "The plan has no tasks; addTask adds one",
@@ -506,24 +473,16 @@ fn none_executable(plan: &Plan) -> PlanManagerError {
 /// What is said of the end of a task that a daemon has handed out.
 const REPORTED: &str = "Reported: the daemon checks and judges it, and decides what follows";
 
-fn by_daemon(plan: &Plan) -> bool {
-    let head = plan.head();
-    head.owner == DAEMON && !head.status.settled() && head.status != PlanStatus::Idle
-}
-
-fn not_by_daemon(plan: &Plan) -> Result<()> {
-    if by_daemon(plan) {
+fn not_by_daemon(draft: &Draft<'_>) -> Result<()> {
+    if draft.carried_out() {
         let message = "a daemon carries the plan out: tasks that have not begun can be added, updated and skipped here, the rest is up to the daemon";
-        return Err(not_active(plan, message));
+        return Err(not_active(draft.plan(), message));
     }
     Ok(())
 }
 
 fn not_active(plan: &Plan, message: &str) -> PlanManagerError {
-    let details = Details {
-        plan_status: Some(plan_word(plan.status())),
-        ..Details::default()
-    };
+    let details = json!({ "plan_status": plan_word(plan.status()) });
     PlanManagerError::new(ErrorCode::PlanNotActive, message, details)
 }
 

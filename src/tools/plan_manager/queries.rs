@@ -87,10 +87,7 @@ impl PlanManager {
     /// `TASK_NOT_FOUND`, `PLAN_NOT_ACTIVE` (there is no plan).
     pub async fn get_task_by_id(&self, task_id: i64, page: Page) -> Result<TaskFound> {
         self.look(move |plan| {
-            let number = number(plan, task_id)?;
-            let task = plan
-                .task(number)
-                .ok_or_else(|| PlanManagerError::not_found(&task_id))?;
+            let task = task(plan, task_id)?;
             Ok(TaskFound {
                 task: Task::of(plan, task, Room::whole(page)),
                 retry_count: Some(task.failures).filter(|failures| *failures > 0),

@@ -137,11 +137,7 @@ pub struct TaskInfo {
 impl TaskInfo {
     /// Returns a task in full, with as many of the tasks it depends on as a page may have.
     pub(super) fn full(plan: &Plan, task: &Task) -> Self {
-        let page = Page {
-            limit: Some(usize::MAX),
-            offset: None,
-        };
-        Self::page(plan, task, page)
+        Self::page(plan, task, Page::new(Some(usize::MAX), None))
     }
 
     /// Returns a task in full, with a page of the tasks it depends on.
@@ -151,10 +147,7 @@ impl TaskInfo {
 
     /// Returns a task with its texts cut short.
     pub(super) fn short(plan: &Plan, task: &Task) -> Self {
-        let page = Page {
-            limit: Some(IDS_IN_LIST),
-            offset: None,
-        };
+        let page = Page::new(Some(IDS_IN_LIST), None);
         Self::of(plan, task, page, |text| clip(text, CLIPPED))
     }
 

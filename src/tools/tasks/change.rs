@@ -154,55 +154,45 @@ fn amend(
     task: &Task,
     update: &TaskUpdate,
 ) -> Result<Vec<&'static str>, Refusal> {
-    let mut fields = Vec::new();
-    let mut changes = TaskChanges::default();
-    if let Some(subject) = update
-        .subject
-        .as_ref()
-        .filter(|new| new.trim() != task.name)
-    {
-        changes.name = Some(subject.clone());
-        fields.push("subject");
-    }
-    if let Some(text) = update
-        .description
-        .as_ref()
-        .filter(|new| **new != task.description)
-    {
-        changes.description = Some(text.clone());
-        fields.push("description");
-    }
-    if let Some(owner) = &update.owner {
-        let owner = Some(owner.clone()).filter(|owner| !owner.is_empty());
-        if owner != task.assignee {
-            changes.assignee = Some(owner);
-            fields.push("owner");
-        }
-    }
+    let name = update.subject.clone();
+    let name = name.filter(|new| new.trim() != task.name);
+    let description = update.description.clone();
+    let description = description.filter(|new| *new != task.description);
+    let owner = update.owner.clone();
+    let assignee = owner.map(|owner| Some(owner).filter(|owner| !owner.is_empty()));
+    let assignee = assignee.filter(|owner| *owner != task.assignee);
     let differs = |(name, value): &(String, Value)| match task.metadata.get(name) {
         Some(old) => old != value,
         None => !value.is_null(),
     };
     let labels = labels(update.metadata.as_ref(), update.active_form.as_ref());
-    changes.metadata = labels.into_iter().filter(differs).collect();
-    if changes.metadata.contains_key(ACTIVE_FORM) {
-        fields.push("activeForm");
-    }
-    if changes.metadata.keys().any(|name| name != ACTIVE_FORM) {
-        fields.push("metadata");
-    }
+    let metadata: Map<String, Value> = labels.into_iter().filter(differs).collect();
     let named = format!("task `{}`", task.number);
-    let mut waits_for: Vec<TaskRef> = references(task);
-    let before = waits_for.len();
+    let mut waits_for = references(task);
     for new in known(draft, &named, update.add_blocked_by.as_deref())? {
         if !waits_for.contains(&new) {
             waits_for.push(new);
         }
     }
-    if waits_for.len() > before {
-        changes.dependencies = Some(waits_for);
-        fields.push("blockedBy");
-    }
+    let more = waits_for.len() > task.dependencies.len();
+    let fields = [
+        ("subject", name.is_some()),
+        ("description", description.is_some()),
+        ("owner", assignee.is_some()),
+        ("activeForm", metadata.contains_key(ACTIVE_FORM)),
+        ("metadata", metadata.keys().any(|name| name != ACTIVE_FORM)),
+        ("blockedBy", more),
+    ];
+    let fields = fields.into_iter().filter(|(_, differs)| *differs);
+    let fields: Vec<&str> = fields.map(|(name, _)| name).collect();
+    let changes = TaskChanges {
+        name,
+        description,
+        assignee,
+        metadata,
+        dependencies: more.then_some(waits_for),
+        ..TaskChanges::default()
+    };
     if !fields.is_empty() {
         draft.amend_task(task.number, &changes)?;
     }

@@ -211,7 +211,7 @@ async fn apply(toolbox: &Toolbox, dialect: Dialect, operation: Operation, count:
 }
 
 fn plan_of(toolbox: &Toolbox) -> &PlanId {
-    toolbox.bound().unwrap()
+    toolbox.plan.as_ref().unwrap()
 }
 
 async fn states(toolbox: &Toolbox) -> Vec<TaskStatus> {

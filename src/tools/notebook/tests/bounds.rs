@@ -44,32 +44,19 @@ async fn the_largest_answers_stay_below_sixteen_kilobytes() {
     let notebook = large(10_000).await;
     let indices: Vec<i64> = (0..10_000).collect();
     let wrong: Vec<i64> = (10_000..20_000).collect();
-    notebook
-        .update_subtask_state(0, State::InProgress)
-        .await
-        .unwrap();
+    set(&notebook, 0, State::InProgress).await;
+    let finish = |at: i64| json!({"subtask_idx": at, "subtask_outcome": "x"});
+    let begin = json!({"subtask_idx": 5, "state": "in_progress"});
     for (name, arguments) in [
         ("view_subtasks", json!({"subtask_idx": indices})),
         ("view_subtasks", json!({"subtask_idx": wrong})),
-        (
-            "finish_subtask",
-            json!({"subtask_idx": 9_999, "subtask_outcome": "x"}),
-        ),
-        (
-            "finish_subtask",
-            json!({"subtask_idx": 0, "subtask_outcome": "x"}),
-        ),
+        ("finish_subtask", finish(9_999)),
+        ("finish_subtask", finish(0)),
         ("finish_plan", json!({"state": "done", "outcome": "x"})),
-        (
-            "update_subtask_state",
-            json!({"subtask_idx": 5, "state": "in_progress"}),
-        ),
+        ("update_subtask_state", begin),
         ("view_historical_plans", json!({})),
     ] {
-        let answer = notebook
-            .toolbox
-            .call(Dialect::Notebook, name, arguments)
-            .await;
+        let answer = notebook.call(name, arguments).await;
         let size = answer.value.to_string().len();
         assert!(size < 16_000, "{name}: {size}");
     }
@@ -92,47 +79,33 @@ async fn the_schemas_and_descriptions_are_short() {
 async fn bad_arguments_are_refused_and_change_nothing() {
     let notebook = with_plan(&["a", "b"]).await;
     let long = "x".repeat(300 * 1024);
-    for (name, arguments) in [
-        ("view_subtasks", json!(7)),
-        ("view_subtasks", json!({"subtask_idx": {}})),
-        ("view_subtasks", json!({"subtask_idx": ["first"]})),
-        ("view_subtasks", json!({"subtask_idx": [0], "more": 1})),
-        ("view_subtasks", json!({})),
-        (
-            "update_subtask_state",
-            json!({"subtask_idx": 0.5, "state": "todo"}),
-        ),
-        (
-            "update_subtask_state",
-            json!({"subtask_idx": null, "state": "todo"}),
-        ),
-        (
-            "update_subtask_state",
-            json!({"subtask_idx": 0, "state": ["todo"]}),
-        ),
-        ("finish_subtask", json!({"subtask_idx": 0})),
-        (
-            "finish_subtask",
-            json!({"subtask_idx": 0, "subtask_outcome": 5}),
-        ),
-        (
-            "finish_subtask",
-            json!({"subtask_idx": 0, "subtask_outcome": long}),
-        ),
-        ("create_plan", json!({"name": "P"})),
-        ("create_plan", json!([])),
-        (
-            "revise_current_plan",
-            json!({"subtask_idx": 0, "action": "add", "subtask": {"title": "x"}}),
-        ),
-        ("finish_plan", json!({"state": "abandoned"})),
-        ("view_historical_plans", json!({"limit": -1})),
-        ("recover_historical_plan", json!({"plan_id": 5})),
-        ("no_such_tool", json!({})),
-    ] {
-        let (_, text) = refused(&notebook, name, arguments).await;
-        assert!(text.len() < 1000, "{text}");
+    let calls = format!(
+        r#"
+        ! view_subtasks 7
+        ! view_subtasks {{"subtask_idx": {{}}}}
+        ! view_subtasks {{"subtask_idx": ["first"]}}
+        ! view_subtasks {{"subtask_idx": [0], "more": 1}}
+        ! view_subtasks {{}}
+        ! update_subtask_state {{"subtask_idx": 0.5, "state": "todo"}}
+        ! update_subtask_state {{"subtask_idx": null, "state": "todo"}}
+        ! update_subtask_state {{"subtask_idx": 0, "state": ["todo"]}}
+        ! finish_subtask {{"subtask_idx": 0}}
+        ! finish_subtask {{"subtask_idx": 0, "subtask_outcome": 5}}
+        ! finish_subtask {{"subtask_idx": 0, "subtask_outcome": "{long}"}}
+        ! create_plan {{"name": "P"}}
+        ! create_plan []
+        ! revise_current_plan {{"subtask_idx": 0, "action": "add", "subtask": {{"title": "x"}}}}
+        ! finish_plan {{"state": "abandoned"}}
+        ! view_historical_plans {{"limit": -1}}
+        ! recover_historical_plan {{"plan_id": 5}}
+        ! no_such_tool {{}}
+        "#
+    );
+    for line in calls.lines() {
+        run(&notebook, line).await;
     }
+    let end = json!({"subtask_idx": 0, "subtask_outcome": long});
+    assert!(call(&notebook, "finish_subtask", end).await.1.len() < 1000);
 }
 
 #[tokio::test]
@@ -155,29 +128,18 @@ async fn a_plan_that_a_daemon_carries_out_is_not_taken_from_it() {
     assert_eq!(notebook.current_plan().await.unwrap(), None);
     let bound = PlanNotebook::new(notebook.toolbox.clone().with_plan(PlanId::new("daemons")));
     assert_eq!(current(&bound).await.state, State::InProgress);
-    for (name, arguments) in [
-        ("finish_plan", json!({"state": "abandoned", "outcome": "x"})),
-        (
-            "update_subtask_state",
-            json!({"subtask_idx": 0, "state": "in_progress"}),
-        ),
-        (
-            "create_plan",
-            json!({"name": "P", "description": "", "expected_outcome": "",
-            "subtasks": [{"name": "a", "description": "", "expected_outcome": ""}]}),
-        ),
-        ("recover_historical_plan", json!({"plan_id": "x"})),
-    ] {
-        refused(&bound, name, arguments).await;
-    }
-    let add = json!({"subtask_idx": 2, "action": "add",
-        "subtask": {"name": "c", "description": "", "expected_outcome": ""}});
-    assert!(call(&bound, "revise_current_plan", add).await.0);
-    let skip = json!({"subtask_idx": 1, "state": "abandoned"});
-    assert!(call(&bound, "update_subtask_state", skip).await.0);
+    let calls = r#"
+        ! finish_plan {"state": "abandoned", "outcome": "x"}
+        ! update_subtask_state {"subtask_idx": 0, "state": "in_progress"}
+        ! create_plan {"name": "P", "description": "", "expected_outcome": "", "subtasks": [{"name": "a", "description": "", "expected_outcome": ""}]}
+        ! recover_historical_plan {"plan_id": "x"}
+        revise_current_plan {"subtask_idx": 2, "action": "add", "subtask": {"name": "c", "description": "", "expected_outcome": ""}}
+        update_subtask_state {"subtask_idx": 1, "state": "abandoned"}
+    "#;
+    run(&bound, calls).await;
     assert_eq!(states(&bound).await, "tat");
-    let delete = json!({"subtask_idx": 2, "action": "delete"});
-    assert!(call(&bound, "revise_current_plan", delete).await.0);
+    let calls = r#"revise_current_plan {"subtask_idx": 2, "action": "delete"}"#;
+    run(&bound, calls).await;
 }
 
 #[tokio::test]
@@ -212,18 +174,11 @@ async fn a_plan_of_another_dialect_can_be_seen_as_a_notebook() {
 #[tokio::test]
 async fn an_index_beyond_all_numbers_is_told_what_fits() {
     let notebook = with_plan(&["a", "b"]).await;
-    let large = 9_223_372_036_854_775_808_u64;
-    for (name, arguments) in [
-        (
-            "update_subtask_state",
-            json!({"subtask_idx": large, "state": "todo"}),
-        ),
-        ("view_subtasks", json!({"subtask_idx": [large]})),
-    ] {
-        let (code, text) = refused(&notebook, name, arguments).await;
-        assert_eq!(code, ErrorCode::InvalidIndex);
-        assert!(text.contains("Must be between 0 and 1"), "{text}");
-    }
+    let calls = r#"
+        ! update_subtask_state {"subtask_idx": 9223372036854775808, "state": "todo"} => INVALID_INDEX: …Must be between 0 and 1.
+        ! view_subtasks {"subtask_idx": [9223372036854775808]} => INVALID_INDEX: …Must be between 0 and 1.
+    "#;
+    run(&notebook, calls).await;
 }
 
 #[tokio::test]
@@ -236,10 +191,7 @@ async fn hooks_are_not_called_when_nothing_changes() {
         Ok(())
     });
     for _ in 0..2 {
-        notebook
-            .update_subtask_state(0, State::InProgress)
-            .await
-            .unwrap();
+        set(&notebook, 0, State::InProgress).await;
     }
     assert_eq!(*calls.lock().unwrap(), 1);
 }
@@ -249,19 +201,16 @@ async fn a_paused_plan_is_gone_on_with_calmly() {
     let notebook = with_plan(&["a", "b"]).await;
     finish(&notebook, 0).await;
     let plan = notebook.current().await.unwrap();
-    let pause = |draft: &mut crate::plan::Draft<'_>| draft.pause("a person");
+    let pause = |draft: &mut crate::plan::Draft<'_>| Ok::<_, ToolError>(draft.pause("a person")?);
     notebook.toolbox.change(&plan, "", pause).await.unwrap();
     assert!(hint(&notebook).await.contains("finish_subtask"));
     notebook.finish_subtask(0, "x").await.unwrap();
     // What is under way goes on, nothing new begins.
     let refused = notebook.update_subtask_state(1, State::InProgress).await;
     assert!(refused.unwrap_err().to_string().contains("paused"));
-    let resume = |draft: &mut crate::plan::Draft<'_>| draft.resume();
+    let resume = |draft: &mut crate::plan::Draft<'_>| Ok::<_, ToolError>(draft.resume()?);
     notebook.toolbox.change(&plan, "", resume).await.unwrap();
-    notebook
-        .update_subtask_state(1, State::InProgress)
-        .await
-        .unwrap();
+    set(&notebook, 1, State::InProgress).await;
     notebook.finish_subtask(1, "x").await.unwrap();
     notebook.finish_plan(End::Done, "x").await.unwrap();
 }

@@ -5,87 +5,49 @@ use super::*;
 #[tokio::test]
 async fn a_plan_is_created_with_its_fields() {
     let notebook = notebook().await;
-    let (success, text) = call(
-        &notebook,
-        "create_plan",
-        json!({
-            "name": "Report", "description": "Check it", "expected_outcome": "A verdict",
-            "subtasks": [
-                {"name": "Read", "description": "all of it", "expected_outcome": "claims"},
-                {"name": "Check", "description": "each", "expected_outcome": "true or false"},
-            ],
-        }),
-    )
-    .await;
-    assert!(
-        success && text.contains("'Report' created successfully"),
-        "{text}"
-    );
+    let calls = r#"
+        create_plan {"name": "Report", "description": "Check it", "expected_outcome": "A verdict", "subtasks": [{"name": "Read", "description": "all of it", "expected_outcome": "claims"}, {"name": "Check", "description": "each", "expected_outcome": "true or false"}]} => Plan 'Report' created successfully with 2 subtasks; its ID is '…'.
+    "#;
+    run(&notebook, calls).await;
     let plan = current(&notebook).await;
-    assert_eq!(
-        (
-            plan.name.as_str(),
-            plan.description.as_str(),
-            plan.expected_outcome.as_str()
-        ),
-        ("Report", "Check it", "A verdict")
-    );
-    assert_eq!(
-        (plan.state, plan.outcome, plan.finished_at),
-        (State::Todo, None, None)
-    );
     assert!((1..=22).contains(&plan.id.len()));
     let read = &plan.subtasks[0];
+    let wanted = SubTask {
+        created_at: read.created_at.clone(),
+        ..SubTask::new("Read", "all of it", "claims")
+    };
+    assert_eq!(*read, wanted);
+    let wanted = Plan {
+        id: plan.id.clone(),
+        created_at: plan.created_at.clone(),
+        ..Plan::new("Report", "Check it", "A verdict", plan.subtasks.clone())
+    };
+    assert_eq!(plan, wanted);
+    let core = notebook.current().await.unwrap();
+    let head = notebook.toolbox.head(&core).await.unwrap();
+    let kept = (head.owner.as_str(), head.order, head.shelf);
     assert_eq!(
-        (
-            read.name.as_str(),
-            read.description.as_str(),
-            read.expected_outcome.as_str()
-        ),
-        ("Read", "all of it", "claims")
+        kept,
+        ("notebook", crate::plan::Order::Sequential, Shelf::Current)
     );
-    assert_eq!(
-        (read.state, &read.outcome, &read.finished_at),
-        (State::Todo, &None, &None)
-    );
-    let core = notebook
-        .toolbox
-        .only_current(Dialect::Notebook)
-        .await
-        .unwrap();
-    let head = notebook
-        .toolbox
-        .store()
-        .read(&core, |plan, _| plan.head().clone());
-    let head = head.await.unwrap();
-    assert_eq!(
-        (head.owner.as_str(), head.order),
-        ("notebook", crate::plan::Order::Sequential)
-    );
-    assert_eq!(head.shelf, Shelf::Current);
 }
 
 #[tokio::test]
 async fn a_plan_replaces_the_one_before_it_which_goes_into_the_history_abandoned() {
     let notebook = with_plan(&["a", "b"]).await;
     let old = current(&notebook).await.id;
-    notebook
-        .update_subtask_state(0, State::InProgress)
-        .await
-        .unwrap();
+    set(&notebook, 0, State::InProgress).await;
     let text = create(&notebook, "Other", &["c"]).await;
     assert!(text.contains("'Other' created successfully"), "{text}");
-    assert!(
-        text.contains("'Plan' is replaced") && text.contains(&old),
-        "{text}"
-    );
+    let replaced = format!("The plan 'Plan' is replaced; the history keeps it under ID '{old}'.");
+    assert!(text.ends_with(&replaced), "{text}");
     assert_eq!(current(&notebook).await.name, "Other");
     let kept = notebook.storage().get_plan(&old).await.unwrap().unwrap();
     assert_eq!(kept.state, State::Abandoned);
+    let outcome = kept.outcome.unwrap();
     assert!(
-        kept.outcome
-            .unwrap()
-            .contains("interrupted by the plan 'Other'")
+        outcome.contains("interrupted by the plan 'Other'"),
+        "{outcome}"
     );
     assert_eq!(kept.subtasks[0].state, State::InProgress);
 }
@@ -94,79 +56,57 @@ async fn a_plan_replaces_the_one_before_it_which_goes_into_the_history_abandoned
 async fn a_plan_that_cannot_be_is_not_created_and_replaces_nothing() {
     let notebook = with_plan(&["a"]).await.with_max_subtasks(Some(3));
     let subtask = |name: &str, state: &str| json!({"name": name, "description": "", "expected_outcome": "", "state": state});
-    let plan = |subtasks: Value| json!({"name": "P", "description": "", "expected_outcome": "", "subtasks": subtasks});
+    let unnamed = json!({"name": "a", "description": ""});
     let wrong_time =
-        json!([{"name": "a", "description": "", "expected_outcome": "", "created_at": "soon"}]);
+        json!({"name": "a", "description": "", "expected_outcome": "", "created_at": "soon"});
     let cases = [
-        (json!([]), ErrorCode::NoSubtasks, "at least one"),
+        (json!([]), "NO_SUBTASKS: …at least one."),
         (
-            json!([subtask("a", "in_progress"), subtask("b", "in_progress")]),
-            ErrorCode::AlreadyInProgress,
-            "index 0 and 1 are both in progress",
+            json!(["a", "b"].map(|name| subtask(name, "in_progress"))),
+            "ALREADY_IN_PROGRESS: …index 0 and 1 are both in progress…",
         ),
         (
             json!([subtask("a", "todo"), subtask("b", "in_progress")]),
-            ErrorCode::NotDoneYet,
-            "index 0, named 'a', is not done yet",
+            "NOT_DONE_YET: …index 0, named 'a', is not done yet.",
         ),
         (
             json!(["a", "b", "c", "d"].map(|name| subtask(name, "todo"))),
-            ErrorCode::TooManySubtasks,
-            "at most 3",
+            "TOO_MANY_SUBTASKS: …at most 3…",
         ),
         (
             json!([subtask(" ", "todo")]),
-            ErrorCode::InvalidArgument,
-            "subtasks[0].name",
+            "INVALID_ARGUMENT: …subtasks[0].name…",
         ),
         (
             json!([subtask("a", "later")]),
-            ErrorCode::InvalidArgument,
-            "todo, in_progress, done, abandoned",
+            "INVALID_ARGUMENT: …todo, in_progress, done, abandoned…",
         ),
         (
-            wrong_time,
-            ErrorCode::InvalidArgument,
-            "subtasks[0].created_at 'soon'",
+            json!([wrong_time]),
+            "INVALID_ARGUMENT: …subtasks[0].created_at 'soon'…",
         ),
-        (
-            json!([{"name": "a", "description": ""}]),
-            ErrorCode::InvalidArgument,
-            "expected_outcome",
-        ),
-        (json!("a, b"), ErrorCode::InvalidArgument, "subtasks"),
+        (json!([unnamed]), "INVALID_ARGUMENT: …expected_outcome…"),
+        (json!("a, b"), "INVALID_ARGUMENT: …subtasks…"),
     ];
-    for (subtasks, code, part) in cases {
-        let (told, text) = refused(&notebook, "create_plan", plan(subtasks)).await;
-        assert!(
-            text.starts_with("Invalid ") && text.contains(part),
-            "{text}"
-        );
-        assert_eq!(told, code, "{text}");
+    for (subtasks, wanted) in cases {
+        let plan =
+            json!({"name": "P", "description": "", "expected_outcome": "", "subtasks": subtasks});
+        let wanted = wanted.replacen(": …", ": Invalid …", 1);
+        run(&notebook, &format!("! create_plan {plan} => {wanted}")).await;
     }
-    let unnamed = json!({"name": " ", "description": "", "expected_outcome": "", "subtasks": [subtask("a", "todo")]});
-    let (_, text) = refused(&notebook, "create_plan", unnamed).await;
-    assert!(text.contains("Invalid name"), "{text}");
+    let calls = r#"
+        ! create_plan {"name": " ", "description": "", "expected_outcome": "", "subtasks": [{"name": "a", "description": "", "expected_outcome": ""}]} => INVALID_ARGUMENT: Invalid name…
+    "#;
+    run(&notebook, calls).await;
 }
 
 #[tokio::test]
 async fn a_plan_may_be_created_with_states_that_fit() {
     let notebook = notebook().await;
-    let (success, _) = call(
-        &notebook,
-        "create_plan",
-        json!({
-            "name": "P", "description": "", "expected_outcome": "",
-            "subtasks": [
-                {"name": "a", "description": "", "expected_outcome": "", "state": "done", "outcome": "ok",
-                 "created_at": "2026-01-31 09:30:00.125", "finished_at": "2026-01-31 10:00:00.000"},
-                {"name": "b", "description": "", "expected_outcome": "", "state": "abandoned"},
-                {"name": "c", "description": "", "expected_outcome": "", "state": "in_progress"},
-            ],
-        }),
-    )
-    .await;
-    assert!(success);
+    let calls = r#"
+        create_plan {"name": "P", "description": "", "expected_outcome": "", "subtasks": [{"name": "a", "description": "", "expected_outcome": "", "state": "done", "outcome": "ok", "created_at": "2026-01-31 09:30:00.125", "finished_at": "2026-01-31 10:00:00.000"}, {"name": "b", "description": "", "expected_outcome": "", "state": "abandoned"}, {"name": "c", "description": "", "expected_outcome": "", "state": "in_progress"}]}
+    "#;
+    run(&notebook, calls).await;
     let plan = current(&notebook).await;
     assert_eq!(states(&notebook).await, "dai");
     assert_eq!(plan.state, State::InProgress);
@@ -180,17 +120,11 @@ async fn a_plan_may_be_created_with_states_that_fit() {
 async fn a_dry_run_says_what_would_be_and_changes_nothing() {
     let notebook = with_plan(&["a"]).await;
     let before = trace(&notebook).await;
-    let mut plan = json!({
-        "name": "Next", "description": "", "expected_outcome": "", "dry_run": true,
-        "subtasks": [{"name": "x", "description": "", "expected_outcome": ""}],
-    });
-    let (success, text) = call(&notebook, "create_plan", plan.clone()).await;
-    assert!(success && text.contains("Nothing has changed"), "{text}");
-    assert!(
-        text.contains("1 subtask can be created") && text.contains("would replace the plan 'Plan'")
-    );
-    plan["subtasks"] = json!([]);
-    assert!(!call(&notebook, "create_plan", plan).await.0);
+    let calls = r#"
+        create_plan {"name": "Next", "description": "", "expected_outcome": "", "dry_run": true, "subtasks": [{"name": "x", "description": "", "expected_outcome": ""}]} => Nothing has changed. The plan 'Next' with 1 subtask can be created. It would replace the plan 'Plan'.
+        ! create_plan {"name": "Next", "description": "", "expected_outcome": "", "dry_run": true, "subtasks": []}
+    "#;
+    run(&notebook, calls).await;
     assert_eq!(trace(&notebook).await, before);
 }
 

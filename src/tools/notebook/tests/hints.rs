@@ -12,29 +12,20 @@ async fn the_hint_follows_the_five_stages() {
     create(&notebook, "Plan", &["a", "b", "c"]).await;
     let beginning = hint(&notebook).await;
     assert!(beginning.contains("subtask_idx=0") && beginning.contains("state='in_progress'"));
-    notebook
-        .update_subtask_state(0, State::InProgress)
-        .await
-        .unwrap();
+    set(&notebook, 0, State::InProgress).await;
     let working = hint(&notebook).await;
     assert!(working.contains("finish_subtask"), "{working}");
     assert!(working.contains("index 0, named 'a'") && working.contains("\t- Description: do a"));
     notebook.finish_subtask(0, "x").await.unwrap();
-    notebook.update_subtask_state(1, State::Todo).await.unwrap();
+    set(&notebook, 1, State::Todo).await;
     let between = hint(&notebook).await;
     assert!(
         between.contains("1 of 3 subtasks are done, and none is in progress"),
         "{between}"
     );
     assert!(between.contains("subtask_idx=1"), "{between}");
-    notebook
-        .update_subtask_state(1, State::Abandoned)
-        .await
-        .unwrap();
-    notebook
-        .update_subtask_state(2, State::InProgress)
-        .await
-        .unwrap();
+    set(&notebook, 1, State::Abandoned).await;
+    set(&notebook, 2, State::InProgress).await;
     notebook.finish_subtask(2, "x").await.unwrap();
     let end = hint(&notebook).await;
     assert!(
@@ -53,16 +44,10 @@ async fn the_hint_follows_the_five_stages() {
 #[tokio::test]
 async fn all_abandoned_is_the_end_and_not_the_beginning() {
     let notebook = with_plan(&["a", "b"]).await;
-    notebook
-        .update_subtask_state(0, State::Abandoned)
-        .await
-        .unwrap();
+    set(&notebook, 0, State::Abandoned).await;
     let text = hint(&notebook).await;
     assert!(text.contains("subtask_idx=1") && !text.contains("finish_plan' with state='done'"));
-    notebook
-        .update_subtask_state(1, State::Abandoned)
-        .await
-        .unwrap();
+    set(&notebook, 1, State::Abandoned).await;
     let text = hint(&notebook).await;
     assert!(
         text.contains("Nothing is left to do: 0 done, 2 abandoned"),
@@ -112,10 +97,7 @@ async fn a_plans_own_text_does_not_end_the_hint_or_its_fence() {
         .create_plan("P", evil, evil, subtasks)
         .await
         .unwrap();
-    notebook
-        .update_subtask_state(0, State::InProgress)
-        .await
-        .unwrap();
+    set(&notebook, 0, State::InProgress).await;
     let text = hint(&notebook).await;
     assert_eq!(text.matches("system-hint>").count(), 2, "{text}");
     assert!(
@@ -178,7 +160,7 @@ async fn a_hook_of_the_same_name_takes_the_place_of_the_first_and_can_be_removed
     finish(&notebook, 1).await;
     assert_eq!(calls.load(Ordering::SeqCst), 2);
     notebook.remove_plan_change_hook("count").unwrap();
-    notebook.update_subtask_state(0, State::Todo).await.unwrap();
+    set(&notebook, 0, State::Todo).await;
     assert_eq!(calls.load(Ordering::SeqCst), 2);
     let unknown = notebook.remove_plan_change_hook("count").unwrap_err();
     assert_eq!(unknown.code(), ErrorCode::UnknownHook);
@@ -189,10 +171,8 @@ async fn a_hook_that_fails_undoes_nothing_and_is_told() {
     let notebook = with_plan(&["a"]).await;
     notebook.register_plan_change_hook("bad", |_, _| Err("no screen".into()));
     notebook.register_plan_change_hook("worse", |_, _| panic!("broken"));
-    let response = notebook
-        .update_subtask_state(0, State::InProgress)
-        .await
-        .unwrap();
+    let response = notebook.update_subtask_state(0, State::InProgress);
+    let response = response.await.unwrap();
     assert!(response.metadata.success);
     assert_eq!(
         response.metadata.hook_errors,

@@ -3,45 +3,43 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::tools::notebook::shelved::{StoreStorage, kept};
+use crate::tools::notebook::archive::Archive;
+
+/// Returns a plan of the history.
+async fn kept(storage: &dyn PlanStorage, id: &str) -> Plan {
+    storage.get_plan(id).await.unwrap().unwrap()
+}
 
 #[tokio::test]
 async fn a_finished_plan_goes_into_the_history_and_there_is_none() {
     let notebook = with_plan(&["a"]).await;
     let id = current(&notebook).await.id;
     finish(&notebook, 1).await;
-    let end = json!({"state": "done", "outcome": "all well"});
-    let (success, text) = call(&notebook, "finish_plan", end).await;
-    assert!(
-        success && text.contains("finished successfully as 'done'"),
-        "{text}"
-    );
+    let calls = r#"
+        finish_plan {"state": "done", "outcome": "all well"} => …finished successfully as 'done'…
+    "#;
+    run(&notebook, calls).await;
     assert_eq!(notebook.current_plan().await.unwrap(), None);
     assert!(hint(&notebook).await.contains("create_plan"));
-    let kept = notebook.storage().get_plan(&id).await.unwrap().unwrap();
-    assert_eq!(
-        (kept.state, kept.outcome.as_deref()),
-        (State::Done, Some("all well"))
-    );
-    assert!(kept.finished_at.is_some());
+    let kept = kept(&*notebook.storage(), &id).await;
+    assert_eq!(kept.outcome.as_deref(), Some("all well"));
+    assert!(kept.state == State::Done && kept.finished_at.is_some());
     let (_, text) = call(&notebook, "view_historical_plans", json!({})).await;
-    assert_eq!(
-        text,
-        format!(
-            "Plan 'Plan':\n- ID: {id}\n- Created At: {}\n- Description: description\n- State: done",
-            kept.created_at
-        )
+    let created = kept.created_at;
+    let listed = format!(
+        "Plan 'Plan':\n- ID: {id}\n- Created At: {created}\n- Description: description\n- State: done"
     );
+    assert_eq!(text, listed);
 }
 
 #[tokio::test]
 async fn a_plan_with_open_subtasks_is_not_done() {
     let notebook = with_plan(&["a", "b"]).await;
     finish(&notebook, 1).await;
-    let end = json!({"state": "done", "outcome": "x"});
-    let (code, text) = refused(&notebook, "finish_plan", end).await;
-    assert_eq!(code, ErrorCode::OpenSubtasks);
-    assert!(text.contains("1 of 2 subtasks are open") && text.contains("index 1, named 'b'"));
+    let calls = r#"
+        ! finish_plan {"state": "done", "outcome": "x"} => OPEN_SUBTASKS: …1 of 2 subtasks are open…index 1, named 'b'…
+    "#;
+    run(&notebook, calls).await;
 }
 
 #[tokio::test]
@@ -49,11 +47,9 @@ async fn an_abandoned_plan_abandons_its_open_subtasks() {
     let notebook = with_plan(&["a", "b", "c"]).await;
     let id = current(&notebook).await.id;
     finish(&notebook, 1).await;
-    let end = notebook
-        .finish_plan(End::Abandoned, "no longer wanted")
-        .await;
-    assert!(end.unwrap().text().contains("'abandoned'"));
-    let kept = notebook.storage().get_plan(&id).await.unwrap().unwrap();
+    let end = notebook.finish_plan(End::Abandoned, "no longer wanted");
+    assert!(end.await.unwrap().text().contains("'abandoned'"));
+    let kept = kept(&*notebook.storage(), &id).await;
     assert_eq!(kept.outcome.as_deref(), Some("no longer wanted"));
     let states: Vec<State> = kept.subtasks.iter().map(|it| it.state).collect();
     assert_eq!(states, [State::Done, State::Abandoned, State::Abandoned]);
@@ -61,13 +57,12 @@ async fn an_abandoned_plan_abandons_its_open_subtasks() {
 
 #[tokio::test]
 async fn a_plan_ends_only_by_the_words_for_it() {
-    let notebook = with_plan(&["a"]).await;
-    for state in ["todo", "in_progress", "finished"] {
-        let end = json!({"state": state, "outcome": "x"});
-        let (code, text) = refused(&notebook, "finish_plan", end).await;
-        assert_eq!(code, ErrorCode::InvalidState);
-        assert!(text.contains("one of done, abandoned"), "{text}");
-    }
+    let calls = r#"
+        ! finish_plan {"state": "todo", "outcome": "x"} => INVALID_STATE: …one of done, abandoned…
+        ! finish_plan {"state": "in_progress", "outcome": "x"} => INVALID_STATE: …one of done, abandoned…
+        ! finish_plan {"state": "finished", "outcome": "x"} => INVALID_STATE: …one of done, abandoned…
+    "#;
+    run(&with_plan(&["a"]).await, calls).await;
 }
 
 #[tokio::test]
@@ -76,22 +71,14 @@ async fn a_recovered_plan_goes_on_where_it_was() {
     let id = current(&notebook).await.id;
     finish(&notebook, 1).await;
     notebook.finish_plan(End::Abandoned, "later").await.unwrap();
-    let (success, text) = call(&notebook, "recover_historical_plan", json!({"plan_id": id})).await;
-    assert!(
-        success && text.contains("'Plan'") && text.contains(&id),
-        "{text}"
-    );
-    assert!(text.contains("recovered successfully"), "{text}");
+    let text = format!("The historical plan 'Plan' with ID '{id}' is recovered successfully.");
+    let calls = format!(r#"recover_historical_plan {{"plan_id": "{id}"}} => {text}"#);
+    run(&notebook, &calls).await;
     assert_eq!(states(&notebook).await, "dtt");
     let plan = current(&notebook).await;
-    assert_eq!(
-        (plan.state, plan.outcome, plan.finished_at),
-        (State::InProgress, None, None)
-    );
-    notebook
-        .update_subtask_state(1, State::InProgress)
-        .await
-        .unwrap();
+    let fields = (plan.state, plan.outcome, plan.finished_at);
+    assert_eq!(fields, (State::InProgress, None, None));
+    set(&notebook, 1, State::InProgress).await;
     notebook.finish_subtask(1, "x").await.unwrap();
     assert_eq!(states(&notebook).await, "ddi");
 }
@@ -100,24 +87,14 @@ async fn a_recovered_plan_goes_on_where_it_was() {
 async fn a_recovered_plan_replaces_the_present_one_which_is_abandoned() {
     let notebook = with_plan(&["a", "b"]).await;
     let old = current(&notebook).await.id;
-    notebook
-        .update_subtask_state(0, State::InProgress)
-        .await
-        .unwrap();
+    set(&notebook, 0, State::InProgress).await;
     create(&notebook, "Other", &["c"]).await;
     let other = current(&notebook).await.id;
-    let (_, text) = call(
-        &notebook,
-        "recover_historical_plan",
-        json!({"plan_id": old}),
-    )
-    .await;
-    assert!(
-        text.contains("recovered successfully") && text.contains("'Other' is replaced"),
-        "{text}"
-    );
+    let text = "…recovered successfully. The plan 'Other' is replaced…";
+    let calls = format!(r#"recover_historical_plan {{"plan_id": "{old}"}} => {text}"#);
+    run(&notebook, &calls).await;
     assert_eq!(states(&notebook).await, "it");
-    let kept = notebook.storage().get_plan(&other).await.unwrap().unwrap();
+    let kept = kept(&*notebook.storage(), &other).await;
     assert_eq!(kept.state, State::Abandoned);
     assert!(kept.outcome.unwrap().contains(&old));
 }
@@ -130,37 +107,33 @@ async fn a_present_plan_that_is_done_stays_done_when_another_is_recovered() {
     let other = current(&notebook).await.id;
     finish(&notebook, 1).await;
     let plan = notebook.current().await.unwrap();
-    let by_other_hands = notebook.toolbox.change(&plan, "another dialect", |draft| {
+    let by_other_hands = |draft: &mut crate::plan::Draft<'_>| {
         draft.follow_tasks();
-        Ok(())
-    });
-    by_other_hands.await.unwrap();
+        Ok::<_, ToolError>(())
+    };
+    let changed = notebook
+        .toolbox
+        .change(&plan, "another dialect", by_other_hands);
+    changed.await.unwrap();
     assert_eq!(current(&notebook).await.state, State::InProgress);
     notebook.recover_historical_plan(&old).await.unwrap();
-    let kept = notebook.storage().get_plan(&other).await.unwrap().unwrap();
-    assert_eq!(kept.state, State::Done);
+    assert_eq!(kept(&*notebook.storage(), &other).await.state, State::Done);
 }
 
 #[tokio::test]
 async fn a_plan_that_is_unknown_or_current_is_not_recovered() {
     let notebook = with_plan(&["a"]).await;
-    let given = json!({"plan_id": "xyz"});
-    let (code, text) = refused(&notebook, "recover_historical_plan", given).await;
-    assert_eq!(code, ErrorCode::UnknownPlan);
-    assert!(
-        text.to_lowercase().contains("cannot find") && text.contains("'xyz'"),
-        "{text}"
-    );
     let id = current(&notebook).await.id;
-    let given = json!({"plan_id": id});
-    let (code, _) = refused(&notebook, "recover_historical_plan", given).await;
-    assert_eq!(code, ErrorCode::UnknownPlan);
-    notebook.finish_plan(End::Abandoned, "x").await.unwrap();
-    notebook.recover_historical_plan(&id).await.unwrap();
-    let given = json!({"plan_id": id});
-    let (code, text) = refused(&notebook, "recover_historical_plan", given).await;
-    assert_eq!(code, ErrorCode::Conflict);
-    assert!(text.contains("the current plan already"), "{text}");
+    let calls = format!(
+        r#"
+        ! recover_historical_plan {{"plan_id": "xyz"}} => UNKNOWN_PLAN: Cannot find…'xyz'…
+        ! recover_historical_plan {{"plan_id": "{id}"}} => UNKNOWN_PLAN: …
+        finish_plan {{"state": "abandoned", "outcome": "x"}}
+        recover_historical_plan {{"plan_id": "{id}"}}
+        ! recover_historical_plan {{"plan_id": "{id}"}} => CONFLICT: …the current plan already.
+        "#
+    );
+    run(&notebook, &calls).await;
 }
 
 #[tokio::test]
@@ -168,39 +141,33 @@ async fn what_a_recovered_plan_becomes_leaves_the_history_as_it_was() {
     let notebook = with_plan(&["a", "b"]).await;
     let id = current(&notebook).await.id;
     notebook.finish_plan(End::Abandoned, "later").await.unwrap();
-    let before = notebook.storage().get_plan(&id).await.unwrap().unwrap();
+    let storage = notebook.storage();
+    let before = kept(&*storage, &id).await;
     notebook.recover_historical_plan(&id).await.unwrap();
     finish(&notebook, 2).await;
-    assert_eq!(
-        notebook.storage().get_plan(&id).await.unwrap().unwrap(),
-        before
-    );
-    assert_eq!(notebook.storage().get_plans().await.unwrap(), [before]);
+    assert_eq!(kept(&*storage, &id).await, before);
+    assert_eq!(storage.get_plans().await.unwrap(), [before]);
     let (_, text) = call(&notebook, "view_historical_plans", json!({})).await;
-    assert!(
-        text.contains("State: abandoned") && text.matches("- ID: ").count() == 1,
-        "{text}"
-    );
+    assert!(text.contains("State: abandoned"), "{text}");
+    assert_eq!(text.matches("- ID: ").count(), 1);
     notebook.finish_plan(End::Done, "now").await.unwrap();
-    let after = notebook.storage().get_plans().await.unwrap();
+    let after = storage.get_plans().await.unwrap();
     assert_eq!((after.len(), after[0].state), (1, State::Done));
 }
 
 #[tokio::test]
 async fn the_history_is_paged_newest_first_and_says_what_is_left() {
     let notebook = notebook().await;
-    assert_eq!(
-        call(&notebook, "view_historical_plans", Value::Null).await,
-        (true, "The history has no plans.".to_owned())
-    );
+    run(
+        &notebook,
+        "view_historical_plans null => The history has no plans.",
+    )
+    .await;
     for name in ["one", "two", "three", "four"] {
         create(&notebook, name, &["a"]).await;
     }
     let page = json!({"limit": 2, "offset": 0});
-    let answer = notebook
-        .toolbox
-        .call(Dialect::Notebook, "view_historical_plans", page)
-        .await;
+    let answer = notebook.call("view_historical_plans", page).await;
     let text = answer.value["result"].as_str().unwrap();
     assert_eq!(answer.value["left"], json!(1));
     assert!(
@@ -227,10 +194,7 @@ async fn plans_are_added_once_unless_overridden_and_deleted_by_id() {
         let second = Plan::new("Second", "", "", subtasks(&["c"]));
         storage.add_plan(second.clone(), true).await.unwrap();
         assert_eq!(storage.get_plans().await.unwrap(), [plan.clone(), second]);
-        assert_eq!(
-            storage.get_plan(&plan.id).await.unwrap(),
-            Some(plan.clone())
-        );
+        assert_eq!(kept(&*storage, &plan.id).await, plan);
         assert_eq!(storage.get_plan("nobody").await.unwrap(), None);
         storage.delete_plan(&plan.id).await.unwrap();
         assert_eq!(storage.get_plan(&plan.id).await.unwrap(), None);
@@ -266,25 +230,20 @@ async fn a_programs_own_storage_has_the_history() {
     let two = current(&notebook).await.id;
     finish(&notebook, 1).await;
     notebook.finish_plan(End::Done, "well").await.unwrap();
-    let kept = storage.get_plans().await.unwrap();
-    let told: Vec<(&str, State)> = kept.iter().map(|it| (it.name.as_str(), it.state)).collect();
+    let plans = storage.get_plans().await.unwrap();
+    let told = plans.iter().map(|it| (it.name.as_str(), it.state));
+    let told: Vec<(&str, State)> = told.collect();
     assert_eq!(told, [("One", State::Abandoned), ("Two", State::Done)]);
-    assert!(kept[0].outcome.as_ref().unwrap().contains(&two));
+    assert!(plans[0].outcome.as_ref().unwrap().contains(&two));
     // Another program has it from there.
     let elsewhere = super::notebook().await.with_storage(storage.clone());
     elsewhere.recover_historical_plan(&one).await.unwrap();
     assert_eq!(states(&elsewhere).await, "tt");
     assert_eq!(current(&elsewhere).await.id, one);
     finish(&elsewhere, 2).await;
-    assert_eq!(
-        storage.get_plan(&one).await.unwrap().unwrap().state,
-        State::Abandoned
-    );
+    assert_eq!(kept(&*storage, &one).await.state, State::Abandoned);
     elsewhere.finish_plan(End::Done, "too").await.unwrap();
-    assert_eq!(
-        storage.get_plan(&one).await.unwrap().unwrap().state,
-        State::Done
-    );
+    assert_eq!(kept(&*storage, &one).await.state, State::Done);
     storage.delete_plan(&one).await.unwrap();
     let gone = elsewhere.recover_historical_plan(&one).await.unwrap_err();
     assert_eq!(gone.code(), ErrorCode::UnknownPlan);
@@ -323,10 +282,7 @@ impl PlanStorage for Moody {
             if let Some(other) = other {
                 if let Some(id) = recovered {
                     other.recover_historical_plan(&id).await.unwrap();
-                    other
-                        .update_subtask_state(0, State::InProgress)
-                        .await
-                        .unwrap();
+                    set(&other, 0, State::InProgress).await;
                 }
                 other.finish_subtask(0, "meanwhile").await.unwrap();
             }
@@ -354,22 +310,24 @@ async fn a_storage_that_fails_is_told_and_the_plan_goes_on() {
     let storage = Arc::new(Moody::new());
     let notebook = with_plan(&["a"]).await.with_storage(storage.clone());
     storage.away.store(true, Ordering::SeqCst);
-    let end = json!({"state": "abandoned", "outcome": "x"});
-    let (code, text) = refused(&notebook, "finish_plan", end).await;
-    assert_eq!(code, ErrorCode::ConnectionError);
-    assert!(text.contains("no route"), "{text}");
-    let other = json!({"name": "P", "description": "", "expected_outcome": "",
-        "subtasks": [{"name": "a", "description": "", "expected_outcome": ""}]});
-    let (code, _) = refused(&notebook, "create_plan", other).await;
-    assert_eq!(code, ErrorCode::ConnectionError);
-    let (code, text) = refused(&notebook, "view_historical_plans", json!({})).await;
-    assert_eq!(code, ErrorCode::TimeoutError);
-    assert!(text.contains("5 s"), "{text}");
+    let calls = r#"
+        ! finish_plan {"state": "abandoned", "outcome": "x"} => CONNECTION_ERROR: …no route…
+        ! create_plan {"name": "P", "description": "", "expected_outcome": "", "subtasks": [{"name": "a", "description": "", "expected_outcome": ""}]} => CONNECTION_ERROR: …
+        ! view_historical_plans => TIMEOUT_ERROR: …5 s…
+    "#;
+    run(&notebook, calls).await;
     let error = notebook.finish_plan(End::Abandoned, "x").await.unwrap_err();
-    assert!(
-        matches!(error, NotebookError::Storage(StorageError::Connection(_))),
-        "{error}"
-    );
+    let typed = matches!(error, NotebookError::Storage(StorageError::Connection(_)));
+    assert!(typed, "{error}");
+}
+
+/// Has another caller do something while the storage is given a plan.
+fn meanwhile(storage: &Moody, notebook: &PlanNotebook) {
+    let other = PlanNotebook::new(Toolbox {
+        notebook: Own::default(),
+        ..notebook.toolbox.clone()
+    });
+    *storage.meanwhile.lock().unwrap() = Some(other);
 }
 
 #[tokio::test]
@@ -377,41 +335,37 @@ async fn a_storage_keeps_the_plan_as_it_ends_whatever_others_do_meanwhile() {
     let storage = Arc::new(Moody::new());
     let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
     let id = current(&notebook).await.id;
-    notebook
-        .update_subtask_state(0, State::InProgress)
-        .await
-        .unwrap();
-    *storage.meanwhile.lock().unwrap() = Some(PlanNotebook::new(notebook.toolbox.clone()));
+    set(&notebook, 0, State::InProgress).await;
+    meanwhile(&storage, &notebook);
     notebook.finish_plan(End::Abandoned, "x").await.unwrap();
-    let kept = storage.get_plan(&id).await.unwrap().unwrap();
+    let kept = kept(&*storage, &id).await;
     assert_eq!(kept.subtasks[0].outcome.as_deref(), Some("meanwhile"));
     assert_eq!(kept.subtasks[1].state, State::Abandoned);
 }
 
 #[tokio::test]
 async fn of_two_that_recover_a_plan_one_goes_on_with_it_and_the_other_reads_why() {
-    let notebook = with_plan(&["a", "b"]).await;
-    let id = current(&notebook).await.id;
-    notebook.finish_plan(End::Abandoned, "x").await.unwrap();
-    let seen = kept(&notebook.toolbox, &id).await.unwrap();
-    let plan = notebook.storage().get_plan(&id).await.unwrap().unwrap();
-    notebook.recover_historical_plan(&id).await.unwrap();
-    finish(&notebook, 1).await;
-    for copy in [false, true] {
-        let seen = kept(&notebook.toolbox, &id).await.unwrap();
-        let slow = Box::pin(notebook.take(plan.clone(), seen, copy))
-            .await
-            .unwrap_err();
-        assert_eq!(slow.code(), ErrorCode::Conflict);
+    for _ in 0..5 {
+        let notebook = with_plan(&["a", "b"]).await;
+        let id = current(&notebook).await.id;
+        notebook.finish_plan(End::Abandoned, "x").await.unwrap();
+        let other = PlanNotebook::new(notebook.toolbox.clone());
+        let (one, two) = tokio::join!(
+            notebook.recover_historical_plan(&id),
+            other.recover_historical_plan(&id)
+        );
+        let (won, lost) = if one.is_ok() { (one, two) } else { (two, one) };
+        assert!(won.unwrap().text().contains("recovered successfully"));
+        let lost = lost.unwrap_err();
+        assert_eq!(lost.code(), ErrorCode::Conflict, "{lost}");
+        finish(&notebook, 1).await;
+        let late = other.recover_historical_plan(&id).await.unwrap_err();
+        assert!(
+            late.to_string().contains("the current plan already"),
+            "{late}"
+        );
+        assert_eq!(states(&notebook).await, "di");
     }
-    let slow = Box::pin(notebook.take(plan.clone(), seen, false))
-        .await
-        .unwrap_err();
-    assert!(
-        slow.to_string().contains("the current plan already"),
-        "{slow}"
-    );
-    assert_eq!(states(&notebook).await, "di");
 }
 
 #[tokio::test]
@@ -419,15 +373,12 @@ async fn a_plan_that_has_changed_since_it_was_seen_is_not_written_over() {
     let notebook = with_plan(&["a"]).await;
     let plan = current(&notebook).await;
     notebook.finish_plan(End::Abandoned, "x").await.unwrap();
-    let seen = kept(&notebook.toolbox, &plan.id).await.unwrap().unwrap();
+    let archive = Archive(notebook.toolbox.clone());
+    let seen = archive.find(&plan.id).await.unwrap();
     notebook.recover_historical_plan(&plan.id).await.unwrap();
     finish(&notebook, 1).await;
-    let storage = StoreStorage(notebook.toolbox.clone());
-    let id = notebook.current().await.unwrap();
-    let put = storage.put("test", plan, Some((id, seen)), |draft, seen| {
-        seen.still(draft)
-    });
-    assert_eq!(put.await.unwrap_err().code(), ErrorCode::Conflict);
+    let kept = archive.keep("test", plan, seen).await;
+    assert_eq!(kept.unwrap_err().code(), ErrorCode::Conflict);
     assert_eq!(states(&notebook).await, "d");
 }
 
@@ -459,13 +410,10 @@ async fn a_storage_has_a_replaced_plan_with_what_others_did_meanwhile() {
     let storage = Arc::new(Moody::new());
     let notebook = with_plan(&["a", "b"]).await.with_storage(storage.clone());
     let id = current(&notebook).await.id;
-    notebook
-        .update_subtask_state(0, State::InProgress)
-        .await
-        .unwrap();
-    *storage.meanwhile.lock().unwrap() = Some(PlanNotebook::new(notebook.toolbox.clone()));
+    set(&notebook, 0, State::InProgress).await;
+    meanwhile(&storage, &notebook);
     create(&notebook, "Other", &["c"]).await;
-    let kept = storage.get_plan(&id).await.unwrap().unwrap();
+    let kept = kept(&*storage, &id).await;
     assert_eq!(kept.state, State::Abandoned);
     assert_eq!(kept.subtasks[0].outcome.as_deref(), Some("meanwhile"));
 }
@@ -477,27 +425,23 @@ async fn a_storage_has_nothing_of_a_plan_that_goes_on_after_all() {
     let old = current(&notebook).await.id;
     create(&notebook, "Other", &["c"]).await;
     let other = current(&notebook).await.id;
-    *storage.meanwhile.lock().unwrap() = Some(PlanNotebook::new(notebook.toolbox.clone()));
+    meanwhile(&storage, &notebook);
     *storage.recovered.lock().unwrap() = Some(old.clone());
     let slow = notebook.recover_historical_plan(&old).await.unwrap_err();
     assert_eq!(slow.code(), ErrorCode::Conflict);
-    assert_eq!(
-        (current(&notebook).await.id, states(&notebook).await),
-        (old.clone(), "di".to_owned())
-    );
+    assert_eq!(current(&notebook).await.id, old);
+    assert_eq!(states(&notebook).await, "di");
     // That one was replaced all the same, by the other caller.
-    let kept = storage.get_plan(&other).await.unwrap().unwrap();
-    assert!(kept.outcome.unwrap().contains(&old));
-    let present = notebook.leave_present("why").await.unwrap();
+    let replaced = kept(&*storage, &other).await;
+    assert!(replaced.outcome.unwrap().contains(&old));
+    let by = crate::plan::Head::new(PlanId::new("by"), "why", crate::plan::Time(0));
+    let exported = notebook.export_current(&by).await.unwrap();
     let refused = NotebookError::new(ErrorCode::Conflict, "no");
-    let before = storage.get_plan(&old).await.unwrap();
-    assert_eq!(before.as_ref().unwrap().outcome.as_deref(), Some("why"));
-    notebook
-        .left::<()>(present, Err(refused))
-        .await
-        .unwrap_err();
-    let before = storage.get_plan(&old).await.unwrap();
-    assert_ne!(before.unwrap().outcome.as_deref(), Some("why"));
+    let outcome = async || kept(&*storage, &old).await.outcome.unwrap_or_default();
+    assert!(outcome().await.contains("'why'"));
+    let left = notebook.replaced::<()>(exported, Err(refused)).await;
+    left.unwrap_err();
+    assert!(!outcome().await.contains("'why'"));
 }
 
 #[tokio::test]
@@ -507,21 +451,17 @@ async fn a_look_puts_nothing_away() {
     create(&notebook, "Other", &["b"]).await;
     let as_if_ended = |draft: &mut crate::plan::Draft<'_>| {
         draft.describe(|head| head.shelf = Shelf::Current);
-        Ok(())
+        Ok::<_, ToolError>(())
     };
-    notebook
-        .toolbox
-        .change(&old, "", as_if_ended)
-        .await
-        .unwrap();
+    let changed = notebook.toolbox.change(&old, "", as_if_ended);
+    changed.await.unwrap();
     let before = trace(&notebook).await;
-    let seen = notebook.view_subtasks(&[0]).await.unwrap();
-    assert!(seen.text().contains("do b"), "{}", seen.text());
+    let calls = r#"
+        view_subtasks {"subtask_idx": [0]} => …do b…
+        view_historical_plans
+    "#;
+    run(&notebook, calls).await;
     hint(&notebook).await;
-    notebook
-        .view_historical_plans(Page::default())
-        .await
-        .unwrap();
     assert_eq!(current(&notebook).await.name, "Other");
     assert_eq!(trace(&notebook).await, before);
 }
@@ -532,20 +472,23 @@ async fn a_bound_plan_that_is_finished_is_said_to_be() {
     let plan = notebook.current().await.unwrap();
     notebook.finish_plan(End::Abandoned, "x").await.unwrap();
     let bound = PlanNotebook::new(notebook.toolbox.clone().with_plan(plan.clone()));
-    let given = json!({"plan_id": plan.as_str()});
-    let (code, _) = refused(&bound, "recover_historical_plan", given).await;
-    assert_eq!(code, ErrorCode::Bound);
-    let given = json!({"subtask_idx": 0, "state": "todo"});
-    let (_, text) = refused(&bound, "update_subtask_state", given).await;
-    assert!(text.contains("is finished as 'abandoned'"), "{text}");
+    let calls = format!(
+        r#"
+        ! recover_historical_plan {{"plan_id": "{plan}"}} => BOUND: …
+        ! create_plan {{"name": "P", "description": "", "expected_outcome": "", "subtasks": [{{"name": "a", "description": "", "expected_outcome": ""}}], "dry_run": true}} => BOUND: …
+        ! update_subtask_state {{"subtask_idx": 0, "state": "todo"}} => CONFLICT: …is finished as 'abandoned'.
+        "#
+    );
+    run(&bound, &calls).await;
 }
 
 #[tokio::test]
 async fn pages_beside_the_history_say_what_is_there() {
     let notebook = with_plan(&["a"]).await;
     create(&notebook, "Other", &["b"]).await;
-    let (_, text) = call(&notebook, "view_historical_plans", json!({"offset": 5})).await;
-    assert_eq!(text, "The history has 1 plan: none at offset 5.");
-    let (_, text) = call(&notebook, "view_historical_plans", json!({"limit": 0})).await;
-    assert_eq!(text, "1 more: go on with a larger offset.");
+    let calls = r#"
+        view_historical_plans {"offset": 5} => The history has 1 plan: none at offset 5.
+        view_historical_plans {"limit": 0} => 1 more: go on with a larger offset.
+    "#;
+    run(&notebook, calls).await;
 }

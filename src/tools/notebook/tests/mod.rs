@@ -35,38 +35,20 @@ pub(super) async fn create(notebook: &PlanNotebook, name: &str, names: &[&str]) 
     made.await.unwrap().text().into_owned()
 }
 
-/// Calls a tool as an agent does; returns whether it succeeded, and the text.
-pub(super) async fn call(notebook: &PlanNotebook, name: &str, arguments: Value) -> (bool, String) {
-    let response = notebook.call(name, arguments).await;
-    assert_eq!(
-        response.metadata.success,
-        response.metadata.error_code.is_none()
-    );
-    (response.metadata.success, response.text().into_owned())
+/// Calls tools in turn as an agent does, and checks what they say.
+pub(super) async fn run(notebook: &PlanNotebook, calls: &str) {
+    crate::tools::tests::run(&notebook.toolbox, Dialect::Notebook, calls).await;
 }
 
-/// Calls a tool that must refuse, without any change; returns the kind of the failure and the text.
-pub(super) async fn refused(
-    notebook: &PlanNotebook,
-    name: &str,
-    arguments: Value,
-) -> (ErrorCode, String) {
-    let before = trace(notebook).await;
-    let response = notebook.call(name, arguments).await;
-    assert_eq!(trace(notebook).await, before, "{name} changed something");
-    let text = response.text().into_owned();
-    (response.metadata.error_code.expect(&text), text)
+/// Calls a tool as an agent does; returns whether it succeeded, and the text.
+pub(super) async fn call(notebook: &PlanNotebook, name: &str, arguments: Value) -> (bool, String) {
+    let Answer { success, value } = notebook.call(name, arguments).await;
+    (success, value["result"].as_str().unwrap().to_owned())
 }
 
 /// Returns all that is in the store: every plan with its seq and its rows.
-pub(super) async fn trace(notebook: &PlanNotebook) -> Vec<(i64, Plan)> {
-    let store = notebook.toolbox.store();
-    let mut all = Vec::new();
-    for listed in store.plans().await.unwrap() {
-        let plan = notebook.read_plan(&listed.head.id).await.unwrap();
-        all.push((listed.seq, plan));
-    }
-    all
+pub(super) async fn trace(notebook: &PlanNotebook) -> Vec<(i64, Vec<crate::plan::Row>)> {
+    crate::tools::tests::rows(&notebook.toolbox).await
 }
 
 pub(super) async fn current(notebook: &PlanNotebook) -> Plan {
@@ -92,12 +74,14 @@ pub(super) async fn hint(notebook: &PlanNotebook) -> String {
     notebook.get_current_hint().await.unwrap().unwrap().content
 }
 
+/// Sets the state of a subtask.
+pub(super) async fn set(notebook: &PlanNotebook, at: i64, state: State) {
+    notebook.update_subtask_state(at, state).await.unwrap();
+}
+
 /// Begins and finishes subtasks from the first on.
 pub(super) async fn finish(notebook: &PlanNotebook, count: i64) {
-    notebook
-        .update_subtask_state(0, State::InProgress)
-        .await
-        .unwrap();
+    set(notebook, 0, State::InProgress).await;
     for at in 0..count {
         notebook.finish_subtask(at, "done").await.unwrap();
     }

@@ -16,29 +16,27 @@ async fn adding_inserts_before_the_index_and_at_the_end() {
         (4, "z", "x a y b z"),
         (0, "w", "w x a y b z"),
     ] {
-        let (success, text) = call(&notebook, "revise_current_plan", revise(at, "add", name)).await;
-        assert!(success && text.contains("added successfully"), "{text}");
-        assert!(
-            text.contains(&format!("index {at}")) && text.contains(name),
-            "{text}"
-        );
+        let given = revise(at, "add", name);
+        let text = format!("…'{name}', is added successfully at index {at}…");
+        run(&notebook, &format!("revise_current_plan {given} => {text}")).await;
         assert_eq!(names(&notebook).await.join(" "), after);
     }
-    let (code, text) = refused(&notebook, "revise_current_plan", revise(7, "add", "v")).await;
-    assert_eq!(code, ErrorCode::InvalidIndex);
-    assert!(
-        text.starts_with("Error: Invalid subtask_idx '7' for action 'add'"),
-        "{text}"
-    );
-    assert!(text.contains("Must be between 0 and 6"), "{text}");
+    let given = revise(7, "add", "v");
+    let text =
+        "INVALID_INDEX: Error: Invalid subtask_idx '7' for action 'add'…Must be between 0 and 6.";
+    run(
+        &notebook,
+        &format!("! revise_current_plan {given} => {text}"),
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn no_more_subtasks_are_added_than_are_allowed() {
     let notebook = with_plan(&["a", "b"]).await.with_max_subtasks(Some(2));
-    let (code, text) = refused(&notebook, "revise_current_plan", revise(2, "add", "c")).await;
-    assert_eq!(code, ErrorCode::TooManySubtasks);
-    assert!(text.contains("at most 2"), "{text}");
+    let given = revise(2, "add", "c");
+    let calls = format!("! revise_current_plan {given} => TOO_MANY_SUBTASKS: …at most 2…");
+    run(&notebook, &calls).await;
     let settings = Settings {
         max_subtasks: Some(1),
         ..Settings::default()
@@ -56,20 +54,18 @@ async fn no_more_subtasks_are_added_than_are_allowed() {
 #[tokio::test]
 async fn what_is_added_in_progress_has_its_turn() {
     let notebook = with_plan(&["a", "b"]).await;
-    let mut given = revise(2, "add", "c");
-    given["subtask"]["state"] = json!("in_progress");
-    let (code, _) = refused(&notebook, "revise_current_plan", given.clone()).await;
-    assert_eq!(code, ErrorCode::NotDoneYet);
-    given["subtask_idx"] = json!(0);
-    assert!(
-        call(&notebook, "revise_current_plan", given.clone())
-            .await
-            .0
+    let mut early = revise(2, "add", "c");
+    early["subtask"]["state"] = json!("in_progress");
+    let mut first = early.clone();
+    first["subtask_idx"] = json!(0);
+    let calls = format!(
+        "! revise_current_plan {early} => NOT_DONE_YET: …
+        revise_current_plan {first}
+        ! revise_current_plan {first} => ALREADY_IN_PROGRESS: …"
     );
+    run(&notebook, &calls).await;
     assert_eq!(states(&notebook).await, "itt");
     assert_eq!(current(&notebook).await.state, State::InProgress);
-    let (code, _) = refused(&notebook, "revise_current_plan", given).await;
-    assert_eq!(code, ErrorCode::AlreadyInProgress);
 }
 
 #[tokio::test]
@@ -77,90 +73,56 @@ async fn revising_changes_the_texts_and_no_state() {
     let notebook = with_plan(&["a", "b", "c"]).await;
     finish(&notebook, 1).await;
     for at in [1, 2] {
-        let (success, text) =
-            call(&notebook, "revise_current_plan", revise(at, "revise", "n")).await;
-        assert!(success && text.contains("revised successfully"), "{text}");
-        let subtask = &current(&notebook).await.subtasks[usize::try_from(at).unwrap()];
-        assert_eq!(
-            (subtask.name.as_str(), subtask.description.as_str()),
-            ("n", "new")
-        );
-        assert_eq!(subtask.expected_outcome, "new outcome");
+        let given = revise(at, "revise", "n");
+        run(
+            &notebook,
+            &format!("revise_current_plan {given} => …revised successfully."),
+        )
+        .await;
+        let subtask = current(&notebook)
+            .await
+            .subtasks
+            .remove(usize::try_from(at).unwrap());
+        let texts = [subtask.name, subtask.description, subtask.expected_outcome];
+        assert_eq!(texts, ["n", "new", "new outcome"]);
     }
     assert_eq!(states(&notebook).await, "dit");
-    let (code, text) = refused(&notebook, "revise_current_plan", revise(0, "revise", "n")).await;
-    assert_eq!(code, ErrorCode::Settled);
-    assert!(text.contains("'done': set it to 'todo'"), "{text}");
-    let mut given = revise(2, "revise", "n");
-    given["subtask"]["state"] = json!("done");
-    let (code, text) = refused(&notebook, "revise_current_plan", given).await;
-    assert_eq!(code, ErrorCode::InvalidState);
-    assert!(text.contains("'finish_subtask'"), "{text}");
-    let (code, text) = refused(&notebook, "revise_current_plan", revise(3, "revise", "n")).await;
-    assert_eq!(code, ErrorCode::InvalidIndex);
-    assert!(
-        text.contains("for action 'revise'. Must be between 0 and 2"),
-        "{text}"
+    let settled = revise(0, "revise", "n");
+    let mut done = revise(2, "revise", "n");
+    done["subtask"]["state"] = json!("done");
+    let beyond = revise(3, "revise", "n");
+    let calls = format!(
+        "! revise_current_plan {settled} => SETTLED: …'done': set it to 'todo'…
+        ! revise_current_plan {done} => INVALID_STATE: …'finish_subtask'…
+        ! revise_current_plan {beyond} => INVALID_INDEX: …for action 'revise'. Must be between 0 and 2."
     );
+    run(&notebook, &calls).await;
 }
 
 #[tokio::test]
 async fn deleting_takes_a_subtask_out_whatever_its_state_but_not_the_only_one() {
     let notebook = with_plan(&["a", "b", "c", "d"]).await;
     finish(&notebook, 1).await;
-    let delete = |at: i64| json!({"subtask_idx": at, "action": "delete"});
-    let (success, text) = call(&notebook, "revise_current_plan", delete(3)).await;
-    assert!(
-        success && text.contains("named 'd', is deleted successfully"),
-        "{text}"
-    );
-    assert!(call(&notebook, "revise_current_plan", delete(1)).await.0);
-    assert!(call(&notebook, "revise_current_plan", delete(0)).await.0);
+    let calls = r#"
+        revise_current_plan {"subtask_idx": 3, "action": "delete"} => …named 'd', is deleted successfully.
+        revise_current_plan {"subtask_idx": 1, "action": "delete"}
+        revise_current_plan {"subtask_idx": 0, "action": "delete"}
+        ! revise_current_plan {"subtask_idx": 0, "action": "delete"} => NO_SUBTASKS: …the only one…
+    "#;
+    run(&notebook, calls).await;
     assert_eq!(names(&notebook).await, ["c"]);
     assert_eq!(current(&notebook).await.state, State::Todo);
-    let (code, text) = refused(&notebook, "revise_current_plan", delete(0)).await;
-    assert_eq!(code, ErrorCode::NoSubtasks);
-    assert!(text.contains("the only one"), "{text}");
 }
 
 #[tokio::test]
 async fn errors_of_a_revision_begin_with_error_and_name_what_is_allowed() {
-    let notebook = with_plan(&["a"]).await;
-    for (given, code, part) in [
-        (
-            revise(0, "insert", "x"),
-            ErrorCode::InvalidAction,
-            "one of add, revise, delete",
-        ),
-        (
-            json!({"subtask_idx": 0, "action": "add"}),
-            ErrorCode::MissingSubtask,
-            "The subtask is missing; the action 'add' needs it",
-        ),
-        (
-            json!({"subtask_idx": 0, "action": "revise", "subtask": null}),
-            ErrorCode::MissingSubtask,
-            "action 'revise'",
-        ),
-        (
-            json!({"subtask_idx": 0, "action": "add", "subtask": "walk"}),
-            ErrorCode::InvalidArgument,
-            "not an object",
-        ),
-        (
-            json!({"action": "add"}),
-            ErrorCode::InvalidIndex,
-            "`subtask_idx` is missing",
-        ),
-        (
-            revise(0, "add", ""),
-            ErrorCode::InvalidArgument,
-            "needs a name",
-        ),
-    ] {
-        let (told, text) = refused(&notebook, "revise_current_plan", given).await;
-        assert!(text.starts_with("Error: "), "{text}");
-        assert!(text.contains(part), "{text}");
-        assert_eq!(told, code, "{text}");
-    }
+    let calls = r#"
+        ! revise_current_plan {"subtask_idx": 0, "action": "insert", "subtask": {"name": "x", "description": "", "expected_outcome": ""}} => INVALID_ACTION: Error: …one of add, revise, delete…
+        ! revise_current_plan {"subtask_idx": 0, "action": "add"} => MISSING_SUBTASK: Error: The subtask is missing; the action 'add' needs it.
+        ! revise_current_plan {"subtask_idx": 0, "action": "revise", "subtask": null} => MISSING_SUBTASK: Error: …action 'revise'…
+        ! revise_current_plan {"subtask_idx": 0, "action": "add", "subtask": "walk"} => INVALID_ARGUMENT: Error: …not an object…
+        ! revise_current_plan {"action": "add"} => INVALID_INDEX: Error: …`subtask_idx` is missing…
+        ! revise_current_plan {"subtask_idx": 0, "action": "add", "subtask": {"name": "", "description": "", "expected_outcome": ""}} => INVALID_ARGUMENT: Error: …needs a name…
+    "#;
+    run(&with_plan(&["a"]).await, calls).await;
 }

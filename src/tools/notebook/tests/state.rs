@@ -62,10 +62,7 @@ async fn our_own_state_goes_into_another_store() {
     notebook.finish_plan(End::Abandoned, "later").await.unwrap();
     create(&notebook, "Second", &["c", "d", "e"]).await;
     finish(&notebook, 1).await;
-    notebook
-        .update_subtask_state(1, State::Abandoned)
-        .await
-        .unwrap();
+    set(&notebook, 1, State::Abandoned).await;
     let state = notebook.state_dict().await.unwrap();
     let other = super::notebook().await;
     other.load_state_dict(&state).await.unwrap();

@@ -47,29 +47,23 @@ fn there_is_a_tool_for_each_function_of_the_document_and_of_section_8() {
 #[tokio::test]
 async fn the_example_of_section_4_comes_out_as_it_stands() {
     let manager = Manager::with_tasks(&[]).await;
-    assert_eq!(
-        manager
-            .call("getTaskById", json!({"task_id": 1}))
-            .await
-            .value,
-        json!({"success": false, "error": {"code": "TASK_NOT_FOUND", "message": "Task with ID 1 not found", "details": {}}})
-    );
+    let answer = manager.call("getTaskById", json!({"task_id": 1})).await;
+    let error =
+        json!({"code": "TASK_NOT_FOUND", "message": "Task with ID 1 not found", "details": {}});
+    assert_eq!(answer.value, json!({"success": false, "error": error}));
 }
 
 #[tokio::test]
 async fn an_unknown_task_is_not_found_by_any_function() {
     let manager = Manager::with_tasks(&[&[]]).await;
-    for (name, given) in fitting() {
-        if given.get("task_id").is_none() {
-            continue;
-        }
+    let of_one = fitting()
+        .into_iter()
+        .filter(|(_, given)| given.get("task_id").is_some());
+    for (name, mut given) in of_one {
         for task in [0, 2, -1, 99_999_999_999_i64] {
-            let mut given = given.clone();
             given["task_id"] = json!(task);
-            let (code, message, details) = manager.refused(name, given).await;
-            assert_eq!(code, "TASK_NOT_FOUND", "{name}");
-            assert_eq!(message, format!("Task with ID {task} not found"));
-            assert_eq!(details, json!({}));
+            let wanted = format!("TASK_NOT_FOUND: Task with ID {task} not found");
+            manager.run(&format!("! {name} {given} => {wanted}")).await;
         }
     }
 }
@@ -103,67 +97,48 @@ async fn what_is_missing_too_much_or_of_a_wrong_type_is_an_invalid_argument() {
             }
         }
         for given in cases {
-            let (code, message, _) = manager.refused(name, given.clone()).await;
-            assert_eq!(code, "INVALID_ARGUMENT", "{name} {given}: {message}");
+            let calls = format!("! {name} {given} => INVALID_ARGUMENT: …");
+            manager.run(&calls).await;
         }
     }
 }
 
 #[tokio::test]
 async fn an_error_of_the_arguments_names_the_place() {
-    let manager = Manager::with_tasks(&[&[]]).await;
-    let given = json!({"name": "n", "dependencies": [1, "x"], "reasoning": "r"});
-    let (_, message, details) = manager.refused("addTask", given).await;
-    assert_eq!(message, "`dependencies[1]` is \"x\", not a whole number");
-    assert_eq!(details, json!({"argument": "dependencies[1]"}));
+    let calls = r#"
+        ! addTask {"name": "n", "dependencies": [1, "x"], "reasoning": "r"} => INVALID_ARGUMENT: `dependencies[1]` is "x", not a whole number {"argument":"dependencies[1]"}
+    "#;
+    Manager::with_tasks(&[&[]]).await.run(calls).await;
 }
 
 #[tokio::test]
 async fn what_is_evident_is_taken() {
-    let manager = Manager::with_tasks(&[&[], &[]]).await;
-    manager.ok("startNextTask", Value::Null).await;
-    manager
-        .ok(
-            "failTask",
-            json!({"task_id": "1", "error_message": "no", "should_retry": "true"}),
-        )
-        .await;
-    let given = json!({"task_id": 2.0, "updates": "{\"dependencies\": [\"1\"]}"});
-    let updated = manager.ok("updateTask", given).await;
-    assert_eq!(updated["updated_task"]["dependencies"], json!([1]));
-    manager
-        .ok(
-            "addTask",
-            json!({"name": "n", "dependencies": "[1, 2]", "reasoning": "", "after_task_id": null}),
-        )
-        .await;
+    let calls = r#"
+        startNextTask null
+        failTask {"task_id": "1", "error_message": "no", "should_retry": "true"}
+        updateTask {"task_id": 2.0, "updates": "{\"dependencies\": [\"1\"]}"} =~ {"updated_task": {"dependencies": [1]}}
+        addTask {"name": "n", "dependencies": "[1, 2]", "reasoning": "", "after_task_id": null}
+    "#;
+    Manager::with_tasks(&[&[], &[]]).await.run(calls).await;
 }
 
 #[tokio::test]
 async fn an_unknown_function_names_the_one_that_is_meant() {
-    let manager = Manager::with_tasks(&[&[]]).await;
-    let (code, message, _) = manager.refused("completetask", json!({})).await;
-    assert_eq!(code, "INVALID_ARGUMENT");
-    assert_eq!(
-        message,
-        "There is no tool `completetask`; is `completeTask` meant?"
-    );
+    let calls = "! completetask => INVALID_ARGUMENT: There is no tool `completetask`; is `completeTask` meant?";
+    Manager::with_tasks(&[&[]]).await.run(calls).await;
 }
 
 #[tokio::test]
 async fn a_huge_text_is_refused_and_a_terminals_commands_are_left_out() {
-    let manager = Manager::with_tasks(&[&[]]).await;
     let huge = "x".repeat(300_000);
-    let given = json!({"name": huge, "dependencies": [], "reasoning": ""});
-    assert_eq!(manager.code("addTask", given).await, "INVALID_ARGUMENT");
-    assert!(manager.code(&huge, json!({})).await == "INVALID_ARGUMENT");
-    let given =
-        json!({"name": "a\u{1b}[31mb", "dependencies": [], "reasoning": "\u{1b}]0;t\u{7}r"});
-    let added = manager.ok("addTask", given).await["new_task"].clone();
-    assert_eq!(
-        (&added["name"], &added["reasoning"]),
-        (&json!("ab"), &json!("r"))
+    let calls = format!(
+        r#"
+        ! addTask {{"name": "{huge}", "dependencies": [], "reasoning": ""}} => INVALID_ARGUMENT: …
+        ! {huge} => INVALID_ARGUMENT: …
+        addTask {{"name": "a\u001b[31mb", "dependencies": [], "reasoning": "\u001b]0;t\u0007r"}} =~ {{"new_task": {{"name": "ab", "reasoning": "r"}}}}
+        "#
     );
+    Manager::with_tasks(&[&[]]).await.run(&calls).await;
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::tools::Answer;
+use crate::tools::tests::rows;
 
 /// PlanManager's functions on a store in memory, called by name as its callers do.
 struct Manager(Toolbox);
@@ -48,40 +49,14 @@ impl Manager {
         answer.value["data"].clone()
     }
 
-    /// Returns code, message and details of a call that fails and changes nothing.
-    async fn refused(&self, name: &str, arguments: Value) -> (String, String, Value) {
-        let before = self.rows().await;
-        let answer = self.call(name, arguments).await;
-        assert!(!answer.success, "{name}: {}", answer.value);
-        assert_eq!(self.rows().await, before, "{name} changed something");
-        let error = &answer.value["error"];
-        assert_eq!(
-            answer.value,
-            json!({"success": false, "error": {"code": error["code"], "message": error["message"], "details": error["details"]}})
-        );
-        let word = |word: &Value| word.as_str().unwrap().to_owned();
-        (
-            word(&error["code"]),
-            word(&error["message"]),
-            error["details"].clone(),
-        )
+    /// Calls functions in turn and checks what they answer.
+    async fn run(&self, calls: &str) {
+        crate::tools::tests::run(&self.0, Dialect::PlanManager, calls).await;
     }
 
-    async fn code(&self, name: &str, arguments: Value) -> String {
-        self.refused(name, arguments).await.0
-    }
-
-    /// Returns everything stored, with the seq of each plan.
-    async fn rows(&self) -> Vec<(i64, Vec<plan::Row>)> {
-        let mut all = Vec::new();
-        for listed in self.0.store().plans().await.unwrap() {
-            let rows = self
-                .0
-                .store()
-                .read(&listed.head.id, |plan, seq| (seq, plan.rows().collect()));
-            all.push(rows.await.unwrap());
-        }
-        all
+    /// Returns the plan that was made last.
+    async fn plan(&self) -> plan::PlanId {
+        self.0.store().plans().await.unwrap()[0].head.id.clone()
     }
 
     async fn start(&self) -> Value {

@@ -5,32 +5,20 @@ use crate::wire::text::parse_time;
 
 /// A plan with a task in each state: completed, in progress, pending, blocked, failed, skipped.
 async fn of_every_state() -> Manager {
+    let calls = r#"
+        startNextTask
+        completeTask {"task_id": 1, "result": "done"}
+        skipTask {"task_id": 6, "reason": "no"}
+        updateTask {"task_id": 2, "updates": {"dependencies": [5]}}
+        updateTask {"task_id": 3, "updates": {"dependencies": [5]}}
+        startNextTask
+        updateTask {"task_id": 2, "updates": {"dependencies": []}}
+        updateTask {"task_id": 3, "updates": {"dependencies": []}}
+        failTask {"task_id": 5, "error_message": "no", "should_retry": false}
+        startNextTask
+    "#;
     let manager = Manager::with_tasks(&[&[], &[], &[], &[2], &[], &[]]).await;
-    manager.start().await;
-    manager.complete(1).await;
-    manager
-        .ok("skipTask", json!({"task_id": 6, "reason": "no"}))
-        .await;
-    for task in [2, 3] {
-        manager
-            .ok(
-                "updateTask",
-                json!({"task_id": task, "updates": {"dependencies": [5]}}),
-            )
-            .await;
-    }
-    manager.start().await;
-    for task in [2, 3] {
-        manager
-            .ok(
-                "updateTask",
-                json!({"task_id": task, "updates": {"dependencies": []}}),
-            )
-            .await;
-    }
-    let given = json!({"task_id": 5, "error_message": "no", "should_retry": false});
-    manager.ok("failTask", given).await;
-    manager.start().await;
+    manager.run(calls).await;
     manager
 }
 
@@ -44,10 +32,8 @@ async fn the_document_of_section_2_1_is_what_get_plan_returns() {
         assert!(parse_time(text.as_str().unwrap()).is_some());
     }
     let mut tasks = keyboards()["tasks"].clone();
-    for (place, status) in ["in_progress", "blocked", "blocked", "blocked"]
-        .into_iter()
-        .enumerate()
-    {
+    let statuses = ["in_progress", "blocked", "blocked", "blocked"];
+    for (place, status) in statuses.into_iter().enumerate() {
         tasks[place]["id"] = json!(place + 1);
         tasks[place]["status"] = json!(status);
         tasks[place]["result"] = Value::Null;
@@ -81,62 +67,25 @@ async fn updated_at_moves_with_each_change() {
 
 #[tokio::test]
 async fn the_six_states_of_a_task_have_their_words() {
-    let manager = of_every_state().await;
-    let list = manager.ok("getTaskList", json!({})).await;
-    let words: Vec<&str> = list["tasks"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|task| task["status"].as_str().unwrap())
-        .collect();
-    assert_eq!(
-        words,
-        [
-            "completed",
-            "in_progress",
-            "pending",
-            "blocked",
-            "failed",
-            "skipped"
-        ]
-    );
+    let calls = r#"
+        getTaskList =~ {"tasks": [{"status": "completed"}, {"status": "in_progress"}, {"status": "pending"}, {"status": "blocked"}, {"status": "failed"}, {"status": "skipped"}]}
+    "#;
+    of_every_state().await.run(calls).await;
 }
 
 #[tokio::test]
 async fn the_list_is_filtered_by_each_state() {
-    let manager = of_every_state().await;
-    for (task, status) in (1..).zip([
-        "completed",
-        "in_progress",
-        "pending",
-        "blocked",
-        "failed",
-        "skipped",
-    ]) {
-        let list = manager
-            .ok("getTaskList", json!({"status_filter": status}))
-            .await;
-        assert_eq!(
-            (&list["total"], &list["filtered"]),
-            (&json!(6), &json!(1)),
-            "{status}"
-        );
-        assert_eq!(
-            (&list["tasks"][0]["id"], &list["tasks"][0]["status"]),
-            (&json!(task), &json!(status))
-        );
-    }
-    let list = manager.ok("getTaskList", json!({})).await;
-    assert_eq!((&list["total"], &list["filtered"]), (&json!(6), &json!(6)));
-    let (code, message, details) = manager
-        .refused("getTaskList", json!({"status_filter": "done"}))
-        .await;
-    assert_eq!(code, "INVALID_ARGUMENT");
-    assert_eq!(
-        message,
-        "`status_filter` is \"done\", not one of pending, in_progress, completed, failed, skipped, blocked"
-    );
-    assert_eq!(details, json!({"argument": "status_filter"}));
+    let calls = r#"
+        getTaskList {"status_filter": "completed"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 1, "status": "completed"}]}
+        getTaskList {"status_filter": "in_progress"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 2, "status": "in_progress"}]}
+        getTaskList {"status_filter": "pending"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 3, "status": "pending"}]}
+        getTaskList {"status_filter": "blocked"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 4, "status": "blocked"}]}
+        getTaskList {"status_filter": "failed"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 5, "status": "failed"}]}
+        getTaskList {"status_filter": "skipped"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 6, "status": "skipped"}]}
+        getTaskList =~ {"total": 6, "filtered": 6}
+        ! getTaskList {"status_filter": "done"} => INVALID_ARGUMENT: `status_filter` is "done", not one of pending, in_progress, completed, failed, skipped, blocked {"argument":"status_filter"}
+    "#;
+    of_every_state().await.run(calls).await;
 }
 
 #[tokio::test]
@@ -153,140 +102,113 @@ async fn pending_leaves_out_what_is_blocked() {
 async fn a_task_has_the_fields_of_the_document_and_no_others() {
     let manager = of_every_state().await;
     let list = manager.ok("getTaskList", json!({})).await;
+    let wanted = [
+        "dependencies",
+        "id",
+        "name",
+        "reasoning",
+        "result",
+        "status",
+    ];
     for task in list["tasks"].as_array().unwrap() {
         let fields: Vec<&String> = task.as_object().unwrap().keys().collect();
-        assert_eq!(
-            fields,
-            [
-                "dependencies",
-                "id",
-                "name",
-                "reasoning",
-                "result",
-                "status"
-            ]
-        );
+        assert_eq!(fields, wanted);
     }
 }
 
 #[tokio::test]
 async fn the_example_of_the_plan_status_comes_out_as_it_stands() {
+    let calls = r#"
+        startNextTask
+        completeTask {"task_id": 1, "result": "done"}
+        startNextTask
+        completeTask {"task_id": 2, "result": "done"}
+        startNextTask
+        getPlanStatus => {"status": "running", "progress": 0.4, "current_task_id": 3, "total_tasks": 5, "completed_tasks": 2, "failed_tasks": 0, "pending_tasks": 3, "in_progress_tasks": 1, "skipped_tasks": 0}
+    "#;
     let manager = Manager::with_tasks(&[&[], &[], &[], &[], &[]]).await;
-    for task in [1, 2] {
-        manager.start().await;
-        manager.complete(task).await;
-    }
-    manager.start().await;
-    assert_eq!(
-        manager.status().await,
-        json!({"status": "running", "progress": 0.4, "current_task_id": 3, "total_tasks": 5, "completed_tasks": 2,
-               "failed_tasks": 0, "pending_tasks": 3, "in_progress_tasks": 1, "skipped_tasks": 0})
-    );
+    manager.run(calls).await;
 }
 
 #[tokio::test]
 async fn progress_counts_what_was_skipped_and_is_0_without_tasks() {
     let manager = of_every_state().await;
+    let calls = r#"
+        getPlanStatus =~ {"completed_tasks": 1, "failed_tasks": 1, "pending_tasks": 3, "in_progress_tasks": 1, "skipped_tasks": 1}
+    "#;
+    manager.run(calls).await;
     let status = manager.status().await;
     assert_eq!(status["progress"].as_f64().unwrap(), 2.0 / 6.0);
-    let counts = ["completed", "failed", "pending", "in_progress", "skipped"]
-        .map(|word| status[format!("{word}_tasks")].clone());
-    assert_eq!(json!(counts), json!([1, 1, 3, 1, 1]));
-    manager
-        .ok("createPlan", json!({"goal": "goal", "tasks": []}))
-        .await;
-    assert_eq!(manager.status().await["progress"], 0.0);
+    let calls = r#"
+        createPlan {"goal": "goal", "tasks": []}
+        getPlanStatus =~ {"progress": 0.0}
+    "#;
+    manager.run(calls).await;
 }
 
 #[tokio::test]
 async fn the_five_states_of_a_plan_have_their_words() {
-    let manager = Manager::with_tasks(&[&[]]).await;
-    let status = async || manager.status().await["status"].clone();
-    assert_eq!(status().await, "idle");
-    manager.start().await;
-    assert_eq!(status().await, "running");
-    manager.ok("pausePlan", json!({})).await;
-    assert_eq!(status().await, "paused");
-    manager.complete(1).await;
-    assert_eq!(status().await, "completed");
-    manager.ok("resetPlan", json!({})).await;
-    manager.start().await;
-    let given = json!({"task_id": 1, "error_message": "no", "should_retry": false});
-    manager.ok("failTask", given).await;
-    assert_eq!(status().await, "failed");
+    let calls = r#"
+        getPlanStatus =~ {"status": "idle"}
+        startNextTask
+        getPlanStatus =~ {"status": "running"}
+        pausePlan
+        getPlanStatus =~ {"status": "paused"}
+        completeTask {"task_id": 1, "result": "done"}
+        getPlanStatus =~ {"status": "completed"}
+        resetPlan
+        startNextTask
+        failTask {"task_id": 1, "error_message": "no", "should_retry": false}
+        getPlanStatus =~ {"status": "failed"}
+    "#;
+    Manager::with_tasks(&[&[]]).await.run(calls).await;
 }
 
 #[tokio::test]
 async fn an_abandoned_plan_is_shown_as_failed() {
     let manager = Manager::with_tasks(&[&[]]).await;
-    let plan = manager.0.store().plans().await.unwrap()[0].head.id.clone();
-    manager
-        .0
-        .change(&plan, "", |draft| draft.abandon("no"))
-        .await
-        .unwrap();
-    assert_eq!(manager.status().await["status"], "failed");
-    let (_, message, _) = manager.refused("startNextTask", json!({})).await;
-    assert_eq!(message, "The plan is failed");
+    let (store, plan) = (manager.0.store(), manager.plan().await);
+    let abandoned = store.change(&plan, "", "", |draft| draft.abandon("no"));
+    abandoned.await.unwrap();
+    let calls = r#"
+        getPlanStatus =~ {"status": "failed"}
+        ! startNextTask => PLAN_NOT_ACTIVE: The plan is failed {"plan_status":"failed"}
+    "#;
+    manager.run(calls).await;
 }
 
 #[tokio::test]
 async fn a_task_is_found_by_its_id() {
-    let manager = Manager::with_keyboards().await;
-    assert_eq!(
-        manager.ok("getTaskById", json!({"task_id": 2})).await,
-        json!({"task": {"id": 2, "name": "Search for mechanical keyboard", "status": "blocked", "dependencies": [1],
-                        "reasoning": "Can only search after homepage is loaded", "result": null}})
-    );
+    let calls = r#"
+        getTaskById {"task_id": 2} => {"task": {"id": 2, "name": "Search for mechanical keyboard", "status": "blocked", "dependencies": [1], "reasoning": "Can only search after homepage is loaded", "result": null}}
+    "#;
+    Manager::with_keyboards().await.run(calls).await;
 }
 
 #[tokio::test]
 async fn executable_are_pending_tasks_whose_dependencies_are_met() {
+    let calls = r#"
+        getExecutableTaskList =~ {"count": 2, "executable_tasks": [{"id": 1}, {"id": 3}]}
+        startNextTask
+        getExecutableTaskList =~ {"count": 1, "executable_tasks": [{"id": 3}]}
+        completeTask {"task_id": 1, "result": "done"}
+        getExecutableTaskList =~ {"count": 2, "executable_tasks": [{"id": 2}, {"id": 3}]}
+        skipTask {"task_id": 2, "reason": "no"}
+        skipTask {"task_id": 3, "reason": "no"}
+        getExecutableTaskList =~ {"count": 1, "executable_tasks": [{"id": 4}]}
+    "#;
     let manager = Manager::with_tasks(&[&[], &[1], &[], &[2, 3]]).await;
-    let executable = async || {
-        let list = manager.ok("getExecutableTaskList", json!({})).await;
-        let tasks = list["executable_tasks"].as_array().unwrap().clone();
-        assert_eq!(list["count"], tasks.len());
-        tasks
-            .iter()
-            .map(|task| task["id"].as_i64().unwrap())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(executable().await, [1, 3]);
-    manager.start().await;
-    assert_eq!(executable().await, [3]);
-    manager.complete(1).await;
-    assert_eq!(executable().await, [2, 3]);
-    manager
-        .ok("skipTask", json!({"task_id": 2, "reason": "no"}))
-        .await;
-    manager
-        .ok("skipTask", json!({"task_id": 3, "reason": "no"}))
-        .await;
-    assert_eq!(executable().await, [4]);
+    manager.run(calls).await;
 }
 
 #[tokio::test]
 async fn the_plan_is_drawn_as_a_graph_in_both_languages() {
-    let manager = Manager::with_tasks(&[&[], &[1]]).await;
-    let drawn = manager.ok("getDependencyGraph", json!({})).await;
-    assert_eq!(drawn["format"], "mermaid");
-    let graph = drawn["graph"].as_str().unwrap();
-    assert!(
-        graph.starts_with("graph LR\n  t1[\"1 · Task 1<br/>ready\"]:::pending\n"),
-        "{graph}"
-    );
-    assert!(graph.contains("  t1 --> t2\n"), "{graph}");
-    let drawn = manager
-        .ok("getDependencyGraph", json!({"format": "dot"}))
-        .await;
-    assert!(drawn["graph"].as_str().unwrap().contains("  t1 -> t2;\n"));
-    assert_eq!(
-        manager
-            .code("getDependencyGraph", json!({"format": "png"}))
-            .await,
-        "INVALID_ARGUMENT"
-    );
+    let calls = r#"
+        getDependencyGraph => {"format": "mermaid", "graph": "graph LR\n  t1[\"1 · Task 1<br/>ready\"]:::pending\n…  t1 --> t2\n…"}
+        getDependencyGraph {"format": "dot"} => {"format": "dot", "graph": "…  t1 -> t2;\n…"}
+        ! getDependencyGraph {"format": "png"} => INVALID_ARGUMENT: …
+    "#;
+    Manager::with_tasks(&[&[], &[1]]).await.run(calls).await;
 }
 
 #[tokio::test]
@@ -310,16 +232,12 @@ async fn the_plan_is_written_as_a_prompt() {
 
 #[tokio::test]
 async fn tasks_that_may_be_done_side_by_side_are_found() {
+    let calls = r#"
+        startNextTask
+        getParallelTasks => {"parallel_tasks": [1, 2], "groups": [[1, 2], [3, 4], [5], [6]]}
+        failTask {"task_id": 1, "error_message": "no", "should_retry": false}
+        getParallelTasks => {"parallel_tasks": [2], "groups": [[2]], "left": 4}
+    "#;
     let manager = Manager::with_tasks(&[&[], &[], &[1], &[1, 2], &[4], &[3, 5]]).await;
-    manager.start().await;
-    assert_eq!(
-        manager.ok("getParallelTasks", json!({})).await,
-        json!({"parallel_tasks": [1, 2], "groups": [[1, 2], [3, 4], [5], [6]]})
-    );
-    let given = json!({"task_id": 1, "error_message": "no", "should_retry": false});
-    manager.ok("failTask", given).await;
-    assert_eq!(
-        manager.ok("getParallelTasks", json!({})).await,
-        json!({"parallel_tasks": [2], "groups": [[2]], "left": 4})
-    );
+    manager.run(calls).await;
 }

@@ -1,21 +1,21 @@
 //! Making a plan and going through it: `create_plan`, `revise_current_plan`, `update_subtask_state`, `finish_subtask`,
 //! `view_subtasks`.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::PlanNotebook;
 use super::answer::{ErrorCode, NotebookError, ToolResponse};
-use super::bring::{called, check_count, check_new, head_of, prepare, shown};
+use super::import::{called, check_count, check_new, head_of, prepare, shown};
 use super::markdown::fenced;
 use super::model::{Plan, State, SubTask};
 use crate::plan::{
     DAEMON, Draft, Plan as CorePlan, PlanId, PlanPast, PlanStatus, Refusal, Shelf, Task,
-    TaskChanges, TaskStatus, Time, counted,
+    TaskChanges, TaskStatus, counted,
 };
-use crate::tools::Dialect;
 use crate::tools::page::weight;
-use crate::tools::shelf::interrupted;
-use crate::tools::status;
+use crate::tools::{Dialect, Toolbox, status};
 use crate::wire::text::clip_bytes as clip;
 
 /// Bytes of the subtasks that are shown at once, as they go out, and of one text of them.
@@ -34,19 +34,18 @@ pub enum Action {
     Delete,
 }
 
-impl Action {
-    /// Returns the word.
-    pub fn as_str(self) -> &'static str {
-        match self {
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::Add => "add",
             Self::Revise => "revise",
             Self::Delete => "delete",
-        }
+        })
     }
 }
 
 impl PlanNotebook {
-    /// Makes a plan the current one. The one before it is abandoned and goes into the history.
+    /// Makes a plan the current one. The one before it is abandoned and archived.
     ///
     /// # Errors
     /// No name, no subtasks or more than are allowed, two in progress or one before its turn, a time that is none.
@@ -58,26 +57,9 @@ impl PlanNotebook {
         subtasks: Vec<SubTask>,
     ) -> Result<ToolResponse, NotebookError> {
         let plan = self.new_plan(name, description, expected_outcome, subtasks)?;
-        let prepared = prepare(&plan.subtasks, "subtasks")?;
-        let left = self.leave_present(&interrupted(&head_of(&plan))).await?;
-        let begun = begun(&plan);
-        let made = self
-            .toolbox
-            .replace(
-                Dialect::Notebook,
-                head_of(&plan),
-                "create_plan",
-                move |draft| {
-                    prepared.fill(draft)?;
-                    draft.record_plan(begun)?;
-                    Ok::<_, NotebookError>(follow(draft)?)
-                },
-            )
-            .await;
-        let ((), replaced) = match self.left(left, made).await {
-            Ok(made) => made,
-            Err(error) => return Err(self.overtaken(error).await),
-        };
+        let exported = self.export_current(&head_of(&plan)).await?;
+        let made = make(&self.toolbox, &plan).await;
+        let ((), replaced) = self.replaced(exported, made).await?;
         let text = format!(
             "Plan '{}' created successfully with {}; its ID is '{}'.{replaced}",
             shown(&plan.name),
@@ -87,7 +69,7 @@ impl PlanNotebook {
         Ok(self.changed(&PlanId::new(plan.id), text).await)
     }
 
-    /// Looks whether [`PlanNotebook::create_plan`] would make a plan of this, and says what; changes nothing.
+    /// Checks whether [`PlanNotebook::create_plan`] would make a plan of this, and says what; changes nothing.
     ///
     /// # Errors
     /// As [`PlanNotebook::create_plan`].
@@ -99,16 +81,15 @@ impl PlanNotebook {
         subtasks: Vec<SubTask>,
     ) -> Result<ToolResponse, NotebookError> {
         let plan = self.new_plan(name, description, expected_outcome, subtasks)?;
-        let mut scratch = CorePlan::new(head_of(&plan));
-        prepare(&plan.subtasks, "subtasks")?
-            .fill(&mut Draft::new(&mut scratch, Time::default()))?;
+        let ((), replaced) = make(&self.toolbox.dry_run(true), &plan).await?;
         let mut text = format!(
             "Nothing has changed. The plan '{}' with {} can be created.",
             shown(&plan.name),
             counted(plan.subtasks.len(), "subtask")
         );
-        if let Some(old) = self.present().await? {
-            text = format!("{text} It would replace the plan '{}'.", shown(&old.name));
+        if let Some(old) = replaced {
+            let old = shown(&self.toolbox.head(&old).await?.name);
+            text = format!("{text} It would replace the plan '{old}'.");
         }
         Ok(ToolResponse::success(text))
     }
@@ -124,7 +105,7 @@ impl PlanNotebook {
             let text = "Invalid name: a plan needs one.";
             return Err(NotebookError::new(ErrorCode::InvalidArgument, text));
         }
-        check_new(&subtasks, self.max_subtasks)?;
+        check_new(&subtasks, self.toolbox.settings.max_subtasks)?;
         Ok(Plan::new(
             name.trim(),
             description,
@@ -144,25 +125,19 @@ impl PlanNotebook {
         action: Action,
         subtask: Option<SubTask>,
     ) -> Result<ToolResponse, NotebookError> {
-        let subtask = match action {
-            Action::Delete => None,
-            _ => Some(subtask.ok_or_else(|| {
-                let action = action.as_str();
-                let text = format!("The subtask is missing; the action '{action}' needs it.");
-                NotebookError::new(ErrorCode::MissingSubtask, text)
-            })?),
-        };
-        let max = self.max_subtasks;
+        let subtask = subtask.filter(|_| action != Action::Delete);
+        if subtask.is_none() && action != Action::Delete {
+            let text = format!("The subtask is missing; the action '{action}' needs it.");
+            return Err(NotebookError::new(ErrorCode::MissingSubtask, text));
+        }
+        let max = self.toolbox.settings.max_subtasks;
         self.change("revise_current_plan", move |draft| {
+            let total = draft.plan().counts().total();
             let last = match action {
-                Action::Add => draft.plan().counts().total(),
-                _ => draft.plan().counts().total().saturating_sub(1),
+                Action::Add => total,
+                _ => total.saturating_sub(1),
             };
-            let at = index(
-                subtask_idx,
-                last,
-                &format!(" for action '{}'", action.as_str()),
-            )?;
+            let at = index(subtask_idx, last, &format!(" for action '{action}'"))?;
             go_on(draft)?;
             let text = match subtask {
                 Some(subtask) if action == Action::Add => add(draft, at, &subtask, max),
@@ -192,33 +167,32 @@ impl PlanNotebook {
         self.change("update_subtask_state", move |draft| {
             let (at, task) = subtask(draft.plan(), subtask_idx)?;
             let called = called(at, &task);
-            let word = state.as_str();
-            if State::of_task(task.status) == state {
-                return Ok(match state {
-                    State::InProgress => format!(
+            match state {
+                _ if State::of_task(task.status) != state => {}
+                State::InProgress => {
+                    return Ok(format!(
                         "The subtask {called}, is in progress already: go on with it, and call 'finish_subtask' when it is done."
-                    ),
-                    _ => format!("The subtask {called}, is '{word}' already."),
-                });
+                    ));
+                }
+                _ => return Ok(format!("The subtask {called}, is '{state}' already.")),
             }
             if state == State::InProgress {
-                its_turn(draft.plan(), at, &task)?;
+                earlier_settled(draft.plan(), at)?;
+                alone(draft.plan(), Some(&task))?;
             }
-            let reported = reported(draft, &called, &task, state);
             let before = State::of_plan(draft.plan().head());
-            go_on(draft)?;
-            set_state(draft, &task, state, "abandoned")?;
-            if let Some(reported) = reported {
+            let why = if state == State::Abandoned { "abandoned" } else { "" };
+            if let Some(reported) = set(draft, at, &task, state, why)? {
                 return Ok(reported);
             }
-            let mut text = format!("The subtask {called}, is marked as '{word}' successfully.");
+            let mut text = format!("The subtask {called}, is marked as '{state}' successfully.");
             if state == State::Todo {
                 text += &put_back(draft, at)?;
             }
             follow(draft)?;
             let after = State::of_plan(draft.plan().head());
             if before != after {
-                text = format!("{text} The state of the plan is now '{}'.", after.as_str());
+                text = format!("{text} The state of the plan is now '{after}'.");
             }
             Ok(text)
         })
@@ -247,18 +221,10 @@ impl PlanNotebook {
                     }
                     _ => "set it to 'todo' if it is to be done again",
                 };
-                return Err(NotebookError::new(
-                    ErrorCode::NotInProgress,
-                    format!(
-                        "The subtask {called}, is '{}', not in progress: {way}.",
-                        state.as_str()
-                    ),
-                ));
+                let text = format!("The subtask {called}, is '{state}', not in progress: {way}.");
+                return Err(NotebookError::new(ErrorCode::NotInProgress, text));
             }
-            let reported = reported(draft, &called, &task, State::Done);
-            go_on(draft)?;
-            set_state(draft, &task, State::Done, &outcome)?;
-            if let Some(reported) = reported {
+            if let Some(reported) = set(draft, at, &task, State::Done, &outcome)? {
                 return Ok(reported);
             }
             let next = begin_next(draft);
@@ -277,10 +243,8 @@ impl PlanNotebook {
     pub async fn view_subtasks(&self, subtask_idx: &[i64]) -> Result<ToolResponse, NotebookError> {
         let plan = self.seen().await?;
         let indices = subtask_idx.to_vec();
-        let store = self.toolbox.store();
-        Ok(store
-            .read(&plan, move |plan, _| view(plan, &indices))
-            .await?)
+        let view = move |plan: &CorePlan, _| view(plan, &indices);
+        Ok(self.toolbox.store().read(&plan, view).await?)
     }
 
     /// Changes the current plan, and tells the hooks of it.
@@ -290,7 +254,7 @@ impl PlanNotebook {
         change: impl FnOnce(&mut Draft<'_>) -> Result<String, NotebookError> + Send + 'static,
     ) -> Result<ToolResponse, NotebookError> {
         let plan = self.current().await?;
-        let changed = self.toolbox.change_or(&plan, why, move |draft| {
+        let changed = self.toolbox.change(&plan, why, move |draft| {
             in_hand(draft)?;
             let text = change(draft)?;
             Ok::<_, NotebookError>((text, draft.has_changed()))
@@ -303,21 +267,32 @@ impl PlanNotebook {
     }
 }
 
-/// Looks whether the plan is still the one in use.
+/// Makes a plan the current one; returns the one before it.
+async fn make(toolbox: &Toolbox, plan: &Plan) -> Result<((), Option<PlanId>), NotebookError> {
+    let (prepared, begun) = (prepare(&plan.subtasks, "subtasks")?, begun(&plan.subtasks));
+    let make = move |draft: &mut Draft<'_>| {
+        prepared.fill(draft)?;
+        draft.record_plan(begun)?;
+        Ok(follow(draft)?)
+    };
+    let head = head_of(plan);
+    toolbox
+        .replace(Dialect::Notebook, head, false, "create_plan", make)
+        .await
+}
+
+/// Refuses if the plan is no longer the one in use.
 pub(super) fn in_hand(draft: &Draft<'_>) -> Result<(), NotebookError> {
     let head = draft.plan().head();
     if head.shelf != Shelf::Current {
         let name = shown(&head.name);
         let why = if head.status.settled() {
-            let state = State::of_plan(head).as_str();
-            format!("it is finished as '{state}'")
+            format!("it is finished as '{}'", State::of_plan(head))
         } else {
             "another caller has put it away".to_owned()
         };
-        return Err(NotebookError::new(
-            ErrorCode::Conflict,
-            format!("The plan '{name}' is no longer the current one: {why}."),
-        ));
+        let text = format!("The plan '{name}' is no longer the current one: {why}.");
+        return Err(NotebookError::new(ErrorCode::Conflict, text));
     }
     Ok(())
 }
@@ -351,70 +326,50 @@ fn subtask(plan: &CorePlan, at: i64) -> Result<(usize, Task), NotebookError> {
 fn earlier_settled(plan: &CorePlan, at: usize) -> Result<(), NotebookError> {
     let first = plan.unsettled().next();
     let first = first.map(|task| (plan.index_of(task), task));
-    match first.filter(|(first, _)| *first < at) {
-        Some((first, task)) => Err(NotebookError::new(
-            ErrorCode::NotDoneYet,
-            format!(
-                "The subtask {}, is not done yet: finish or abandon it before the one at index {at}.",
-                called(first, task)
-            ),
-        )),
-        None => Ok(()),
-    }
+    let Some((first, task)) = first.filter(|(first, _)| *first < at) else {
+        return Ok(());
+    };
+    let open = called(first, task);
+    let text = format!(
+        "The subtask {open}, is not done yet: finish or abandon it before the one at index {at}."
+    );
+    Err(NotebookError::new(ErrorCode::NotDoneYet, text))
 }
 
-/// Refuses to begin a subtask before its turn, or beside another one.
-fn its_turn(plan: &CorePlan, at: usize, task: &Task) -> Result<(), NotebookError> {
-    earlier_settled(plan, at)?;
-    match plan.in_progress().find(|other| other.number != task.number) {
-        Some(other) => Err(beside(plan, other)),
-        None => Ok(()),
-    }
+/// Refuses to begin a subtask beside another one.
+fn alone(plan: &CorePlan, task: Option<&Task>) -> Result<(), NotebookError> {
+    let number = task.map(|task| task.number);
+    let Some(other) = plan
+        .in_progress()
+        .find(|other| Some(other.number) != number)
+    else {
+        return Ok(());
+    };
+    let text = format!(
+        "The subtask {}, is in progress already: finish it, or set it to 'todo' or 'abandoned', before another is begun.",
+        called(plan.index_of(other), other)
+    );
+    Err(NotebookError::new(ErrorCode::AlreadyInProgress, text))
 }
 
-fn beside(plan: &CorePlan, other: &Task) -> NotebookError {
-    NotebookError::new(
-        ErrorCode::AlreadyInProgress,
-        format!(
-            "The subtask {}, is in progress already: finish it, or set it to 'todo' or 'abandoned', before another is begun.",
-            called(plan.index_of(other), other)
-        ),
-    )
-}
-
-/// Gives a subtask a state, with what came of it or why it is left out.
-fn set_state(draft: &mut Draft<'_>, task: &Task, state: State, text: &str) -> Result<(), Refusal> {
-    let settled = task.status.settled();
-    if draft.carried_out() && task.status == TaskStatus::InProgress {
-        return status::report(draft, task.number, state.task_status(), text);
-    }
-    match state {
-        State::Todo => draft.reset_task(task.number),
-        State::InProgress => {
-            if settled {
-                draft.reset_task(task.number)?;
-            }
-            draft.start_task(task.number)
-        }
-        State::Done => draft.complete_task(task.number, text),
-        State::Abandoned => {
-            if task.status == TaskStatus::Completed {
-                draft.reset_task(task.number)?;
-            }
-            status::skip(draft, task.number, text)
-        }
-    }
-}
-
-/// Returns what is to be said if the state is the report on a subtask that a daemon has handed out.
-fn reported(draft: &Draft<'_>, called: &str, task: &Task, state: State) -> Option<String> {
+/// Gives a subtask a state, with what came of it or why it is left out. Returns what is to be said if the state is the report
+/// on a subtask that a daemon has handed out.
+fn set(
+    draft: &mut Draft<'_>,
+    at: usize,
+    task: &Task,
+    state: State,
+    text: &str,
+) -> Result<Option<String>, NotebookError> {
     let reported = draft.carried_out() && task.status == TaskStatus::InProgress;
-    reported.then(|| {
+    go_on(draft)?;
+    status::set(draft, task.number, state.task_status(), Some(text))?;
+    let called = called(at, task);
+    Ok(reported.then(|| {
         format!(
-            "The subtask {called}, is reported as '{}'. The daemon that carries the plan out decides what follows.",
-            state.as_str()
+            "The subtask {called}, is reported as '{state}'. The daemon that carries the plan out decides what follows."
         )
-    })
+    }))
 }
 
 /// Begins the next subtask that is to be done, and says which it is.
@@ -455,14 +410,14 @@ fn put_back(draft: &mut Draft<'_>, at: usize) -> Result<String, Refusal> {
 }
 
 /// Returns what becomes of a plan by the states its subtasks were given.
-fn begun(plan: &Plan) -> PlanPast {
-    let begun = plan.subtasks.iter().any(|it| it.state == State::InProgress);
+fn begun(subtasks: &[SubTask]) -> PlanPast {
+    let begun = subtasks.iter().any(|it| it.state == State::InProgress);
+    let status = match begun {
+        true => PlanStatus::Running,
+        false => PlanStatus::Idle,
+    };
     PlanPast {
-        status: if begun {
-            PlanStatus::Running
-        } else {
-            PlanStatus::Idle
-        },
+        status,
         ..PlanPast::default()
     }
 }
@@ -476,19 +431,15 @@ fn add(
     let plan = draft.plan();
     check_count(plan.counts().total() + 1, max)?;
     let before = plan.nth(at).map(|task| task.number);
-    let begun = subtask.state == State::InProgress;
-    if begun {
+    let is_begun = subtask.state == State::InProgress;
+    if is_begun {
         earlier_settled(plan, at)?;
-        if let Some(other) = plan.in_progress().next() {
-            return Err(beside(plan, other));
-        }
+        alone(plan, None)?;
     }
-    prepare(std::slice::from_ref(subtask), "subtask")?.add(draft, before)?;
-    if begun && draft.plan().status() == &PlanStatus::Idle {
-        draft.record_plan(PlanPast {
-            status: PlanStatus::Running,
-            ..PlanPast::default()
-        })?;
+    let subtasks = std::slice::from_ref(subtask);
+    prepare(subtasks, "subtask")?.add(draft, before)?;
+    if is_begun && draft.plan().status() == &PlanStatus::Idle {
+        draft.record_plan(begun(subtasks))?;
     }
     let name = shown(&subtask.name);
     let mut text = format!("A new subtask, named '{name}', is added successfully at index {at}.");
@@ -503,7 +454,6 @@ fn revise(draft: &mut Draft<'_>, at: usize, subtask: &SubTask) -> Result<String,
     let called = called(at, &task);
     let state = State::of_task(task.status);
     if state.settled() {
-        let state = state.as_str();
         let text =
             format!("The subtask {called}, is '{state}': set it to 'todo' before it is revised.");
         return Err(NotebookError::new(ErrorCode::Settled, text));
@@ -512,7 +462,7 @@ fn revise(draft: &mut Draft<'_>, at: usize, subtask: &SubTask) -> Result<String,
     if ![State::Todo, state].contains(&subtask.state) {
         let text = format!(
             "Invalid state '{}': revising changes no state; 'update_subtask_state' and 'finish_subtask' do.",
-            subtask.state.as_str()
+            subtask.state
         );
         return Err(NotebookError::new(ErrorCode::InvalidState, text));
     }
@@ -551,74 +501,50 @@ pub(super) fn follow(draft: &mut Draft<'_>) -> Result<(), Refusal> {
 }
 
 fn view(plan: &CorePlan, indices: &[i64]) -> ToolResponse {
-    let total = plan.counts().total();
+    let task = |at: &i64| usize::try_from(*at).ok().and_then(|at| plan.nth(at));
+    let fitting = indices.iter().filter_map(|at| Some((at, task(at)?)));
+    let wrong: Vec<&i64> = indices.iter().filter(|at| task(at).is_none()).collect();
     let mut shown = Vec::new();
-    let mut wrong = Vec::new();
-    let (mut size, mut left, mut wrongs) = (0, 0, 0);
-    for given in indices {
-        let task = usize::try_from(*given).ok().and_then(|at| plan.nth(at));
-        let Some(task) = task else {
-            wrongs += 1;
-            if wrong.len() < NAMED {
-                wrong.push(given.to_string());
-            }
-            continue;
-        };
-        if left > 0 {
-            left += 1;
-            continue;
-        }
+    let mut size = 0;
+    for (at, task) in fitting {
         let mut subtask = SubTask::of(task);
         if indices.len() > 1 {
-            let texts = [
-                &mut subtask.name,
-                &mut subtask.description,
-                &mut subtask.expected_outcome,
-            ];
-            for text in texts.into_iter().chain(subtask.outcome.as_mut()) {
+            for text in subtask.texts() {
                 *text = clip(text, VIEW_TEXT);
             }
         }
-        let text = format!(
-            "Subtask at index {given}:\n{}",
-            fenced(&subtask.to_markdown(true))
-        );
-        let bytes = weight(&text);
-        if size + bytes > VIEW && !shown.is_empty() {
-            left += 1;
-            continue;
+        let text = fenced(&subtask.to_markdown(true));
+        let text = format!("Subtask at index {at}:\n{text}");
+        size += weight(&text);
+        if size > VIEW && !shown.is_empty() {
+            break;
         }
-        size += bytes;
         shown.push(text);
     }
+    let left = indices.len() - wrong.len() - shown.len();
     if left > 0 {
-        shown.push(format!(
-            "{} more did not fit: ask for fewer at once.",
-            counted(left, "subtask")
-        ));
+        let left = counted(left, "subtask");
+        shown.push(format!("{left} more did not fit: ask for fewer at once."));
     }
-    if wrongs > 0 {
-        if wrongs > wrong.len() {
-            wrong.push("…".to_owned());
-        }
+    let last = plan.counts().total().saturating_sub(1);
+    if !wrong.is_empty() {
+        let more = (wrong.len() > NAMED).then(|| "…".to_owned());
+        let named = wrong.iter().take(NAMED).map(ToString::to_string);
+        let named: Vec<String> = named.chain(more).collect();
+        let named = named.join(", ");
         shown.push(format!(
-            "Invalid subtask_idx '[{}]'. Must be between 0 and {}.",
-            wrong.join(", "),
-            total.saturating_sub(1)
+            "Invalid subtask_idx '[{named}]'. Must be between 0 and {last}."
         ));
     }
     if indices.is_empty() {
         shown.push(format!(
-            "No subtask_idx is given. Must be between 0 and {}.",
-            total.saturating_sub(1)
+            "No subtask_idx is given. Must be between 0 and {last}."
         ));
     }
     let text = shown.join("\n\n");
-    let all_wrong = wrongs > 0 && wrongs == indices.len();
-    let mut response = if all_wrong || indices.is_empty() {
-        ToolResponse::failure(text, ErrorCode::InvalidIndex)
-    } else {
-        ToolResponse::success(text)
+    let mut response = match wrong.len() == indices.len() {
+        true => ToolResponse::failure(text, ErrorCode::InvalidIndex),
+        false => ToolResponse::success(text),
     };
     response.metadata.left = left;
     response

@@ -4,11 +4,12 @@ use serde_json::{Map, Value, json};
 
 use super::PlanNotebook;
 use super::answer::{ErrorCode, NotebookError};
-use super::bring::{past_of, prepare};
+use super::archive::Archive;
+use super::import::{head_of, past_of, prepare, rewrite};
 use super::model::Plan;
-use super::shelved::StoreStorage;
 use super::storage::StorageError;
-use crate::tools::ToolError;
+use crate::plan::{Draft, PlanStatus, Shelf};
+use crate::tools::Dialect;
 use crate::wire::text::{one_line, printable};
 
 impl PlanNotebook {
@@ -35,19 +36,10 @@ impl PlanNotebook {
     /// It is not of that shape: nothing has changed then, and the place is told. The storage or the store fails: plans before
     /// the failure are in the history, and loading again goes on.
     pub async fn load_state_dict(&self, state: &Value) -> Result<(), NotebookError> {
-        if let Some(bound) = &self.toolbox.plan {
-            return Err(ToolError::Bound(bound.clone()).into());
-        }
-        let fields = state
-            .as_object()
-            .ok_or_else(|| misfit("the state", "is no object"))?;
+        self.toolbox.unbound()?;
+        object(Some(state), "the state")?;
         let mut kept = Vec::new();
-        let plans = state.pointer("/storage/plans");
-        let plans = plans.ok_or_else(|| misfit("storage.plans", "is missing"))?;
-        let plans = plans
-            .as_object()
-            .ok_or_else(|| misfit("storage.plans", "is no object"))?;
-        for (id, plan) in plans {
+        for (id, plan) in object(state.pointer("/storage/plans"), "storage.plans")? {
             let path = format!("storage.plans[{}]", one_line(id, 60));
             let plan = read(plan, &path)?;
             if plan.id != *id {
@@ -55,38 +47,80 @@ impl PlanNotebook {
             }
             kept.push(plan);
         }
-        let current = fields.get("current_plan");
-        let current = current.ok_or_else(|| misfit("current_plan", "is missing"))?;
-        let current = if current.is_null() {
-            None
-        } else {
-            Some(read(current, "current_plan")?)
+        let current = match state.get("current_plan") {
+            None => return Err(misfit("current_plan", "is missing")),
+            Some(Value::Null) => None,
+            Some(plan) => Some(read(plan, "current_plan")?),
         };
         // The order in which they went there, as far as it can be told.
         kept.sort_by(|one, other| {
             let moment = |plan: &Plan| plan.finished_at.clone().unwrap_or_default();
             moment(one).cmp(&moment(other))
         });
+        let archive = Archive(self.toolbox.clone());
         for plan in kept {
-            match &self.storage {
+            match &self.toolbox.notebook.storage {
                 Some(storage) => storage.add_plan(plan, true).await?,
                 None => {
-                    let storage = StoreStorage(self.toolbox.clone());
-                    storage.keep("load_state_dict", plan).await?;
+                    let found = archive.find(&plan.id).await?;
+                    archive.keep("load_state_dict", plan, found).await?;
                 }
             }
+        }
+        let present = self.current_head().await?;
+        if let Some(present) = present
+            && current.as_ref().is_none_or(|plan| present.key() != plan.id)
+        {
+            let reason = "interrupted by a state without a plan";
+            let leave = move |draft: &mut Draft<'_>| {
+                if !draft.plan().status().settled() {
+                    draft.finish_plan(false, reason)?;
+                }
+                Ok(draft.put_away(Shelf::History)?)
+            };
+            self.end("load_state_dict", &present.id, leave).await?;
         }
         match current {
-            Some(plan) => {
-                let present = self.present().await?;
-                if present.is_some_and(|present| present.key != plan.id) {
-                    self.load_none().await?;
-                }
-                Box::pin(self.load_current(plan)).await
-            }
-            None => self.load_none().await,
+            Some(plan) => Box::pin(self.load_current(plan)).await,
+            None => Ok(()),
         }
     }
+
+    /// Makes a plan the current one exactly as it is given.
+    async fn load_current(&self, plan: Plan) -> Result<(), NotebookError> {
+        let found = Archive(self.toolbox.clone()).find(&plan.id).await?;
+        let head = found.as_ref().map(|found| found.head.clone());
+        let (exists, head) = (head.is_some(), head.unwrap_or_else(|| head_of(&plan)));
+        let load = move |draft: &mut Draft<'_>| {
+            if let Some(found) = &found {
+                found.is_unchanged(draft)?;
+            }
+            rewrite(draft, &plan)?;
+            // One that has not been begun stays so, whatever its subtasks are: it is as it was given.
+            if draft.plan().status() == &PlanStatus::Running {
+                draft.follow_tasks();
+            }
+            Ok(())
+        };
+        let (toolbox, why) = (&self.toolbox, "load_state_dict");
+        let loaded = toolbox
+            .replace(Dialect::Notebook, head, exists, why, load)
+            .await;
+        match loaded {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.overtaken(error).await),
+        }
+    }
+}
+
+fn object<'a>(
+    value: Option<&'a Value>,
+    path: &str,
+) -> Result<&'a Map<String, Value>, NotebookError> {
+    let value = value.ok_or_else(|| misfit(path, "is missing"))?;
+    value
+        .as_object()
+        .ok_or_else(|| misfit(path, "is no object"))
 }
 
 fn written(plan: &Plan) -> Result<Value, NotebookError> {
@@ -102,37 +136,16 @@ fn read(value: &Value, path: &str) -> Result<Plan, NotebookError> {
             &format!("is no plan: {}", one_line(&error.to_string(), 200)),
         )
     })?;
-    let short = plan.id.chars().count() <= 128;
-    if plan.id.is_empty()
-        || !short
-        || plan
-            .id
-            .contains(|c: char| c.is_control() || "/\\".contains(c))
-    {
+    let odd = |c: char| c.is_control() || "/\\".contains(c);
+    if !(1..=128).contains(&plan.id.chars().count()) || plan.id.contains(odd) {
         let problem = "has an `id` that is not 1 to 128 printable characters without `/` and `\\`";
         return Err(misfit(path, problem));
     }
     if plan.name.trim().is_empty() {
         return Err(misfit(path, "has no name"));
     }
-    let clean = |text: &mut String| *text = printable(text);
-    for text in [
-        &mut plan.name,
-        &mut plan.description,
-        &mut plan.expected_outcome,
-    ] {
-        clean(text);
-    }
-    plan.outcome.as_mut().map(clean);
-    for subtask in &mut plan.subtasks {
-        for text in [
-            &mut subtask.name,
-            &mut subtask.description,
-            &mut subtask.expected_outcome,
-        ] {
-            clean(text);
-        }
-        subtask.outcome.as_mut().map(clean);
+    for text in plan.texts() {
+        *text = printable(text);
     }
     let fits = prepare(&plan.subtasks, "subtasks").and_then(|_| past_of(&plan));
     match fits {

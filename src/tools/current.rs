@@ -1,7 +1,7 @@
-//! The current plan of a dialect that has one at a time. A new one takes its place first and the old one is put away then, so
-//! that a caller which is ended between the two leaves a current plan; whoever sees two puts the older one away.
+//! The one current plan of a dialect. A new one takes its place first and the old one is archived then, so that a caller which
+//! is ended between the two leaves a current plan; the next caller that changes something and sees two archives the older one.
 
-use super::{Dialect, ToolError, Toolbox};
+use super::{Dialect, Subject, ToolError, Toolbox};
 use crate::plan::{Draft, Head, PlanId, Refusal, Shelf, Time};
 use crate::store::StoreError;
 use crate::wire::text::one_line;
@@ -21,19 +21,20 @@ impl Toolbox {
         if !older.is_empty() {
             let by = self.head(&newest).await?;
             let (since, reason) = (taken_up(&by), interrupted(&by));
-            self.put_away(dialect, older, since, "replaced", &reason)
+            self.archive(dialect, older, since, "replaced", &reason)
                 .await?;
         }
         Ok(newest)
     }
 
-    /// Makes a plan that takes the place of the dialect's current one, which goes into the history. Returns with what the
-    /// closure returned the plan that was replaced, if there was one. Of two callers at once one is told that the other was
-    /// faster.
+    /// Makes a plan the dialect's current one: a new one with this head, or the one in the store that has it. What the closure
+    /// does belongs to the same change; it sees the plan before it is taken up. The plan that was current is archived. Returns it
+    /// with what the closure returned. Of two callers at once one is told that the other was faster.
     pub(super) async fn replace<T, E>(
         &self,
         dialect: Dialect,
         head: Head,
+        exists: bool,
         why: &str,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, E> + Send + 'static,
     ) -> Result<(T, Option<PlanId>), E>
@@ -41,94 +42,58 @@ impl Toolbox {
         T: Send + 'static,
         E: From<ToolError> + Send + 'static,
     {
-        if let Some(plan) = &self.plan {
-            return Err(ToolError::Bound(plan.clone()).into());
-        }
-        let own = self.in_use(dialect).await?;
-        let newest = self.newest(&own).await?;
-        let reason = interrupted(&head);
-        let still = self.only_while(dialect, &own);
-        let made = still.create_or(dialect, head, why, move |draft| {
-            let at = newer_than(draft, newest);
-            Ok::<_, E>((change(draft)?, at))
-        });
-        let (value, since) = made.await?;
-        let replaced = self.put_away(dialect, own, since, why, &reason).await?;
-        Ok((value, replaced))
-    }
-
-    /// Makes a plan that was put away the current one, as [`Toolbox::replace`] does with a new one. The closure sees the plan
-    /// on the shelf where it still is.
-    pub(super) async fn take_up<T, E>(
-        &self,
-        dialect: Dialect,
-        plan: &Head,
-        why: &str,
-        change: impl FnOnce(&mut Draft<'_>) -> Result<T, E> + Send + 'static,
-    ) -> Result<(T, Option<PlanId>), E>
-    where
-        T: Send + 'static,
-        E: From<ToolError> + Send + 'static,
-    {
-        if let Some(bound) = &self.plan {
-            return Err(ToolError::Bound(bound.clone()).into());
-        }
+        self.unbound()?;
         let mut own = self.in_use(dialect).await?;
-        let still = self.only_while(dialect, &own);
-        own.retain(|id| *id != plan.id);
-        let newest = self.newest(&own).await?;
-        let taken = still.change_or(&plan.id, why, move |draft| {
-            let value = change(draft)?;
-            let refused = |refusal: Refusal| E::from(StoreError::from(refusal).into());
-            draft.take_up().map_err(refused)?;
-            Ok::<_, E>((value, newer_than(draft, newest)))
-        });
-        let (value, since) = taken.await?;
-        let reason = interrupted(plan);
-        let replaced = self.put_away(dialect, own, since, why, &reason).await?;
-        Ok((value, replaced))
-    }
-
-    /// Returns the tools for a change that counts only while the first of the plans, or none, is the dialect's current one.
-    fn only_while(&self, dialect: Dialect, plans: &[PlanId]) -> Self {
-        let current = plans.first().cloned();
-        Self {
-            store: self.store.only_while(dialect.as_str(), current),
+        let still = Self {
+            store: (self.store).only_while(dialect.as_str(), own.first().cloned()),
             ..self.clone()
-        }
+        };
+        own.retain(|id| *id != head.id);
+        let newest = match own.first() {
+            Some(newest) => Some(taken_up(&self.head(newest).await?)),
+            None => None,
+        };
+        let reason = interrupted(&head);
+        let change = move |draft: &mut Draft<'_>| {
+            let value = change(draft)?;
+            if exists {
+                draft.take_up().map_err(ToolError::from)?;
+            }
+            Ok::<_, E>((value, newer_than(draft, newest)))
+        };
+        let subject = match exists {
+            true => Subject::from(&head.id),
+            false => Subject::from((dialect, head)),
+        };
+        let (value, since) = still.change(subject, why, change).await?;
+        let replaced = own.first().cloned();
+        self.archive(dialect, own, since, why, &reason).await?;
+        Ok((value, replaced))
     }
 
     /// Returns the dialect's plans that are in use, the one taken up last first.
-    async fn in_use(&self, dialect: Dialect) -> Result<Vec<PlanId>, ToolError> {
+    pub(super) async fn in_use(&self, dialect: Dialect) -> Result<Vec<PlanId>, ToolError> {
         Ok(self.store().current(dialect.as_str(), SEEN).await?)
     }
 
-    async fn head(&self, plan: &PlanId) -> Result<Head, ToolError> {
+    pub(super) async fn head(&self, plan: &PlanId) -> Result<Head, ToolError> {
         let read = self.store().read(plan, |plan, _| plan.head().clone());
         Ok(read.await?)
     }
 
-    /// Returns when the first of the plans was taken up.
-    async fn newest(&self, plans: &[PlanId]) -> Result<Option<Time>, ToolError> {
-        Ok(match plans.first() {
-            Some(newest) => Some(taken_up(&self.head(newest).await?)),
-            None => None,
-        })
-    }
-
-    /// Puts plans away that another one replaced at a moment, but those that somebody has put away or taken up again since.
-    /// Returns the first. A plan of the notebook is abandoned with that.
-    async fn put_away(
+    /// Archives plans that another one replaced at a moment, but those that a caller has archived or taken up again since. A
+    /// plan of the notebook is abandoned with that.
+    async fn archive(
         &self,
         dialect: Dialect,
         plans: Vec<PlanId>,
         replaced: Time,
         why: &str,
         reason: &str,
-    ) -> Result<Option<PlanId>, ToolError> {
+    ) -> Result<(), ToolError> {
         for plan in &plans {
             let reason = reason.to_owned();
-            let put_away = move |draft: &mut Draft<'_>| {
+            let archive = move |draft: &mut Draft<'_>| {
                 let head = draft.plan().head();
                 if head.shelf == Shelf::Current && taken_up(head) <= replaced {
                     if dialect == Dialect::Notebook && !head.status.settled() {
@@ -138,12 +103,12 @@ impl Toolbox {
                 }
                 Ok(())
             };
-            match self.change(plan, why, put_away).await {
+            match self.change(plan, why, archive).await {
                 Err(ToolError::Store(StoreError::Refused(Refusal::Deleted))) => {}
                 changed => changed?,
             }
         }
-        Ok(plans.into_iter().next())
+        Ok(())
     }
 }
 
@@ -175,7 +140,10 @@ mod tests {
     async fn new_plan(toolbox: &Toolbox) -> (PlanId, Option<PlanId>) {
         let head = Head::new(new_plan_id(), "goal", Time(0));
         let id = |draft: &mut Draft<'_>| Ok::<_, ToolError>(draft.plan().id().clone());
-        toolbox.replace(DIALECT, head, "made", id).await.unwrap()
+        toolbox
+            .replace(DIALECT, head, false, "made", id)
+            .await
+            .unwrap()
     }
 
     async fn shelf_of(toolbox: &Toolbox, plan: &PlanId) -> Shelf {
@@ -199,21 +167,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_one_that_an_ended_caller_left_beside_it_is_put_away() {
+    async fn the_one_that_an_ended_caller_left_beside_it_is_archived() {
         let toolbox = Toolbox::in_memory().await.unwrap();
         let (old, _) = new_plan(&toolbox).await;
         let (new, _) = new_plan(&toolbox).await;
         let as_if_ended = |draft: &mut Draft<'_>| {
             draft.describe(|head| head.shelf = Shelf::Current);
-            Ok(())
+            Ok::<_, ToolError>(())
         };
         toolbox.change(&old, "", as_if_ended).await.unwrap();
         assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), new);
         assert_eq!(shelf_of(&toolbox, &old).await, Shelf::History);
-        toolbox
-            .change(&old, "", |draft| draft.take_up())
-            .await
-            .unwrap();
+        let take_up = |draft: &mut Draft<'_>| Ok::<_, ToolError>(draft.take_up()?);
+        toolbox.change(&old, "", take_up).await.unwrap();
         assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), old);
         assert_eq!(shelf_of(&toolbox, &new).await, Shelf::History);
     }
@@ -223,19 +189,23 @@ mod tests {
         let toolbox = Toolbox::in_memory().await.unwrap();
         let (first, _) = new_plan(&toolbox).await;
         let seen = toolbox.in_use(DIALECT).await.unwrap();
-        let slow = toolbox.only_while(DIALECT, &seen);
+        let slow = Toolbox {
+            store: (toolbox.store).only_while(DIALECT.as_str(), seen.first().cloned()),
+            ..toolbox.clone()
+        };
         let (second, replaced) = new_plan(&toolbox).await;
         assert_eq!(replaced, Some(first));
         let head = Head::new(new_plan_id(), "goal", Time(0));
-        let made = slow.create(DIALECT, head, "made", |_| Ok(())).await;
-        let Err(ToolError::Store(StoreError::Overtaken(current))) = made else {
-            panic!("{made:?}");
+        let made = slow.change((DIALECT, head), "made", |_| Ok::<_, ToolError>(()));
+        let Err(ToolError::Store(StoreError::Overtaken(current))) = made.await else {
+            panic!("it was made");
         };
         assert_eq!(current, Some(second.clone()));
         assert_eq!(toolbox.store().plans().await.unwrap().len(), 2);
-        let kept = slow.change(&second, "changed", |draft| draft.take_up());
+        let take_up = |draft: &mut Draft<'_>| Ok::<_, ToolError>(draft.take_up()?);
+        let kept = slow.change(&second, "changed", take_up).await;
         assert!(matches!(
-            kept.await,
+            kept,
             Err(ToolError::Store(StoreError::Overtaken(_)))
         ));
     }
@@ -246,14 +216,14 @@ mod tests {
         let (old, _) = new_plan(&toolbox).await;
         let head = Head::new(new_plan_id(), "goal", Time(0));
         let refused = |_: &mut Draft<'_>| Err::<(), _>(ToolError::NoPlan);
-        let made = toolbox.replace(DIALECT, head, "made", refused).await;
+        let made = toolbox.replace(DIALECT, head, false, "made", refused).await;
         assert!(matches!(made, Err(ToolError::NoPlan)));
         assert_eq!(toolbox.store().plans().await.unwrap().len(), 1);
         assert_eq!(toolbox.only_current(DIALECT).await.unwrap(), old);
         let bound = toolbox.clone().with_plan(old.clone());
         let head = Head::new(new_plan_id(), "goal", Time(0));
         let kept = |_: &mut Draft<'_>| Ok::<_, ToolError>(());
-        let made = bound.replace(DIALECT, head, "made", kept).await;
+        let made = bound.replace(DIALECT, head, false, "made", kept).await;
         assert!(matches!(made, Err(ToolError::Bound(plan)) if plan == old));
     }
 }

@@ -3,8 +3,8 @@
 use super::answer::{ErrorCode, NotebookError};
 use super::model::{Plan, State, SubTask, parse_time};
 use crate::plan::{
-    DAEMON, Draft, Head, NewTask, Order, Origin, PlanId, PlanPast, Task, TaskId, TaskPast,
-    TaskStatus, Time,
+    DAEMON, Draft, Head, NewTask, Order, Origin, PlanId, PlanPast, PlanStatus, Task, TaskId,
+    TaskPast, TaskStatus, Time,
 };
 use crate::wire::text::one_line;
 
@@ -14,51 +14,43 @@ pub(super) struct Prepared {
     pasts: Vec<TaskPast>,
 }
 
-/// Looks whether an agent may make a plan of these.
+/// Checks whether an agent may make a plan of these.
 pub(super) fn check_new(subtasks: &[SubTask], max: Option<usize>) -> Result<(), NotebookError> {
     if subtasks.is_empty() {
         let text = "Invalid subtasks: a plan needs at least one.";
         return Err(NotebookError::new(ErrorCode::NoSubtasks, text));
     }
     check_count(subtasks.len(), max)?;
-    let Some(at) = subtasks
-        .iter()
-        .position(|subtask| subtask.state == State::InProgress)
-    else {
+    let mut begun = (0..)
+        .zip(subtasks)
+        .filter(|(_, it)| it.state == State::InProgress);
+    let Some((at, _)) = begun.next() else {
         return Ok(());
     };
-    let open = subtasks[..at].iter().position(|it| !it.state.settled());
-    if let Some(open) = open {
-        return Err(NotebookError::new(
-            ErrorCode::NotDoneYet,
-            format!(
-                "Invalid subtasks: the one at index {at} is in progress, but the one before it at index {open}, named '{}', is not done yet.",
-                shown(&subtasks[open].name)
-            ),
-        ));
+    if let Some(open) = subtasks[..at].iter().position(|it| !it.state.settled()) {
+        let name = shown(&subtasks[open].name);
+        let text = format!(
+            "Invalid subtasks: the one at index {at} is in progress, but the one before it at index {open}, named '{name}', is not done yet."
+        );
+        return Err(NotebookError::new(ErrorCode::NotDoneYet, text));
     }
-    let mut later = subtasks.iter().skip(at + 1);
-    match later.position(|it| it.state == State::InProgress) {
-        Some(second) => Err(NotebookError::new(
-            ErrorCode::AlreadyInProgress,
-            format!(
-                "Invalid subtasks: those at index {at} and {} are both in progress; at most one may be.",
-                at + 1 + second
-            ),
-        )),
-        None => Ok(()),
+    if let Some((second, _)) = begun.next() {
+        let text = format!(
+            "Invalid subtasks: those at index {at} and {second} are both in progress; at most one may be."
+        );
+        return Err(NotebookError::new(ErrorCode::AlreadyInProgress, text));
     }
+    Ok(())
 }
 
-/// Looks whether a plan may have so many subtasks.
+/// Checks whether a plan may have so many subtasks.
 pub(super) fn check_count(count: usize, max: Option<usize>) -> Result<(), NotebookError> {
-    match max.filter(|max| count > *max) {
-        Some(max) => Err(NotebookError::new(
-            ErrorCode::TooManySubtasks,
-            format!("Invalid subtasks: a plan may have at most {max}, and these would be {count}."),
-        )),
-        None => Ok(()),
-    }
+    let Some(max) = max.filter(|max| count > *max) else {
+        return Ok(());
+    };
+    let text =
+        format!("Invalid subtasks: a plan may have at most {max}, and these would be {count}.");
+    Err(NotebookError::new(ErrorCode::TooManySubtasks, text))
 }
 
 /// Reads subtasks that stand in a list called `list`.
@@ -74,10 +66,8 @@ pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<Prepared, Note
             return Err(NotebookError::new(ErrorCode::InvalidArgument, text));
         }
         let created_at = moment(&subtask.created_at, &format!("{path}.created_at"))?;
-        let finished_at = subtask
-            .finished_at
-            .as_deref()
-            .map(|text| moment(text, &format!("{path}.finished_at")));
+        let finished_at = subtask.finished_at.as_deref();
+        let finished_at = finished_at.map(|text| moment(text, &format!("{path}.finished_at")));
         prepared.tasks.push(NewTask {
             name: subtask.name.clone(),
             description: subtask.description.clone(),
@@ -141,6 +131,21 @@ fn record(
     Ok(())
 }
 
+/// Makes a plan what another one is; nothing changes if it is that already.
+pub(super) fn rewrite(draft: &mut Draft<'_>, plan: &Plan) -> Result<(), NotebookError> {
+    if Plan::of(draft.plan()) == *plan {
+        return Ok(());
+    }
+    let prepared = prepare(&plan.subtasks, "subtasks")?;
+    let past = past_of(plan)?;
+    if draft.plan().counts().total() > 0 || draft.plan().status() != &PlanStatus::Idle {
+        draft.reset()?;
+    }
+    draft.describe(|head| describe(head, plan));
+    prepared.fill(draft)?;
+    Ok(draft.record_plan(past)?)
+}
+
 /// Reads what a plan as a whole went through.
 pub(super) fn past_of(plan: &Plan) -> Result<PlanPast, NotebookError> {
     let finished_at = plan.finished_at.as_deref();
@@ -163,7 +168,7 @@ pub(super) fn head_of(plan: &Plan) -> Head {
 }
 
 /// Gives a plan its texts.
-pub(super) fn describe(head: &mut Head, plan: &Plan) {
+fn describe(head: &mut Head, plan: &Plan) {
     plan.name.clone_into(&mut head.name);
     plan.description.clone_into(&mut head.description);
     plan.expected_outcome.clone_into(&mut head.expected_outcome);
@@ -172,10 +177,9 @@ pub(super) fn describe(head: &mut Head, plan: &Plan) {
 fn moment(text: &str, path: &str) -> Result<Time, NotebookError> {
     parse_time(text).ok_or_else(|| {
         let text = one_line(text, 60);
-        NotebookError::new(
-            ErrorCode::InvalidArgument,
-            format!("Invalid {path} '{text}'. It is a local time such as 2026-01-31 09:30:00.000."),
-        )
+        let text =
+            format!("Invalid {path} '{text}'. It is a local time such as 2026-01-31 09:30:00.000.");
+        NotebookError::new(ErrorCode::InvalidArgument, text)
     })
 }
 

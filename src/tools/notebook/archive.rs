@@ -1,0 +1,228 @@
+//! The history in the store: the plans of the notebook that were archived, and of one that was taken up again what it was when
+//! it was last archived.
+
+use super::answer::{ErrorCode, NotebookError};
+use super::history::entry;
+use super::import::{head_of, rewrite, shown};
+use super::model::{Plan, State, time_text};
+use super::storage::{PlanStorage, StorageError, Stored, taken, unknown};
+use crate::plan::{Draft, Event, Head, Shelf};
+use crate::store::StoreError;
+use crate::tools::{Dialect, Subject, ToolError, Toolbox};
+
+/// A plan of the notebook in the store, current or not, as it was read.
+pub(super) struct Found {
+    pub(super) head: Head,
+    pub(super) plan: Plan,
+}
+
+impl Found {
+    /// Refuses if another caller has changed or moved the plan since.
+    pub(super) fn is_unchanged(&self, draft: &Draft<'_>) -> Result<(), NotebookError> {
+        let plan = draft.plan();
+        if plan.head().shelf == self.head.shelf && Plan::of(plan) == self.plan {
+            return Ok(());
+        }
+        let (name, id) = (shown(&self.plan.name), &self.plan.id);
+        Err(NotebookError::new(
+            ErrorCode::Conflict,
+            format!(
+                "Another caller has changed the plan '{name}' with ID '{id}' meanwhile; look at it and try again."
+            ),
+        ))
+    }
+}
+
+/// The history in the store.
+#[derive(Clone, Debug)]
+pub(super) struct Archive(pub(super) Toolbox);
+
+impl Archive {
+    /// Returns the plan of the notebook that has an id, wherever it is.
+    pub(super) async fn find(&self, id: &str) -> Result<Option<Found>, StoreError> {
+        let Some(plan) = self.0.store().find(id).await? else {
+            return Ok(None);
+        };
+        let read = self.0.store().read(&plan, |plan, _| Found {
+            head: plan.head().clone(),
+            plan: Plan::of(plan),
+        });
+        let found = read.await?;
+        Ok(Some(found).filter(|found| found.head.owner == Dialect::Notebook.as_str()))
+    }
+
+    /// Returns the heads of archived plans, the newest first, and how many there are.
+    async fn heads(&self, offset: usize, limit: usize) -> Result<(Vec<Head>, usize), StorageError> {
+        let owner = Dialect::Notebook.as_str();
+        let (listed, total) = self.0.store().shelved(owner, offset, limit).await?;
+        Ok((
+            listed.into_iter().map(|listed| listed.head).collect(),
+            total,
+        ))
+    }
+
+    /// Returns archived plans as they stand in the list of the history, the newest first, and how many there are.
+    pub(super) async fn entries(
+        &self,
+        offset: usize,
+        limit: usize,
+    ) -> Result<(Vec<String>, usize), StorageError> {
+        let (heads, total) = self.heads(offset, limit).await?;
+        let entries = heads.iter().filter_map(|head| {
+            let was = head.in_history()?;
+            let (made, state) = (time_text(head.created_at), State::of_status(&was.status));
+            Some(entry(head.key(), &was.name, &made, &was.description, state))
+        });
+        Ok((entries.collect(), total))
+    }
+
+    /// Archives a plan as it is given, unless it is archived so already: over the one that was found, also if that is current.
+    /// Returns its head.
+    pub(super) async fn keep(
+        &self,
+        why: &str,
+        plan: Plan,
+        found: Option<Found>,
+    ) -> Result<Head, NotebookError> {
+        if let Some(found) = &found
+            && self.as_archived(&found.head).await?.as_ref() == Some(&plan)
+        {
+            return Ok(found.head.clone());
+        }
+        let may = |draft: &Draft<'_>, found: &Found| found.is_unchanged(draft);
+        self.write(why, plan, found, may).await
+    }
+
+    /// Archives a plan as it is given: a new one, or over the one that was found if that may be, which is decided within the
+    /// change.
+    async fn write(
+        &self,
+        why: &str,
+        plan: Plan,
+        found: Option<Found>,
+        may: impl FnOnce(&Draft<'_>, &Found) -> Result<(), NotebookError> + Send + 'static,
+    ) -> Result<Head, NotebookError> {
+        let subject = match &found {
+            Some(found) => Subject::from(&found.head.id),
+            None => Subject::from((Dialect::Notebook, head_of(&plan))),
+        };
+        let write = move |draft: &mut Draft<'_>| {
+            if let Some(found) = &found {
+                may(draft, found)?;
+            }
+            rewrite(draft, &plan)?;
+            draft.put_away(Shelf::History)?;
+            Ok(draft.plan().head().clone())
+        };
+        self.0.change(subject, why, write).await
+    }
+
+    /// Returns a plan as it was when it was last archived, if ever.
+    async fn as_archived(&self, head: &Head) -> Result<Option<Plan>, StorageError> {
+        let store = self.0.store();
+        if head.in_history().is_none() {
+            return Ok(None);
+        }
+        if head.shelf == Shelf::History {
+            return Ok(Some(store.read(&head.id, |plan, _| Plan::of(plan)).await?));
+        }
+        // One that was taken up again: the log has it as it was.
+        let archived = Event::PutAway {
+            shelf: Shelf::History,
+        };
+        let (mut last, mut seq) = (0, None);
+        loop {
+            let changes = store.since(&head.id, last, 1000).await?;
+            let Some(change) = changes.last() else {
+                break;
+            };
+            last = change.seq;
+            let mut changes = changes.iter().rev();
+            let newest = changes.find(|change| change.delta.events.contains(&archived));
+            seq = newest.map(|change| change.seq).or(seq);
+        }
+        match seq {
+            Some(seq) => Ok(Some(Plan::of(&store.at(&head.id, seq).await?))),
+            None => Ok(None),
+        }
+    }
+}
+
+impl PlanStorage for Archive {
+    fn add_plan(&self, plan: Plan, r#override: bool) -> Stored<'_, ()> {
+        Box::pin(async move {
+            let found = self.find(&plan.id).await?;
+            let may = move |draft: &Draft<'_>, found: &Found| {
+                if draft.plan().head().shelf == Shelf::Current {
+                    let text = format!("the plan with ID '{}' is the current plan", found.plan.id);
+                    return Err(StorageError::Key(text).into());
+                }
+                match r#override {
+                    true => Ok(()),
+                    false => Err(taken(&found.plan.id).into()),
+                }
+            };
+            Ok(self.write("add_plan", plan, found, may).await.map(drop)?)
+        })
+    }
+
+    fn delete_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, ()> {
+        Box::pin(async move {
+            let found = self.find(plan_id).await?;
+            let head = found.ok_or_else(|| unknown(plan_id))?.head;
+            let id = plan_id.to_owned();
+            let delete = move |draft: &mut Draft<'_>| {
+                let head = draft.plan().head();
+                if head.in_history().is_none() {
+                    return Err(unknown(&id).into());
+                }
+                if head.shelf == Shelf::Current {
+                    draft.describe(|head| head.put_away = None);
+                    return Ok(());
+                }
+                Ok::<_, NotebookError>(draft.put_away(Shelf::Deleted)?)
+            };
+            Ok(self.0.change(&head.id, "delete_plan", delete).await?)
+        })
+    }
+
+    fn get_plans(&self) -> Stored<'_, Vec<Plan>> {
+        Box::pin(async move {
+            let mut plans = Vec::new();
+            for head in self.heads(0, usize::MAX).await?.0.into_iter().rev() {
+                plans.extend(self.as_archived(&head).await?);
+            }
+            Ok(plans)
+        })
+    }
+
+    fn get_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, Option<Plan>> {
+        Box::pin(async move {
+            match self.find(plan_id).await? {
+                Some(found) => self.as_archived(&found.head).await,
+                None => Ok(None),
+            }
+        })
+    }
+}
+
+impl From<StoreError> for StorageError {
+    fn from(error: StoreError) -> Self {
+        match &error {
+            StoreError::PlanTaken(id) => taken(id.as_str()),
+            StoreError::UnknownPlan(id) => unknown(id.as_str()),
+            StoreError::Damaged { .. } => Self::Serialization(error.to_string()),
+            _ => Self::Connection(error.to_string()),
+        }
+    }
+}
+
+impl From<NotebookError> for StorageError {
+    fn from(error: NotebookError) -> Self {
+        match error {
+            NotebookError::Tool(ToolError::Store(error)) => error.into(),
+            NotebookError::Storage(error) => error,
+            other => Self::Serialization(other.to_string()),
+        }
+    }
+}
