@@ -1,5 +1,5 @@
 //! What a client of the tools waits for: the start of the server until it is initialised, and the way of a call there and
-//! back, beside that of a `ping`, which asks for nothing.
+//! back, beside that of a `ping`, which asks for nothing, and a bare append and flush.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -7,16 +7,22 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::disk;
+use crate::disk::{self, Journal};
 use crate::latency::program;
 use crate::row;
-use crate::table::{Times, ms, print};
+use crate::table::{Times, against, ms, print, ratio};
 
 const STARTS: usize = 30;
 const CALLS: usize = 500;
 
 /// Tasks of the plan that the calls are about.
 const TASKS: usize = 1_000;
+
+/// As many bytes as a small change appends to the log.
+const RECORD: [u8; 2_000] = [b'x'; 2_000];
+
+/// What a durable change may cost against a ping and a flush of the same run.
+const AIM: f64 = 2.0;
 
 struct Server {
     child: Child,
@@ -86,14 +92,22 @@ pub fn run() {
             .map(|_| Server::start(folder.path()).1)
             .collect(),
     );
-    let ping = Times::new((0..CALLS).map(|_| server.ask("ping", json!({}))).collect());
-    let get = |server: &mut Server| server.call("TaskGet", json!({"taskId": "500"}));
-    let looks = Times::new((0..CALLS).map(|_| get(&mut server)).collect());
-    let update = |server: &mut Server, round: usize| {
+    let mut journal = Journal::open(&folder.path().join("journal"));
+    let mut times = [const { Vec::new() }; 4];
+    for round in 0..CALLS {
+        times[0].push(server.ask("ping", json!({})));
+        times[1].push(server.call("TaskGet", json!({"taskId": "500"})));
+        // What was flushed before counts: let it be the same for both.
+        journal.append(&RECORD);
+        let begun = Instant::now();
+        journal.append(&RECORD);
+        times[2].push(begun.elapsed());
+        journal.append(&RECORD);
         let subject = format!("Round {round}");
-        server.call("TaskUpdate", json!({"taskId": "500", "subject": subject}))
-    };
-    let changes = Times::new((0..CALLS).map(|round| update(&mut server, round)).collect());
+        let update = json!({"taskId": "500", "subject": subject});
+        times[3].push(server.call("TaskUpdate", update));
+    }
+    let [ping, looks, flush, changes] = times.map(Times::new);
     let line = |what: &str, times: &Times| row![what, ms(times.p50()), ms(times.p99())];
     print(
         &format!("mcp: a plan of {TASKS} tasks"),
@@ -102,7 +116,11 @@ pub fn run() {
             line("start until initialised", &starts),
             line("ping", &ping),
             line("TaskGet", &looks),
+            line("floor: append + fdatasync", &flush),
             line("TaskUpdate, durable", &changes),
         ],
     );
+    let least = ping.p50() + flush.p50();
+    let result = against(ratio(changes.p50(), least), AIM);
+    println!("\n  a durable TaskUpdate is {result} times a ping and a flush");
 }

@@ -283,16 +283,6 @@ fn meant(similar: Option<&String>, elsewhere: Option<Dialect>) -> String {
     }
 }
 
-impl ToolError {
-    /// Returns what the core refused, if it was the core.
-    pub fn refusal(&self) -> Option<&Refusal> {
-        match self {
-            Self::Store(StoreError::Refused(refusal)) => Some(refusal),
-            _ => None,
-        }
-    }
-}
-
 /// What holds for every plan that tools make.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::storage::StorageError;
 use crate::plan::Refusal;
 use crate::store::StoreError;
+use crate::tools::page::is_zero;
 use crate::tools::{Answer, ToolError};
 
 /// The answer of a tool.
@@ -35,12 +36,8 @@ pub struct Metadata {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hook_errors: Vec<String>,
     /// Items of a list that are not in the text.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub left: usize,
-}
-
-fn is_none(left: &usize) -> bool {
-    *left == 0
 }
 
 impl ToolResponse {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use serde::Serialize;
 
 use super::markdown::{fenced, heading, line};
-use super::model::{Plan, State, SubTask, time_text};
+use super::model::{Plan, State, SubTask};
 use crate::plan::{Plan as CorePlan, Shown};
 use crate::wire::text::clip_bytes as clip;
 
@@ -84,13 +84,7 @@ impl Outline {
             subtask.map(|it| short_line(it.state, &it.name))
         };
         Self {
-            heading: short_heading(
-                &plan.name,
-                &plan.description,
-                &plan.expected_outcome,
-                plan.state,
-                &plan.created_at,
-            ),
+            heading: short_heading(plan),
             total,
             done: count(State::Done),
             abandoned: count(State::Abandoned),
@@ -101,7 +95,6 @@ impl Outline {
     }
 
     pub(super) fn of_core(plan: &CorePlan) -> Self {
-        let head = plan.head();
         let counts = plan.counts();
         let in_progress = plan.in_progress().next();
         let in_progress = in_progress.map(|task| (plan.index_of(task), SubTask::of(task)));
@@ -113,13 +106,7 @@ impl Outline {
             task.map(|task| short_line(State::of_task(task.status), &task.name))
         };
         Self {
-            heading: short_heading(
-                &head.name,
-                &head.description,
-                &head.expected_outcome,
-                State::of_plan(head),
-                &time_text(head.created_at),
-            ),
+            heading: short_heading(&Plan::without_subtasks(plan.head())),
             total: counts.total(),
             done: counts.completed,
             abandoned: counts.failed + counts.skipped,
@@ -279,14 +266,7 @@ pub(crate) fn of_core(plan: Option<&CorePlan>) -> String {
 /// Returns a plan as Markdown with what is to be done and to come of it, in at most `max` bytes: the subtasks from the one in
 /// hand on, with their indexes, and some before it.
 pub(crate) fn page(plan: &CorePlan, max: usize) -> String {
-    let head = plan.head();
-    let mut text = short_heading(
-        &head.name,
-        &head.description,
-        &head.expected_outcome,
-        State::of_plan(head),
-        &time_text(head.created_at),
-    );
+    let mut text = short_heading(&Plan::without_subtasks(plan.head()));
     let in_hand = plan.in_progress().next();
     let in_hand = in_hand.or_else(|| plan.tasks_in(Shown::Pending).next());
     let at = in_hand.map(|task| plan.index_of(task));
@@ -302,22 +282,18 @@ pub(crate) fn page(plan: &CorePlan, max: usize) -> String {
     clip(&text, max)
 }
 
-fn short_heading(
-    name: &str,
-    description: &str,
-    expected_outcome: &str,
-    state: State,
-    created_at: &str,
-) -> String {
-    let description = clip(description, 500);
-    let expected_outcome = clip(expected_outcome, 250);
-    heading(
-        &clip(name, 120),
-        &description,
-        &expected_outcome,
-        state,
-        created_at,
-    )
+fn short_heading(plan: &Plan) -> String {
+    heading(&Plan {
+        name: clip(&plan.name, 120),
+        description: clip(&plan.description, 500),
+        expected_outcome: clip(&plan.expected_outcome, 250),
+        subtasks: Vec::new(),
+        id: String::new(),
+        created_at: plan.created_at.clone(),
+        state: plan.state,
+        finished_at: None,
+        outcome: None,
+    })
 }
 
 fn short_line(state: State, name: &str) -> String {

@@ -33,13 +33,7 @@ impl SubTask {
 impl Plan {
     /// Returns it with all of its subtasks.
     pub fn to_markdown(&self, detailed: bool) -> String {
-        let mut text = heading(
-            &self.name,
-            &self.description,
-            &self.expected_outcome,
-            self.state,
-            &self.created_at,
-        );
+        let mut text = heading(self);
         for subtask in &self.subtasks {
             text.push('\n');
             text.push_str(&subtask.to_markdown(detailed));
@@ -49,17 +43,17 @@ impl Plan {
 }
 
 /// Returns what stands above the subtasks.
-pub(super) fn heading(
-    name: &str,
-    description: &str,
-    expected_outcome: &str,
-    state: State,
-    created_at: &str,
-) -> String {
-    let name = unbroken(name);
-    let state = state.as_str();
+pub(super) fn heading(plan: &Plan) -> String {
+    let Plan {
+        description,
+        expected_outcome,
+        state,
+        created_at,
+        ..
+    } = plan;
     format!(
-        "# {name}\n**Description**: {description}\n**Expected Outcome**: {expected_outcome}\n**State**: {state}\n**Created At**: {created_at}\n## Subtasks"
+        "# {}\n**Description**: {description}\n**Expected Outcome**: {expected_outcome}\n**State**: {state}\n**Created At**: {created_at}\n## Subtasks",
+        unbroken(&plan.name)
     )
 }
 

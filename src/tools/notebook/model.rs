@@ -275,14 +275,21 @@ impl Plan {
     }
 
     pub(super) fn of(plan: &CorePlan) -> Self {
-        let head = plan.head();
+        Self {
+            subtasks: plan.tasks().map(SubTask::of).collect(),
+            ..Self::without_subtasks(plan.head())
+        }
+    }
+
+    /// Returns all of a plan but its subtasks.
+    pub(super) fn without_subtasks(head: &Head) -> Self {
         let open = open(head);
         Self {
             id: head.key().to_owned(),
             name: head.name.clone(),
             description: head.description.clone(),
             expected_outcome: head.expected_outcome.clone(),
-            subtasks: plan.tasks().map(SubTask::of).collect(),
+            subtasks: Vec::new(),
             created_at: time_text(head.created_at),
             state: State::of_plan(head),
             finished_at: head.finished_at.filter(|_| !open).map(time_text),

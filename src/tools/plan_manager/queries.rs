@@ -26,7 +26,7 @@ impl PlanManager {
     pub async fn get_current_task(&self) -> Result<Option<CurrentTask>> {
         self.look(|plan| {
             let task = plan.in_progress().next();
-            Ok(task.map(|task| Task::of(plan, task, Room::ONE).into()))
+            task.map(|task| Task::of(plan, task, Room::ONE).into())
         })
         .await
     }
@@ -47,12 +47,12 @@ impl PlanManager {
             };
             let filtered = tasks.len();
             let part = page.shown(filtered, tasks, |task| Task::of(plan, task, Room::LIST));
-            Ok(TaskList {
+            TaskList {
                 tasks: part.items,
                 total: plan.counts().total(),
                 filtered,
                 left: part.left,
-            })
+            }
         })
         .await
     }
@@ -66,7 +66,7 @@ impl PlanManager {
             let counts = plan.counts();
             let state = State::of(plan);
             let total = counts.total();
-            Ok(PlanProgress {
+            PlanProgress {
                 status: state.status,
                 progress: share(counts.completed + counts.skipped, total),
                 current_task_id: state.current_task_id,
@@ -76,7 +76,7 @@ impl PlanManager {
                 pending_tasks: total - counts.settled(),
                 in_progress_tasks: counts.in_progress,
                 skipped_tasks: counts.skipped,
-            })
+            }
         })
         .await
     }
@@ -86,18 +86,15 @@ impl PlanManager {
     /// # Errors
     /// `TASK_NOT_FOUND`, `PLAN_NOT_ACTIVE` (there is no plan).
     pub async fn get_task_by_id(&self, task_id: i64, page: Page) -> Result<TaskFound> {
-        self.look(move |plan| {
+        let find = move |plan: &Plan| {
             let task = task(plan, task_id)?;
             Ok(TaskFound {
                 task: Task::of(plan, task, Room::whole(page)),
                 retry_count: Some(task.failures).filter(|failures| *failures > 0),
-                last_error: match task.status.settled() {
-                    true => None,
-                    false => task.result.clone(),
-                },
+                last_error: task.result.clone().filter(|_| !task.status.settled()),
             })
-        })
-        .await
+        };
+        self.look(find).await?
     }
 
     /// Returns a page of the tasks that may start now.
@@ -109,11 +106,11 @@ impl PlanManager {
             let ready = plan.ready();
             let count = ready.len();
             let part = page.shown(count, ready, |task| Task::of(plan, task, Room::LIST));
-            Ok(ExecutableTasks {
+            ExecutableTasks {
                 executable_tasks: part.items,
                 count,
                 left: part.left,
-            })
+            }
         })
         .await
     }
@@ -127,7 +124,7 @@ impl PlanManager {
         format: GraphFormat,
         page: Page,
     ) -> Result<DependencyGraph> {
-        self.look(move |plan| Ok(views::dependency_graph(plan, format, page)))
+        self.look(move |plan| views::dependency_graph(plan, format, page))
             .await
     }
 
@@ -136,12 +133,8 @@ impl PlanManager {
     /// # Errors
     /// `PLAN_NOT_ACTIVE`: there is no plan.
     pub async fn get_plan_prompt(&self) -> Result<PlanPrompt> {
-        self.look(|plan| {
-            Ok(PlanPrompt {
-                prompt: views::prompt(plan),
-            })
-        })
-        .await
+        let prompt = self.look(views::prompt).await?;
+        Ok(PlanPrompt { prompt })
     }
 
     /// Returns which tasks may be done side by side.
@@ -149,16 +142,16 @@ impl PlanManager {
     /// # Errors
     /// `PLAN_NOT_ACTIVE`: there is no plan.
     pub async fn get_parallel_tasks(&self) -> Result<ParallelTasks> {
-        self.look(|plan| Ok(views::parallel_tasks(plan))).await
+        self.look(views::parallel_tasks).await
     }
 
     async fn look<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Plan) -> Result<T> + Send + 'static,
+        read: impl FnOnce(&Plan) -> T + Send + 'static,
     ) -> Result<T> {
         let plan = self.toolbox.current(Dialect::PlanManager).await?;
         let read = self.toolbox.store().read(&plan, |plan, _| read(plan));
-        read.await.map_err(ToolError::from)?
+        Ok(read.await.map_err(ToolError::from)?)
     }
 }
 

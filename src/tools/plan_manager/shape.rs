@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{self, Plan, PlanStatus, Shown, TaskId, TaskStatus};
-use crate::tools::page::{MAX_LIMIT, Page};
+use crate::tools::page::{MAX_LIMIT, Page, is_zero};
 use crate::wire::text::clip;
 
 /// The state of a task.
@@ -67,11 +67,8 @@ impl Status {
 /// Returns the word for the state of a plan.
 pub(super) fn plan_word(status: &PlanStatus) -> &'static str {
     match status {
-        PlanStatus::Idle => "idle",
-        PlanStatus::Running => "running",
-        PlanStatus::Completed => "completed",
-        PlanStatus::Failed | PlanStatus::Abandoned => "failed",
-        PlanStatus::Paused(_) => "paused",
+        PlanStatus::Abandoned => PlanStatus::Failed.as_str(),
+        status => status.as_str(),
     }
 }
 
@@ -339,11 +336,6 @@ pub struct Done {
 pub struct PlanReset {
     pub message: String,
     pub reset_tasks: usize,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-pub(super) fn is_zero(count: &usize) -> bool {
-    *count == 0
 }
 
 /// Returns task numbers as JSON shows them.

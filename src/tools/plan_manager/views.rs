@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::shape::{State, Status, id, ids, is_zero};
+use super::shape::{State, Status, id, ids};
 use crate::plan::{Plan, Shown, Task, TaskId, TaskStatus};
-use crate::tools::page::{DEFAULT_LIMIT, MAX_LIMIT, Page, weight};
+use crate::tools::page::{DEFAULT_LIMIT, MAX_LIMIT, Page, is_zero, weight};
 use crate::wire::text::one_line;
 use crate::wire::{graph, mission};
 

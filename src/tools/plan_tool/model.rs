@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::plan::{
     Head, Plan, PlanStatus as CorePlanStatus, Task, TaskId, TaskStatus as CoreStatus,
 };
-use crate::tools::Page;
+use crate::tools::page::{Page, is_zero};
 use crate::wire::plan_file::Structure;
 use crate::wire::text::{clip, one_line, time_text};
 
@@ -130,7 +130,7 @@ pub struct TaskInfo {
     /// A page of the tasks that the structure says it depends on, which nothing enforces; and how many are after these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<String>,
-    #[serde(default, skip_serializing_if = "none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub dependencies_left: usize,
 }
 
@@ -301,9 +301,4 @@ pub(super) struct RoleArguments {
 #[serde(deny_unknown_fields)]
 pub(super) struct PlanArguments {
     pub plan_id: Option<String>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
-fn none(count: &usize) -> bool {
-    *count == 0
 }

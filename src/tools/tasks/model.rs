@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::plan::TaskStatus;
 use crate::tools::ArgumentError;
+use crate::tools::page::is_zero;
 
 /// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -243,7 +244,7 @@ pub struct TaskLine {
     /// What it still waits for, the first few.
     pub blocked_by: Vec<String>,
     /// How many more there are.
-    #[serde(skip_serializing_if = "none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub blocked_by_left: usize,
 }
 
@@ -261,10 +262,10 @@ pub struct TaskDetail {
     pub owner: Option<String>,
     /// A page of the tasks that wait for it, and of those that it waits for, with how many are after these.
     pub blocks: Vec<String>,
-    #[serde(skip_serializing_if = "none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub blocks_left: usize,
     pub blocked_by: Vec<String>,
-    #[serde(skip_serializing_if = "none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub blocked_by_left: usize,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
@@ -292,9 +293,4 @@ pub struct TaskUpdated {
 pub struct StatusChange {
     pub from: TaskWord,
     pub to: TaskWord,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
-fn none(count: &usize) -> bool {
-    *count == 0
 }
