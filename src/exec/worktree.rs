@@ -26,6 +26,8 @@ pub const AGENT_FOLDER: &str = ".plan-agent";
 
 /// Written beside a worktree's own git data once its files are laid out: before that nobody has worked in it.
 const READY: &str = "plan-agent-ready";
+/// Stands there from before its files are laid out until it is ready.
+const BEGUN: &str = "plan-agent-begun";
 /// The folder, beside the worktrees, from which git takes its configuration.
 const OURS: &str = "git";
 /// Stands beside it while a result is committed.
@@ -125,8 +127,8 @@ impl Project {
         Ok(!self.git.bytes(&words).await?.is_empty())
     }
 
-    /// Lays out a task's worktree, beginning from `start`, unless it is there. A folder that is none, or only half of one, is moved
-    /// aside: nobody can tell what is in it.
+    /// Lays out a task's worktree, beginning from `start`, unless it is there. What a killed daemon had laid out in part is laid out
+    /// again. Any other folder of that name is moved aside: nobody can tell what is in it.
     ///
     /// # Errors
     /// As [`Git::bytes`], or what the file system says.
@@ -135,10 +137,17 @@ impl Project {
             if git.own_path(READY).exists() {
                 return Ok(());
             }
+            if git.own_path(BEGUN).exists() {
+                return lay_out_files(&git).await;
+            }
             let whole = git.run(&["status", "--porcelain"]).await?;
             if whole.exit == 0 && whole.out.is_empty() {
                 return mark(&git, READY).await;
             }
+        }
+        if holds_only_its_link(&place.folder) {
+            // A git that was killed had not begun with the files.
+            remove_folder(place.folder.clone()).await?;
         }
         if place.folder.exists() {
             let aside = free_name(&place.folder);
@@ -150,12 +159,11 @@ impl Project {
             Some(_) => vec![&*place.branch],
             None => vec!["--no-track", "-b", &*place.branch, start],
         };
-        let git = self.add_worktree(&place.folder, &words).await?;
-        mark(&git, READY).await
+        self.add_worktree(&place.folder, &words).await
     }
 
     /// Adds a worktree of what some words say, and lays out its files.
-    async fn add_worktree(&self, folder: &Path, words: &[&str]) -> Result<Git, GitError> {
+    async fn add_worktree(&self, folder: &Path, words: &[&str]) -> Result<(), GitError> {
         let worktrees = self.worktrees.clone();
         blocking(move || fs::create_dir_all(worktrees)).await?;
         // Twice, as a git that was killed on the way leaves it locked.
@@ -184,8 +192,7 @@ impl Project {
             Ok(named)
         };
         let git = self.git.in_worktree(folder, &blocking(name).await?);
-        git.bytes(&["reset", "--hard", "--quiet"]).await?;
-        Ok(git)
+        lay_out_files(&git).await
     }
 
     /// Returns git in a worktree of the project; `None` if the folder is none, or not any more: agents can write to what it says of
@@ -609,6 +616,26 @@ fn own_git_dir(folder: &Path, worktrees: &Path) -> io::Result<PathBuf> {
         true => Ok(known),
         false => Err(io::Error::other("it is no worktree of the project")),
     }
+}
+
+/// Writes the files of a worktree in which nobody has worked, and marks it as ready.
+async fn lay_out_files(git: &Git) -> Result<(), GitError> {
+    mark(git, BEGUN).await?;
+    // Of a git that was killed: the commands wait until its last one is over.
+    drop(fs::remove_file(git.own_path("index.lock")));
+    git.bytes(&["reset", "--hard", "--quiet"]).await?;
+    mark(git, READY).await?;
+    Ok(fs::remove_file(git.own_path(BEGUN))?)
+}
+
+/// Returns whether nothing is in a folder but the file by which git makes it a worktree, or not even that.
+fn holds_only_its_link(folder: &Path) -> bool {
+    let is_link = |entry: io::Result<fs::DirEntry>| {
+        entry.is_ok_and(|entry| {
+            entry.file_name() == ".git" && entry.file_type().is_ok_and(|kind| kind.is_file())
+        })
+    };
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.all(is_link))
 }
 
 /// Leaves an empty file in what belongs to a worktree alone. It is never written through a link that an agent has put there.

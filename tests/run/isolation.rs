@@ -384,8 +384,17 @@ fn a_workspace_that_can_have_no_worktrees_is_refused_at_the_start() {
     fs::create_dir(env.path("bare")).unwrap();
     git(&env.path("empty"), &["init", "--quiet"]);
     git(&env.path("bare"), &["init", "--quiet", "--bare"]);
+    // Folders for tests may lie within some project.
+    let around = env
+        .path("plain")
+        .ancestors()
+        .any(|folder| folder.join(".git").exists());
+    let plain = match around {
+        true => "is a folder within the git project",
+        false => "is no git project",
+    };
     for (workspace, said) in [
-        ("plain", "is no git project"),
+        ("plain", plain),
         ("nowhere", "does not exist"),
         ("empty", "has no commit"),
         ("bare", "is a git repository without files"),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::exec::git::{Git, GitError, LEAST, git_version};
-use crate::exec::repository::{Filters, Scope, configured, examine, last};
+use crate::exec::repository::{Filters, Scope, configured, examine, last, locate};
 use crate::plan::Repository;
 
 /// Why a folder is no project whose tasks can have worktrees.
@@ -118,7 +118,7 @@ fn without_its_own(folder: &Path) -> ProjectError {
         return ProjectError::Bare(folder.to_owned());
     }
     let mut around = folder.ancestors().skip(1);
-    match around.find(|folder| folder.join(".git").exists()) {
+    match around.find(|folder| locate(folder).is_ok_and(|found| found.is_some())) {
         Some(root) => ProjectError::Within {
             folder: folder.to_owned(),
             root: root.to_owned(),

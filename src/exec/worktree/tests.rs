@@ -86,7 +86,22 @@ async fn a_worktree_is_laid_out_once_and_what_is_half_there_is_made_whole() {
     fs::remove_file(&ready).unwrap();
     given.laid_out().await;
     assert!(ready.exists());
-    // As if git had been killed on the way, or somebody had made the folder anew: nobody knows what is in it.
+    // As if git had been killed among the files: only it has written there.
+    fs::rename(&ready, ready.with_file_name(BEGUN)).unwrap();
+    fs::write(ready.with_file_name("index.lock"), "").unwrap();
+    fs::write(place.folder.join("a"), "").unwrap();
+    given.laid_out().await;
+    assert_eq!(text(), "a\n");
+    assert!(ready.exists() && !ready.with_file_name(BEGUN).exists());
+    // As if git had been killed before the files: there is nothing but its link.
+    let link = fs::read(place.folder.join(".git")).unwrap();
+    fs::remove_dir_all(&place.folder).unwrap();
+    fs::create_dir(&place.folder).unwrap();
+    fs::write(place.folder.join(".git"), link).unwrap();
+    fs::remove_dir_all(ready.parent().unwrap()).unwrap();
+    given.laid_out().await;
+    assert_eq!(text(), "a\n");
+    // As if somebody had made the folder anew: nobody knows what is in it.
     fs::remove_file(&ready).unwrap();
     fs::write(place.folder.join("a"), "whose?\n").unwrap();
     given.laid_out().await;
