@@ -1,22 +1,23 @@
 //! The thread that owns the connection and the plans in memory. It blocks where a disk or a server makes it wait, and nobody
 //! else does.
 
+mod file;
 mod fold;
 mod lookup;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
 use super::database::{DatabaseError, Place};
+use super::notes::{Lost, Notes};
 use super::sql::{LogRecord, Lookup, OpenError, StoredDelta, Tables, decode_delta};
 use super::{Change, OnlyWhile, StoreError};
 use crate::plan::{Draft, Head, Plan, PlanId, Refusal, Row, RowKey, Shelf, Time};
+use file::DatabaseFile;
 use lookup::look_up;
 
 /// Changes committed with one flush at most, so that none waits long for the others.
@@ -100,8 +101,11 @@ struct Cached {
 
 pub(super) struct Owner {
     place: Place,
-    /// Which file that was when it was opened.
-    file: Option<FileId>,
+    file: Option<DatabaseFile>,
+    /// What was committed, in a file of its own.
+    notes: Option<Notes>,
+    /// What the database had lost when it was opened, until something is committed.
+    pub(super) lost: Vec<Lost>,
     /// `None` after the connection to a server broke.
     tables: Option<Tables>,
     now: Box<dyn Fn() -> Time + Send>,
@@ -111,21 +115,6 @@ pub(super) struct Owner {
     untidy: usize,
     /// Something was committed since then: who only reads does not write.
     changed: bool,
-}
-
-/// Device and number of a file: whether another is there under its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileId(u64, u64);
-
-impl FileId {
-    /// Returns that of a database's file, `None` where there is none.
-    fn of(place: &Place) -> Option<Self> {
-        let Place::File(path) = place else {
-            return None;
-        };
-        let file = path.metadata().ok()?;
-        Some(Self(file.dev(), file.ino()))
-    }
 }
 
 /// What a batch of changes is going to write.
@@ -145,9 +134,15 @@ impl Owner {
         now: Box<dyn Fn() -> Time + Send>,
         announce: watch::Sender<u64>,
     ) -> Result<Self, OpenError> {
+        let notes = place.path().map(Notes::of);
+        // Read first: what another process commits meanwhile is not missing.
+        let noted = notes.as_ref().map(Notes::read).unwrap_or_default();
+        let mut tables = Tables::open(&place)?;
         Ok(Self {
-            tables: Some(Tables::open(&place)?),
-            file: FileId::of(&place),
+            lost: lost(&mut tables, noted),
+            tables: Some(tables),
+            file: DatabaseFile::of(&place),
+            notes,
             place,
             now,
             plans: HashMap::new(),
@@ -241,6 +236,7 @@ impl Owner {
                 let answers: Vec<_> = waiting.into_iter().map(Done::follow).collect();
                 if changed {
                     self.touch();
+                    self.note(&writes.seqs);
                 }
                 for answer in answers {
                     drop(answer.send(Ok(())));
@@ -272,6 +268,16 @@ impl Owner {
         }
     }
 
+    /// Notes what was committed, also before the change is answered. What was lost has been said: from now on the plans go as
+    /// far as they do.
+    fn note(&mut self, seqs: &BTreeMap<PlanId, i64>) {
+        if let Some(notes) = &self.notes {
+            let lost = self.lost.iter().map(|lost| (&lost.plan, lost.last));
+            notes.add(lost.chain(seqs.iter().map(|(plan, seq)| (plan, *seq))));
+            self.lost.clear();
+        }
+    }
+
     fn begin(&mut self) -> Result<(), StoreError> {
         if let Some(tables) = &mut self.tables {
             match tables.begin() {
@@ -299,7 +305,11 @@ impl Owner {
             Some(tables) => tables,
             None => Tables::open(&self.place)?,
         };
-        Ok(self.tables.insert(tables))
+        let tables = self.tables.insert(tables);
+        if let Some(file) = &mut self.file {
+            file.check_length(tables)?;
+        }
+        Ok(tables)
     }
 
     fn run_change(
@@ -445,18 +455,19 @@ impl Owner {
     /// Writes what the changes did and ends the transaction, without effect if there is nothing to write; else says why it
     /// could not.
     fn write(&mut self, writes: &Writes) -> Result<(), String> {
-        let removed = self.removed().map(|file| file.display().to_string());
-        let tables = self.tables().map_err(reason)?;
         let Some(last) = writes.log.last() else {
-            tables.roll_back();
+            self.give_up();
             return Ok(());
         };
-        if let Some(file) = removed {
-            tables.roll_back();
-            return Err(format!(
-                "`{file}` was removed or replaced while it was in use"
-            ));
+        if let Err(error) = self.check_file() {
+            self.give_up();
+            if let Some(tables) = &mut self.tables {
+                // What a journal has that was removed is still to be had from here, and only from here.
+                tables.tidy();
+            }
+            return Err(reason(error));
         }
+        let tables = self.tables().map_err(reason)?;
         let Err(error) = writes.write(tables) else {
             self.untidy += writes.size;
             self.changed = true;
@@ -474,13 +485,9 @@ impl Owner {
         }
     }
 
-    /// Returns the path of the database's file if what is there is not that file any more: what is written then is gone
-    /// with this process.
-    fn removed(&self) -> Option<&Path> {
-        match &self.place {
-            Place::File(path) if self.file != FileId::of(&self.place) => Some(path),
-            _ => None,
-        }
+    fn check_file(&mut self) -> Result<(), StoreError> {
+        self.tables()?;
+        self.file.as_mut().map_or(Ok(()), DatabaseFile::check_place)
     }
 
     pub(super) fn read<T>(
@@ -513,6 +520,25 @@ impl Owner {
         };
         records.into_iter().map(read).collect()
     }
+}
+
+/// Returns what was committed and is not there any more.
+fn lost(tables: &mut Tables, noted: Vec<(PlanId, i64)>) -> Vec<Lost> {
+    let mut lost = Vec::new();
+    for (plan, committed) in noted {
+        // Whoever wants a plan that cannot be read is told so then.
+        if let Ok(seq) = tables.seq(&plan)
+            && let last = seq.unwrap_or(0)
+            && last < committed
+        {
+            lost.push(Lost {
+                plan,
+                last,
+                committed,
+            });
+        }
+    }
+    lost
 }
 
 /// Runs code of a caller. A panic of it is that caller's error, and the store serves the others on.

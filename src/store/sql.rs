@@ -105,6 +105,20 @@ pub(super) enum OpenError {
 impl Tables {
     /// Connects, sets the connection up and brings the tables to this program's format.
     pub(super) fn open(place: &Place) -> std::result::Result<Self, OpenError> {
+        match Self::connect(place) {
+            // Beside a file that cannot be written none can be made.
+            Err(OpenError::Database(error))
+                if error.is_unopened()
+                    && let Place::File(path) = place =>
+            {
+                let alone = Self::connect(&Place::ReadOnly(path.clone()));
+                alone.map_err(|_| OpenError::Database(error))
+            }
+            tables => tables,
+        }
+    }
+
+    fn connect(place: &Place) -> std::result::Result<Self, OpenError> {
         let mut tables = Self {
             database: Database::connect(place)?,
         };
@@ -184,6 +198,16 @@ impl Tables {
     /// Tells whether the database is a server, to which a connection can break.
     pub(super) fn remote(&self) -> bool {
         self.database.remote()
+    }
+
+    /// Returns how many bytes the file of the embedded database has at least.
+    pub(super) fn length(&mut self) -> Result<u64> {
+        self.database.length()
+    }
+
+    /// Leaves the journal of the embedded database as it is from now on.
+    pub(super) fn keep_journal(&mut self) {
+        self.database.keep_journal();
     }
 
     /// Does what makes later changes faster.

@@ -294,7 +294,7 @@ async fn the_file_is_its_owners_only_whatever_it_is_called() {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
-        assert_eq!(names.len(), 3, "{names:?}");
+        assert_eq!(names.len(), 4, "{names:?}");
         for found in names {
             assert!(found.starts_with(name), "{found}");
             let mode = fs::metadata(folder.path().join(&found))

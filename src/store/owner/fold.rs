@@ -29,7 +29,7 @@ impl Owner {
                 tracing::debug!(%plan, %error, "rows stay in the log alone");
             }
         }
-        if let Some(tables) = &mut self.tables {
+        if let Ok(tables) = self.tables() {
             tables.tidy();
         }
         self.untidy = 0;
