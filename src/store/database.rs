@@ -262,6 +262,19 @@ impl Database {
         }
     }
 
+    /// Gives back the room that nothing is in any more. It may not be possible now, and is of no use to what is stored.
+    pub(super) fn shrink(&mut self) {
+        match self {
+            Self::Sqlite(connection) => {
+                if let Err(error) = connection.execute_batch("VACUUM") {
+                    tracing::debug!(%error, "the store stays as large as it is");
+                }
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => {}
+        }
+    }
+
     /// Moves what is committed from the embedded database's journal to its file, so that the journal is written from its
     /// start again. Called between the changes, so that no change waits for it. The journal is complete without it: a
     /// failure is of no use to anybody.

@@ -7,6 +7,7 @@ mod database;
 mod notes;
 mod owner;
 mod sql;
+mod texts;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -14,7 +14,8 @@ use uuid::Uuid;
 
 use super::database::{DatabaseError, Place};
 use super::notes::{Lost, Notes};
-use super::sql::{LogRecord, Lookup, OpenError, StoredDelta, Tables, decode_delta};
+use super::sql::{LogRecord, Lookup, OpenError, StoredDelta, Tables};
+use super::texts::{Texts, pack};
 use super::{Change, OnlyWhile, StoreError};
 use crate::plan::{Draft, Head, Plan, PlanId, Refusal, Row, RowKey, Shelf, Time};
 use file::DatabaseFile;
@@ -120,8 +121,9 @@ pub(super) struct Owner {
 /// What a batch of changes is going to write.
 #[derive(Default)]
 struct Writes {
-    /// Bodies.
+    /// Packed bodies.
     rows: BTreeMap<(PlanId, RowKey), String>,
+    texts: Texts,
     log: Vec<LogRecord>,
     seqs: BTreeMap<PlanId, i64>,
     /// Bytes of the log's deltas.
@@ -468,10 +470,13 @@ impl Owner {
             return Err(reason(error));
         }
         let tables = self.tables().map_err(reason)?;
-        let Err(error) = writes.write(tables) else {
-            self.untidy += writes.size;
-            self.changed = true;
-            return Ok(());
+        let error = match writes.write(tables) {
+            Ok(size) => {
+                self.untidy += size;
+                self.changed = true;
+                return Ok(());
+            }
+            Err(error) => error,
         };
         tables.roll_back();
         // A connection that broke at COMMIT leaves open whether it took effect: the log knows.
@@ -506,19 +511,18 @@ impl Owner {
         seq: i64,
         limit: i64,
     ) -> Result<Vec<Change>, StoreError> {
-        let records = self.tables()?.log_after(plan, seq, limit)?;
-        let read = |record: LogRecord| {
-            let delta = decode_delta(&record.delta)
-                .map_err(|error| fold::damaged(plan, &record, &error))?;
-            Ok(Change {
-                seq: record.seq,
-                at: Time(record.at),
-                by: record.author,
-                why: record.why,
-                delta,
-            })
-        };
-        records.into_iter().map(read).collect()
+        let tables = self.tables()?;
+        let mut records = tables.log_after(plan, seq, limit)?;
+        let deltas = fold::deltas(tables, plan, &mut records)?;
+        let changes = records.into_iter().zip(deltas);
+        let changes = changes.map(|(record, delta)| Change {
+            seq: record.seq,
+            at: Time(record.at),
+            by: record.author,
+            why: record.why,
+            delta,
+        });
+        Ok(changes.collect())
     }
 }
 
@@ -571,11 +575,12 @@ impl Writes {
     ) -> Result<(), serde_json::Error> {
         let mut stored = StoredDelta::default();
         for row in &delta.rows {
-            let body = serde_json::to_string(row)?;
+            let body = pack(&serde_json::to_string(row)?, &mut self.texts);
             stored.push(&body);
             self.rows.insert((plan.clone(), row.key()), body);
         }
-        let delta = stored.finish(&delta.events)?;
+        let events = pack(&serde_json::to_string(&delta.events)?, &mut self.texts);
+        let delta = stored.finish(&events);
         self.size += delta.len();
         self.log.push(LogRecord {
             plan: plan.to_string(),
@@ -590,7 +595,9 @@ impl Writes {
         Ok(())
     }
 
-    fn write(&self, tables: &mut Tables) -> Result<(), StoreError> {
+    /// Returns how many bytes of the log are new.
+    fn write(&self, tables: &mut Tables) -> Result<usize, StoreError> {
+        let new = tables.write_texts(&self.texts)?;
         self.write_rows(tables)?;
         for (plan, seq) in &self.seqs {
             tables.set_seq(plan, *seq)?;
@@ -598,7 +605,8 @@ impl Writes {
         for entry in &self.log {
             tables.write_log(entry)?;
         }
-        Ok(tables.commit()?)
+        tables.commit()?;
+        Ok(self.size + new)
     }
 }
 
