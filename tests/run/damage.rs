@@ -8,7 +8,27 @@ use crate::common::agent::report;
 
 const DATABASE: &str = "plan-agent.db";
 const JOURNAL: &str = "plan-agent.db-wal";
+const INDEX: &str = "plan-agent.db-shm";
 const NOTES: &str = "plan-agent.db-committed";
+
+/// The database and its journal as they were.
+struct Files([(PathBuf, Vec<u8>); 2]);
+
+impl Files {
+    fn of(scene: &Scene) -> Self {
+        Self([DATABASE, JOURNAL].map(|name| {
+            let path = scene.exchange.path(name);
+            let bytes = fs::read(&path).unwrap();
+            (path, bytes)
+        }))
+    }
+
+    fn put_back(&self) {
+        for (path, bytes) in &self.0 {
+            fs::write(path, bytes).unwrap();
+        }
+    }
+}
 
 /// Leaves a plan behind whose second task is at work, and kills its daemon.
 fn killed() -> (Scene, Command) {
@@ -18,7 +38,11 @@ fn killed() -> (Scene, Command) {
     scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
     let second = scene.exchange.take("the second task", |_| true);
     scene.await_events("claimed", 2);
+    let left = Files::of(&scene);
     kill(&scene, daemon);
+    // Whoever looked meanwhile may have been the last to close it, and have moved the journal.
+    left.put_back();
+    drop(fs::remove_file(scene.exchange.path(INDEX)));
     (scene, second)
 }
 
@@ -131,10 +155,7 @@ fn a_daemon_whose_database_is_emptied_says_so_and_waits() {
     let mut foreground = scene.start(&["run", "--plan", "chain.md"]);
     let first = scene.exchange.take("the first task", |_| true);
     scene.await_events("claimed", 1);
-    let copies = [DATABASE, JOURNAL].map(|name| {
-        let path = scene.exchange.path(name);
-        (fs::read(&path).unwrap(), path)
-    });
+    let left = Files::of(&scene);
     let committed = last_change(&scene);
     fs::write(scene.exchange.path(DATABASE), "").unwrap();
     scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
@@ -163,8 +184,9 @@ fn a_daemon_whose_database_is_emptied_says_so_and_waits() {
     foreground.signal(Signal::TERM);
     assert_ne!(foreground.running.wait().code(), Some(0));
     // Nothing was written into what is left.
-    assert_eq!(fs::read(&copies[0].1).unwrap(), b"");
-    assert!(fs::read(&copies[1].1).unwrap().starts_with(&copies[1].0));
+    let Files([(database, _), (journal, bytes)]) = &left;
+    assert_eq!(fs::read(database).unwrap(), b"");
+    assert!(fs::read(journal).unwrap().starts_with(bytes));
     let ran = scene.run(&["resume"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(
@@ -172,9 +194,7 @@ fn a_daemon_whose_database_is_emptied_says_so_and_waits() {
             .contains("plans were in it, and the file is empty"),
         "{ran:?}"
     );
-    for (bytes, path) in &copies {
-        fs::write(path, bytes).unwrap();
-    }
+    left.put_back();
     assert_eq!(last_change(&scene), committed);
     let _agent = scene.agent(|_| Act::success("done"));
     let ran = scene.run(&["resume"]);
@@ -197,7 +217,7 @@ fn a_daemon_whose_journal_is_removed_says_so_and_loses_nothing() {
     });
     foreground.signal(Signal::KILL);
     foreground.running.wait();
-    fs::remove_file(scene.exchange.path("plan-agent.db-shm")).unwrap();
+    drop(fs::remove_file(scene.exchange.path(INDEX)));
     assert_eq!(last_change(&scene), committed);
     let _agent = scene.agent(|_| Act::success("done"));
     let ran = scene.run(&["resume"]);
@@ -223,7 +243,7 @@ fn an_empty_file_where_plans_were_is_no_new_database() {
             assert!(ran.stderr.contains("Hint: "), "{ran:?}");
         }
     }
-    for name in [JOURNAL, NOTES, "plan-agent.db-shm"] {
+    for name in [JOURNAL, NOTES] {
         fs::remove_file(scene.exchange.path(name)).unwrap();
     }
     let ran = scene.run(&["plans"]);
