@@ -19,6 +19,10 @@ use crate::wire::text::one_line;
 /// The name under which changes from the command line are recorded.
 pub const BY: &str = "command line";
 
+/// What to do where plans were and no database is.
+pub(super) const PUT_BACK: &str =
+    "put a copy of it back; to begin anew without them, remove the files that begin with its name";
+
 /// The longest name in a list of candidates.
 const NAME: usize = 60;
 
@@ -310,9 +314,7 @@ impl From<StoreError> for Failure {
             error @ StoreError::Foreign { .. } => {
                 Self::failed(error).hint(way_out(ErrorKind::InvalidData))
             }
-            error @ StoreError::Emptied { .. } => Self::failed(error).hint(
-                "put a copy of it back; to begin anew without them, remove the files that begin with its name",
-            ),
+            error @ StoreError::Emptied { .. } => Self::failed(error).hint(PUT_BACK),
             error => Self::failed(error),
         }
     }

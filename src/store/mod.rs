@@ -154,6 +154,21 @@ impl Store {
         }
     }
 
+    /// Returns the bytes of the database in a file with its journal; 0 if there is none.
+    ///
+    /// # Errors
+    /// It is empty or gone, and plans were in it.
+    pub fn size(path: &Path) -> Result<u64, StoreError> {
+        let size = |path: &Path| path.metadata().map_or(0, |file| file.len());
+        if !Self::exists(path)? {
+            return Ok(0);
+        }
+        if size(path) == 0 {
+            had_none(path, "the file is empty")?;
+        }
+        Ok(size(path) + size(&beside(path, "-wal")))
+    }
+
     /// Opens a store in memory, gone with its last handle.
     ///
     /// # Errors

@@ -228,6 +228,12 @@ fn a_daemon_whose_journal_is_removed_says_so_and_loses_nothing() {
 #[test]
 fn an_empty_file_where_plans_were_is_no_new_database() {
     let (scene, _) = killed();
+    let doctor = scene.works(&["doctor"]);
+    let size = doctor.lines().find(|line| line.contains("  database  "));
+    assert!(
+        size.is_some_and(|size| size.starts_with("ok") && size.ends_with(" MiB")),
+        "{doctor}"
+    );
     for (empty, what) in [(true, "the file is empty"), (false, "the file is gone")] {
         let path = scene.exchange.path(DATABASE);
         match empty {
@@ -242,6 +248,14 @@ fn an_empty_file_where_plans_were_is_no_new_database() {
             assert!(ran.stderr.contains(&expected), "{args:?}: {ran:?}");
             assert!(ran.stderr.contains("Hint: "), "{ran:?}");
         }
+        let doctor = scene.run(&["doctor"]);
+        assert_eq!(doctor.code, Some(1), "{doctor:?}");
+        assert!(
+            doctor
+                .stdout
+                .contains("!!  database   failed to open the plan store"),
+            "{doctor:?}"
+        );
     }
     for name in [JOURNAL, NOTES] {
         fs::remove_file(scene.exchange.path(name)).unwrap();
