@@ -20,6 +20,7 @@ mod latency;
 mod mcp;
 mod prompts;
 mod sample;
+mod size;
 mod table;
 mod tools;
 
@@ -28,7 +29,7 @@ fn main() {
         .skip(1)
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    let parts: [(&str, fn()); 8] = [
+    let parts: [(&str, fn()); 9] = [
         ("latency", latency::run),
         ("changes", changes::run),
         ("prompts", prompts::run),
@@ -37,6 +38,7 @@ fn main() {
         ("mcp", mcp::run),
         ("tools", tools::run),
         ("lanes", lanes::run),
+        ("size", size::run),
     ];
     // Another profile than `dist` has other figures: whoever compares them has to see it.
     println!("measures {}", env!("CARGO_BIN_EXE_plan-agent"));

@@ -5,6 +5,7 @@ mod budget;
 mod clock;
 mod control;
 mod crew;
+mod damage;
 mod evidence;
 mod false_success;
 mod faults;
@@ -276,6 +277,11 @@ impl Drop for Left {
         // An error only says that it has ended already.
         let (Ok(()) | Err(_)) = kill_process(self.pid, Signal::KILL);
     }
+}
+
+/// Returns the newest plan's id.
+fn plan_id(scene: &Scene) -> String {
+    scene.status()["plan"]["id"].as_str().unwrap().to_owned()
 }
 
 /// Kills a daemon, and waits until the last of its threads has let go of the folder.

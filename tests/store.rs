@@ -5,6 +5,7 @@ mod disk;
 mod faults;
 mod keys;
 mod rows;
+mod texts;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -270,9 +271,12 @@ async fn issue(store: &Store, plan: &PlanId, task: u32, command: Issue) {
 
 /// Adds so many tasks of ten kilobytes, a change each.
 async fn fill(store: &Store, tasks: usize) {
-    let text = "y".repeat(10_000);
-    for _ in 0..tasks {
-        let change = add(&text);
+    for number in 0..tasks {
+        let change = add(&format!(
+            "{} {number} {}",
+            uuid::Uuid::new_v4(),
+            "y".repeat(10_000)
+        ));
         store.change(&plan(), "test", "x", change).await.unwrap();
     }
 }

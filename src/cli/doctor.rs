@@ -12,11 +12,14 @@ use super::output::{Output, Style};
 use super::planner::{login, on_path, planner};
 use super::probe::{Probe, probe};
 use super::setup::Setup;
+use super::site::PUT_BACK;
 use super::team::TeamFile;
 use crate::agents::{Allow, Coding, Login};
 use crate::config::{Config, ConfigError, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::Prompts;
+use crate::store::Store;
+use crate::volumes::Volumes;
 use crate::wire::Problem;
 use crate::wire::team::{RoleKind, RoleSpec, RoleWorker};
 use crate::wire::text::printable;
@@ -106,6 +109,7 @@ async fn findings(config: &Config, environment: &Environment) -> Vec<Finding> {
         program("shell", "sh", "`--agent shell` cannot work", environment),
         git(config, environment).await,
     ];
+    findings.splice(3..3, database(&config.root()));
     if let Err(error) = Allow::parse(&config.worker.allow) {
         findings.push(Finding {
             about: "allow",
@@ -208,6 +212,24 @@ fn folder(about: &'static str, path: &Path) -> Finding {
             text: format!("{shown} leads nowhere"),
             hint: None,
         },
+    }
+}
+
+/// Says how large the database is, if there is one.
+fn database(root: &Path) -> Option<Finding> {
+    let path = Volumes::at(root).ok()?.database();
+    match Store::size(&path) {
+        Ok(0) => None,
+        Ok(size) => {
+            let (path, mebibytes) = (path.display(), size as f64 / (1024.0 * 1024.0));
+            Some(good("database", format!("{path} has {mebibytes:.1} MiB")))
+        }
+        Err(error) => Some(Finding {
+            about: "database",
+            state: State::Bad,
+            text: error.to_string(),
+            hint: Some(PUT_BACK.to_owned()),
+        }),
     }
 }
 

@@ -353,7 +353,7 @@ impl Setup {
     }
 }
 
-fn unusable_file(error: VolumesError) -> Failure {
+pub(super) fn unusable_file(error: VolumesError) -> Failure {
     let hint = way_out(error.kind());
     Failure::failed(error).hint(hint)
 }

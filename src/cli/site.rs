@@ -8,15 +8,20 @@ use anyhow::anyhow;
 
 use super::args::Program;
 use super::failure::Failure;
-use super::setup::{Setup, way_out};
+use super::output::complain;
+use super::setup::{Setup, unusable_file, way_out};
 use crate::clock::Clock;
 use crate::plan::{DAEMON, PlanId, Question, QuestionId, ROLE, Refusal, Shelf};
-use crate::store::{Listed, Store, StoreError};
+use crate::store::{Listed, Lost, Store, StoreError};
 use crate::volumes::{Volumes, VolumesError};
 use crate::wire::text::one_line;
 
 /// The name under which changes from the command line are recorded.
 pub const BY: &str = "command line";
+
+/// What to do where plans were and no database is.
+pub(super) const PUT_BACK: &str =
+    "put a copy of it back; to begin anew without them, remove the files that begin with its name";
 
 /// The longest name in a list of candidates.
 const NAME: usize = 60;
@@ -54,12 +59,25 @@ impl Site {
         }
     }
 
-    /// Opens what is there, and makes what is not.
+    /// Opens what is there, and makes what is not. Where nothing can be written, the plans that are there can be read.
     ///
     /// # Errors
     /// The folder cannot be made, or the store cannot be opened.
     pub async fn make(setup: &Setup) -> Result<Self, Failure> {
-        Self::at(setup.volumes()?, &setup.program).await
+        let root = setup.config.root();
+        match Volumes::open(&root) {
+            Ok(volumes) => Self::at(volumes, &setup.program).await,
+            Err(error) => {
+                let volumes = Volumes::at(&root)?;
+                let denied = [ErrorKind::ReadOnlyFilesystem, ErrorKind::PermissionDenied];
+                if !denied.contains(&error.kind()) || !Store::exists(&volumes.database())? {
+                    return Err(unusable_file(error));
+                }
+                let (file, clock) = (volumes.database(), Clock::start());
+                let store = Store::open_to_read(&file, move || clock.now()).await?;
+                Ok(Self::with(store, volumes, clock, &setup.program))
+            }
+        }
     }
 
     /// Opens the store of a folder.
@@ -69,21 +87,26 @@ impl Site {
     pub(super) async fn at(volumes: Volumes, program: &Program) -> Result<Self, Failure> {
         let clock = Clock::start();
         let store = Store::open(&volumes.database(), move || clock.now()).await?;
-        Ok(Self {
+        Ok(Self::with(store, volumes, clock, program))
+    }
+
+    fn with(store: Store, volumes: Volumes, clock: Clock, program: &Program) -> Self {
+        report_lost(store.lost());
+        Self {
             store,
             volumes,
             clock,
             program: program.clone(),
-        })
+        }
     }
 
     /// Opens what is there; `None` if there has never been a plan.
     ///
     /// # Errors
-    /// The store cannot be opened.
+    /// The store cannot be opened, or is gone.
     pub async fn find(setup: &Setup) -> Result<Option<Self>, Failure> {
         let volumes = Volumes::at(&setup.config.root())?;
-        if !volumes.database().exists() {
+        if !Store::exists(&volumes.database())? {
             return Ok(None);
         }
         Self::at(volumes, &setup.program).await.map(Some)
@@ -160,6 +183,21 @@ impl Site {
     pub fn daemon(&self) -> Option<u32> {
         self.volumes.running().map(|daemon| daemon.pid)
     }
+}
+
+/// Says which changes the database has lost.
+fn report_lost(lost: &[Lost]) {
+    let Some((first, others)) = lost.split_first() else {
+        return;
+    };
+    let others = match others.len() {
+        0 => String::new(),
+        1 => "; so did another plan".to_owned(),
+        others => format!("; so did {others} other plans"),
+    };
+    complain(&format!(
+        "warning: {first}{others}\nHint: put a newer copy of it back if there is one; the next change goes on from what is there\n"
+    ));
 }
 
 fn no_plans(root: &Path, program: &Program) -> Failure {
@@ -276,6 +314,7 @@ impl From<StoreError> for Failure {
             error @ StoreError::Foreign { .. } => {
                 Self::failed(error).hint(way_out(ErrorKind::InvalidData))
             }
+            error @ StoreError::Emptied { .. } => Self::failed(error).hint(PUT_BACK),
             error => Self::failed(error),
         }
     }

@@ -97,6 +97,9 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<End> {
     tokio::pin!(shutdown);
+    for lost in store.lost() {
+        tracing::error!("{lost}");
+    }
     // Whoever wants this to end waits for nothing, such as a store that is busy: what is cut off is as after a kill.
     let mut daemon = tokio::select! {
         biased;

@@ -1,7 +1,8 @@
 //! The drivers: one connection to SQLite or PostgreSQL that runs statements and returns rows, and nothing of plans. Both
 //! block; the store has a thread of its own for them.
 
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -11,11 +12,15 @@ use rusqlite::{ErrorCode, OpenFlags};
 /// Looks of a transaction at the one of another process before it gives up: at least half a minute.
 const MOST_LOOKS: i32 = 30_000;
 
+const READ: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
 /// Where a database is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// A file of the embedded database, made if it does not exist.
     File(PathBuf),
+    /// A file of it that is there and is only read.
+    ReadOnly(PathBuf),
     /// The embedded database without a file: gone with the connection.
     Memory,
     /// A PostgreSQL server, as its URL.
@@ -88,8 +93,23 @@ impl DatabaseError {
         }
     }
 
+    /// Tells whether SQLite could not open a file, which may be one beside the database.
+    pub(super) fn is_unopened(&self) -> bool {
+        matches!(self, Self::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen))
+    }
+
     fn is_busy(&self) -> bool {
         matches!(self, Self::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy))
+    }
+}
+
+impl Place {
+    /// Returns the file, where it is one.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) | Self::ReadOnly(path) => Some(path),
+            _ => None,
+        }
     }
 }
 
@@ -120,6 +140,13 @@ impl Database {
                 let connection = rusqlite::Connection::open_with_flags(path, flags)?;
                 Ok(Self::Sqlite(connection))
             }
+            // Whoever has it open has this file, and then its locks are needed.
+            Place::ReadOnly(path) => match beside(path, "-shm").exists() {
+                true => Ok(Self::Sqlite(rusqlite::Connection::open_with_flags(
+                    path, READ,
+                )?)),
+                false => Self::connect_alone(path),
+            },
             Place::Memory => Ok(Self::Sqlite(rusqlite::Connection::open_in_memory()?)),
             #[cfg(feature = "postgres")]
             Place::Server(url) => {
@@ -127,6 +154,20 @@ impl Database {
                 Ok(Self::Postgres(Box::new(client)))
             }
         }
+    }
+
+    /// Opens a file that nobody else has open, and makes none beside it: SQLite does so even to read.
+    fn connect_alone(path: &Path) -> Result<Self> {
+        let journal = beside(path, "-wal").metadata();
+        if journal.map_or(0, |file| file.len()) == 0 {
+            let flags = READ | OpenFlags::SQLITE_OPEN_URI;
+            let connection = rusqlite::Connection::open_with_flags(immutable(path), flags)?;
+            return Ok(Self::Sqlite(connection));
+        }
+        // It has no shared memory, so the index of the journal is held by this process alone.
+        let connection = rusqlite::Connection::open_with_flags_and_vfs(path, READ, "unix-none")?;
+        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        Ok(Self::Sqlite(connection))
     }
 
     /// Makes the embedded database durable and patient. Not before its format is known: what a newer version wrote is not
@@ -196,6 +237,44 @@ impl Database {
         }
     }
 
+    /// Returns how long the file of the embedded database has to be at least once its journal is moved there.
+    pub(super) fn length(&mut self) -> Result<u64> {
+        let pragma = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
+        let row = self.query(pragma, &[])?.into_iter().next();
+        let length = row.map_or(Ok(0), |row| row.number(0))?;
+        Ok(u64::try_from(length).unwrap_or(0))
+    }
+
+    /// Keeps the journal of the embedded database as it is from now on, also at the end of this process: the file that it
+    /// would be moved to is damaged.
+    pub(super) fn keep_journal(&mut self) {
+        match self {
+            Self::Sqlite(connection) => {
+                let kept = connection.pragma_update(None, "wal_autocheckpoint", 0);
+                let only = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+                let kept = kept.and(connection.set_db_config(only, true).map(drop));
+                if let Err(error) = kept {
+                    tracing::debug!(%error, "the journal of the store may be moved");
+                }
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => {}
+        }
+    }
+
+    /// Gives back the room that nothing is in any more. It may not be possible now, and is of no use to what is stored.
+    pub(super) fn shrink(&mut self) {
+        match self {
+            Self::Sqlite(connection) => {
+                if let Err(error) = connection.execute_batch("VACUUM") {
+                    tracing::debug!(%error, "the store stays as large as it is");
+                }
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => {}
+        }
+    }
+
     /// Moves what is committed from the embedded database's journal to its file, so that the journal is written from its
     /// start again. Called between the changes, so that no change waits for it. The journal is complete without it: a
     /// failure is of no use to anybody.
@@ -213,10 +292,28 @@ impl Database {
     }
 }
 
+/// Returns the URI of a database that nobody changes.
+fn immutable(path: &Path) -> String {
+    let bytes = path.as_os_str().as_bytes().iter();
+    let path = bytes.map(|byte| match byte {
+        b'/' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(*byte).to_string(),
+        byte => format!("%{byte:02x}"),
+    });
+    format!("file:{}?immutable=1", path.collect::<String>())
+}
+
+/// Returns the path of a file that SQLite has beside a database.
+pub(super) fn beside(database: &Path, what: &str) -> PathBuf {
+    let mut path = database.as_os_str().to_owned();
+    path.push(what);
+    path.into()
+}
+
 fn set_up_sqlite(connection: &mut rusqlite::Connection) -> Result<()> {
+    let writable = !connection.is_readonly("main")?;
     // The switch to WAL takes a lock that the time-out does not wait for: another process may do the same now.
     let mut tries = 0;
-    while let Err(error) = connection.pragma_update(None, "journal_mode", "WAL") {
+    while writable && let Err(error) = connection.pragma_update(None, "journal_mode", "WAL") {
         let error = DatabaseError::from(error);
         tries += 1;
         if tries > 50 || !error.is_busy() {

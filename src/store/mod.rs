@@ -4,8 +4,10 @@
 //! the transaction, so no update is lost and there is no conflict to retry.
 
 mod database;
+mod notes;
 mod owner;
 mod sql;
+mod texts;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +16,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::plan::{CommandId, Delta, Draft, Head, Plan, PlanId, Refusal, Time};
 use crate::safe_open;
-use database::Place;
+use database::{Place, beside};
+pub use notes::Lost;
+use notes::Notes;
 use owner::{Job, Owner, guarded};
 
 /// Closures that may wait for the owner: enough that nobody who works normally ever waits to hand one in.
@@ -28,6 +32,9 @@ pub enum StoreError {
     /// What is there is no plain file.
     #[error("failed to open the plan store `{place}`: {reason}")]
     Foreign { place: String, reason: String },
+    /// Plans were in it and nothing is left.
+    #[error("failed to open the plan store `{place}`: plans were in it, and {what}")]
+    Emptied { place: String, what: &'static str },
     #[error("there is no plan `{0}`")]
     UnknownPlan(PlanId),
     /// Names the key.
@@ -80,6 +87,7 @@ pub struct Listed {
 pub struct Store {
     jobs: mpsc::Sender<Job>,
     moved: watch::Receiver<u64>,
+    lost: Arc<[Lost]>,
     only_while: Option<OnlyWhile>,
 }
 
@@ -95,7 +103,7 @@ impl Store {
     /// that a watch on it tells every process of it.
     ///
     /// # Errors
-    /// The file cannot be made or read, or a newer version wrote it.
+    /// The file cannot be made or read, a newer version wrote it, or it is empty and plans were in it.
     pub async fn open(
         path: &Path,
         now: impl Fn() -> Time + Send + 'static,
@@ -107,6 +115,13 @@ impl Store {
                 _ => StoreError::Open { place, reason },
             }
         };
+        // SQLite would take it for a new database, and remove the journal that goes with the old one.
+        if path
+            .metadata()
+            .is_ok_and(|file| file.is_file() && file.len() == 0)
+        {
+            had_none(path, "the file is empty")?;
+        }
         make_private(path).map_err(unusable)?;
         Self::connect(
             Place::File(path.to_owned()),
@@ -114,6 +129,44 @@ impl Store {
             now,
         )
         .await
+    }
+
+    /// Opens a file that is there only to read it, also where nothing can be written: every change is refused.
+    ///
+    /// # Errors
+    /// As [`Store::open`]; an older version wrote it.
+    pub async fn open_to_read(
+        path: &Path,
+        now: impl Fn() -> Time + Send + 'static,
+    ) -> Result<Self, StoreError> {
+        let shown = path.display().to_string();
+        Self::connect(Place::ReadOnly(path.to_owned()), &shown, now).await
+    }
+
+    /// Tells whether there is a database in a file.
+    ///
+    /// # Errors
+    /// There is none, and plans were in it.
+    pub fn exists(path: &Path) -> Result<bool, StoreError> {
+        match path.exists() {
+            true => Ok(true),
+            false => had_none(path, "the file is gone").map(|()| false),
+        }
+    }
+
+    /// Returns the bytes of the database in a file with its journal; 0 if there is none.
+    ///
+    /// # Errors
+    /// It is empty or gone, and plans were in it.
+    pub fn size(path: &Path) -> Result<u64, StoreError> {
+        let size = |path: &Path| path.metadata().map_or(0, |file| file.len());
+        if !Self::exists(path)? {
+            return Ok(0);
+        }
+        if size(path) == 0 {
+            had_none(path, "the file is empty")?;
+        }
+        Ok(size(path) + size(&beside(path, "-wal")))
     }
 
     /// Opens a store in memory, gone with its last handle.
@@ -151,7 +204,7 @@ impl Store {
         let (opened, open) = oneshot::channel();
         let serve = move || match Owner::open(place, Box::new(now), announce) {
             Ok(owner) => {
-                drop(opened.send(Ok(())));
+                drop(opened.send(Ok(owner.lost.clone())));
                 owner.run(queue);
             }
             Err(error) => drop(opened.send(Err(error.to_string()))),
@@ -160,14 +213,22 @@ impl Store {
             .name("store".to_owned())
             .spawn(serve)
             .map_err(|error| failed(error.to_string()))?;
-        open.await
+        let lost = open
+            .await
             .map_err(|_| StoreError::Closed)?
             .map_err(failed)?;
         Ok(Self {
             jobs,
             moved,
+            lost: lost.into(),
             only_while: None,
         })
+    }
+
+    /// Returns what the database had lost when it was opened: changes that were committed and are not in it. It is told to
+    /// everybody who opens the database until one of them commits a change.
+    pub fn lost(&self) -> &[Lost] {
+        &self.lost
     }
 
     /// Returns a handle whose changes are made only while the current plan of an owner is this one, or there is none:
@@ -420,6 +481,18 @@ fn locked<T>(slot: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Returns a number as the database has it.
 fn number(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Fails if there were plans in a database that has nothing now.
+fn had_none(database: &Path, what: &'static str) -> Result<(), StoreError> {
+    let journal = beside(database, "-wal").metadata();
+    if Notes::of(database).read().iter().all(|(_, seq)| *seq == 0)
+        && journal.map_or(0, |file| file.len()) == 0
+    {
+        return Ok(());
+    }
+    let place = database.display().to_string();
+    Err(StoreError::Emptied { place, what })
 }
 
 /// Makes the file for its owner only; SQLite gives its `-wal` and `-shm` the same mode. One that is there is not opened:

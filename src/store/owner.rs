@@ -1,22 +1,24 @@
 //! The thread that owns the connection and the plans in memory. It blocks where a disk or a server makes it wait, and nobody
 //! else does.
 
+mod file;
 mod fold;
 mod lookup;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
 use super::database::{DatabaseError, Place};
-use super::sql::{LogRecord, Lookup, OpenError, StoredDelta, Tables, decode_delta};
+use super::notes::{Lost, Notes};
+use super::sql::{LogRecord, Lookup, OpenError, StoredDelta, Tables};
+use super::texts::{Texts, pack};
 use super::{Change, OnlyWhile, StoreError};
 use crate::plan::{Draft, Head, Plan, PlanId, Refusal, Row, RowKey, Shelf, Time};
+use file::DatabaseFile;
 use lookup::look_up;
 
 /// Changes committed with one flush at most, so that none waits long for the others.
@@ -100,8 +102,11 @@ struct Cached {
 
 pub(super) struct Owner {
     place: Place,
-    /// Which file that was when it was opened.
-    file: Option<FileId>,
+    file: Option<DatabaseFile>,
+    /// What was committed, in a file of its own.
+    notes: Option<Notes>,
+    /// What the database had lost when it was opened, until something is committed.
+    pub(super) lost: Vec<Lost>,
     /// `None` after the connection to a server broke.
     tables: Option<Tables>,
     now: Box<dyn Fn() -> Time + Send>,
@@ -113,26 +118,12 @@ pub(super) struct Owner {
     changed: bool,
 }
 
-/// Device and number of a file: whether another is there under its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileId(u64, u64);
-
-impl FileId {
-    /// Returns that of a database's file, `None` where there is none.
-    fn of(place: &Place) -> Option<Self> {
-        let Place::File(path) = place else {
-            return None;
-        };
-        let file = path.metadata().ok()?;
-        Some(Self(file.dev(), file.ino()))
-    }
-}
-
 /// What a batch of changes is going to write.
 #[derive(Default)]
 struct Writes {
-    /// Bodies.
+    /// Packed bodies.
     rows: BTreeMap<(PlanId, RowKey), String>,
+    texts: Texts,
     log: Vec<LogRecord>,
     seqs: BTreeMap<PlanId, i64>,
     /// Bytes of the log's deltas.
@@ -145,9 +136,15 @@ impl Owner {
         now: Box<dyn Fn() -> Time + Send>,
         announce: watch::Sender<u64>,
     ) -> Result<Self, OpenError> {
+        let notes = place.path().map(Notes::of);
+        // Read first: what another process commits meanwhile is not missing.
+        let noted = notes.as_ref().map(Notes::read).unwrap_or_default();
+        let mut tables = Tables::open(&place)?;
         Ok(Self {
-            tables: Some(Tables::open(&place)?),
-            file: FileId::of(&place),
+            lost: lost(&mut tables, noted),
+            tables: Some(tables),
+            file: DatabaseFile::of(&place),
+            notes,
             place,
             now,
             plans: HashMap::new(),
@@ -241,6 +238,7 @@ impl Owner {
                 let answers: Vec<_> = waiting.into_iter().map(Done::follow).collect();
                 if changed {
                     self.touch();
+                    self.note(&writes.seqs);
                 }
                 for answer in answers {
                     drop(answer.send(Ok(())));
@@ -272,6 +270,16 @@ impl Owner {
         }
     }
 
+    /// Notes what was committed, also before the change is answered. What was lost has been said: from now on the plans go as
+    /// far as they do.
+    fn note(&mut self, seqs: &BTreeMap<PlanId, i64>) {
+        if let Some(notes) = &self.notes {
+            let lost = self.lost.iter().map(|lost| (&lost.plan, lost.last));
+            notes.add(lost.chain(seqs.iter().map(|(plan, seq)| (plan, *seq))));
+            self.lost.clear();
+        }
+    }
+
     fn begin(&mut self) -> Result<(), StoreError> {
         if let Some(tables) = &mut self.tables {
             match tables.begin() {
@@ -299,7 +307,11 @@ impl Owner {
             Some(tables) => tables,
             None => Tables::open(&self.place)?,
         };
-        Ok(self.tables.insert(tables))
+        let tables = self.tables.insert(tables);
+        if let Some(file) = &mut self.file {
+            file.check_length(tables)?;
+        }
+        Ok(tables)
     }
 
     fn run_change(
@@ -445,22 +457,26 @@ impl Owner {
     /// Writes what the changes did and ends the transaction, without effect if there is nothing to write; else says why it
     /// could not.
     fn write(&mut self, writes: &Writes) -> Result<(), String> {
-        let removed = self.removed().map(|file| file.display().to_string());
-        let tables = self.tables().map_err(reason)?;
         let Some(last) = writes.log.last() else {
-            tables.roll_back();
+            self.give_up();
             return Ok(());
         };
-        if let Some(file) = removed {
-            tables.roll_back();
-            return Err(format!(
-                "`{file}` was removed or replaced while it was in use"
-            ));
+        if let Err(error) = self.check_file() {
+            self.give_up();
+            if let Some(tables) = &mut self.tables {
+                // What a journal has that was removed is still to be had from here, and only from here.
+                tables.tidy();
+            }
+            return Err(reason(error));
         }
-        let Err(error) = writes.write(tables) else {
-            self.untidy += writes.size;
-            self.changed = true;
-            return Ok(());
+        let tables = self.tables().map_err(reason)?;
+        let error = match writes.write(tables) {
+            Ok(size) => {
+                self.untidy += size;
+                self.changed = true;
+                return Ok(());
+            }
+            Err(error) => error,
         };
         tables.roll_back();
         // A connection that broke at COMMIT leaves open whether it took effect: the log knows.
@@ -474,13 +490,9 @@ impl Owner {
         }
     }
 
-    /// Returns the path of the database's file if what is there is not that file any more: what is written then is gone
-    /// with this process.
-    fn removed(&self) -> Option<&Path> {
-        match &self.place {
-            Place::File(path) if self.file != FileId::of(&self.place) => Some(path),
-            _ => None,
-        }
+    fn check_file(&mut self) -> Result<(), StoreError> {
+        self.tables()?;
+        self.file.as_mut().map_or(Ok(()), DatabaseFile::check_place)
     }
 
     pub(super) fn read<T>(
@@ -499,20 +511,38 @@ impl Owner {
         seq: i64,
         limit: i64,
     ) -> Result<Vec<Change>, StoreError> {
-        let records = self.tables()?.log_after(plan, seq, limit)?;
-        let read = |record: LogRecord| {
-            let delta = decode_delta(&record.delta)
-                .map_err(|error| fold::damaged(plan, &record, &error))?;
-            Ok(Change {
-                seq: record.seq,
-                at: Time(record.at),
-                by: record.author,
-                why: record.why,
-                delta,
-            })
-        };
-        records.into_iter().map(read).collect()
+        let tables = self.tables()?;
+        let mut records = tables.log_after(plan, seq, limit)?;
+        let deltas = fold::deltas(tables, plan, &mut records)?;
+        let changes = records.into_iter().zip(deltas);
+        let changes = changes.map(|(record, delta)| Change {
+            seq: record.seq,
+            at: Time(record.at),
+            by: record.author,
+            why: record.why,
+            delta,
+        });
+        Ok(changes.collect())
     }
+}
+
+/// Returns what was committed and is not there any more.
+fn lost(tables: &mut Tables, noted: Vec<(PlanId, i64)>) -> Vec<Lost> {
+    let mut lost = Vec::new();
+    for (plan, committed) in noted {
+        // Whoever wants a plan that cannot be read is told so then.
+        if let Ok(seq) = tables.seq(&plan)
+            && let last = seq.unwrap_or(0)
+            && last < committed
+        {
+            lost.push(Lost {
+                plan,
+                last,
+                committed,
+            });
+        }
+    }
+    lost
 }
 
 /// Runs code of a caller. A panic of it is that caller's error, and the store serves the others on.
@@ -545,11 +575,12 @@ impl Writes {
     ) -> Result<(), serde_json::Error> {
         let mut stored = StoredDelta::default();
         for row in &delta.rows {
-            let body = serde_json::to_string(row)?;
+            let body = pack(&serde_json::to_string(row)?, &mut self.texts);
             stored.push(&body);
             self.rows.insert((plan.clone(), row.key()), body);
         }
-        let delta = stored.finish(&delta.events)?;
+        let events = pack(&serde_json::to_string(&delta.events)?, &mut self.texts);
+        let delta = stored.finish(&events);
         self.size += delta.len();
         self.log.push(LogRecord {
             plan: plan.to_string(),
@@ -564,7 +595,9 @@ impl Writes {
         Ok(())
     }
 
-    fn write(&self, tables: &mut Tables) -> Result<(), StoreError> {
+    /// Returns how many bytes of the log are new.
+    fn write(&self, tables: &mut Tables) -> Result<usize, StoreError> {
+        let new = tables.write_texts(&self.texts)?;
         self.write_rows(tables)?;
         for (plan, seq) in &self.seqs {
             tables.set_seq(plan, *seq)?;
@@ -572,7 +605,8 @@ impl Writes {
         for entry in &self.log {
             tables.write_log(entry)?;
         }
-        Ok(tables.commit()?)
+        tables.commit()?;
+        Ok(self.size + new)
     }
 }
 

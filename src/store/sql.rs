@@ -1,15 +1,24 @@
 //! Every SQL statement. TEXT and BIGINT columns only, so that SQLite and PostgreSQL run the same text. No plan logic: rows
 //! go in and out as JSON.
 
+use std::collections::HashMap;
+
 use serde_json::value::RawValue;
 
 use super::database::{Database, DatabaseError, Place, Record, Result, Value};
+use super::texts::{NoText, Texts, names, names_others, pack, unpack};
 use crate::plan::{
     AskId, CommandId, Delta, Event, Head, PlanId, QuestionId, Row, RowKey, SessionId, Shelf, TaskId,
 };
 
 /// The version of the tables that this program writes. A database with a higher one is refused.
-const FORMAT: i64 = 3;
+const FORMAT: i64 = 4;
+
+/// The first format in which long values are texts of their own.
+const PACKED: i64 = 4;
+
+/// Texts that one statement asks for, and rows that are packed at once.
+const AT_ONCE: usize = 32;
 
 /// One list of statements a version, each leading from the version before.
 const MIGRATIONS: [&[&str]; FORMAT as usize] = [
@@ -37,6 +46,8 @@ const MIGRATIONS: [&[&str]; FORMAT as usize] = [
         "ALTER TABLE plans ADD COLUMN folded BIGINT NOT NULL DEFAULT 0",
         "UPDATE plans SET folded = seq",
     ],
+    // Long values of rows and log entries, by their hashes.
+    &["CREATE TABLE texts (hash TEXT PRIMARY KEY, text TEXT NOT NULL)"],
 ];
 
 /// What a plan is looked up by: out of its head, written whenever that changes.
@@ -73,10 +84,10 @@ impl Lookup {
     }
 }
 
-/// The id of a plan, its seq and the body of its head.
+/// The id of a plan, its seq and the packed body of its head.
 pub(super) type HeadRecord = (String, i64, String);
 
-/// A log entry to be written or as read.
+/// A log entry to be written or as read. Its delta is packed.
 #[derive(Clone, Debug)]
 pub(super) struct LogRecord {
     pub plan: String,
@@ -98,6 +109,10 @@ pub(super) struct Tables {
 pub(super) enum OpenError {
     #[error("it was written by a newer version (format {0}, this one knows {FORMAT})")]
     Newer(i64),
+    #[error(
+        "it was written by an older version, and cannot be brought from format {0} to {FORMAT}: {1}"
+    )]
+    Older(i64, DatabaseError),
     #[error(transparent)]
     Database(#[from] DatabaseError),
 }
@@ -105,21 +120,45 @@ pub(super) enum OpenError {
 impl Tables {
     /// Connects, sets the connection up and brings the tables to this program's format.
     pub(super) fn open(place: &Place) -> std::result::Result<Self, OpenError> {
+        match Self::connect(place) {
+            // Beside a file that cannot be written none can be made.
+            Err(OpenError::Database(error))
+                if error.is_unopened()
+                    && let Place::File(path) = place =>
+            {
+                let alone = Self::connect(&Place::ReadOnly(path.clone()));
+                alone.map_err(|_| OpenError::Database(error))
+            }
+            tables => tables,
+        }
+    }
+
+    fn connect(place: &Place) -> std::result::Result<Self, OpenError> {
         let mut tables = Self {
             database: Database::connect(place)?,
         };
         let known = tables.known_format()?;
         tables.database.set_up()?;
-        if known < FORMAT
-            && let Err(error) = tables.migrate()
-        {
-            // Another process that did the same was faster, or it cannot be done.
-            tables.roll_back();
-            if tables.known_format()? < FORMAT {
-                return Err(error.into());
-            }
+        if known < FORMAT {
+            tables.bring_up_to_date(known)?;
         }
         Ok(tables)
+    }
+
+    fn bring_up_to_date(&mut self, known: i64) -> std::result::Result<(), OpenError> {
+        if let Err(error) = self.migrate() {
+            // Another process that did the same was faster, or it cannot be done.
+            self.roll_back();
+            return match (self.known_format()?, known) {
+                (FORMAT.., _) => Ok(()),
+                (_, 0) => Err(error.into()),
+                _ => Err(OpenError::Older(known, error)),
+            };
+        }
+        if (1..PACKED).contains(&known) {
+            self.database.shrink();
+        }
+        Ok(())
     }
 
     fn migrate(&mut self) -> Result<()> {
@@ -131,11 +170,124 @@ impl Tables {
                 self.run(statement)?;
             }
         }
+        if known < PACKED {
+            self.pack_rows()?;
+            self.pack_log()?;
+        }
         self.database.execute(
             "INSERT INTO meta (name, value) VALUES ('format', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
             &[Value::Number(FORMAT)],
         )?;
         self.run("COMMIT")
+    }
+
+    /// Replaces the long values of all rows by texts.
+    fn pack_rows(&mut self) -> Result<()> {
+        let mut last = [String::new(), String::new(), String::new()];
+        loop {
+            let rows = self.database.query(
+                "SELECT plan, kind, id, body FROM plan_rows WHERE (plan, kind, id) > ($1, $2, $3) \
+                 ORDER BY plan, kind, id LIMIT $4",
+                &[
+                    Value::Text(&last[0]),
+                    Value::Text(&last[1]),
+                    Value::Text(&last[2]),
+                    Value::Number(AT_ONCE as i64),
+                ],
+            )?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            let mut texts = Texts::new();
+            for mut row in rows {
+                last = [row.text(0)?, row.text(1)?, row.text(2)?];
+                let packed = pack(&row.text(3)?, &mut texts);
+                let [plan, kind, id] = &last;
+                self.database.execute(
+                    "UPDATE plan_rows SET body = $1 WHERE plan = $2 AND kind = $3 AND id = $4",
+                    &[&packed, plan, kind, id].map(|text| Value::Text(text)),
+                )?;
+            }
+            self.write_texts(&texts)?;
+        }
+    }
+
+    /// Replaces the long values of all log entries by texts.
+    fn pack_log(&mut self) -> Result<()> {
+        let (mut plan, mut seq) = (String::new(), 0);
+        loop {
+            let entries = self.database.query(
+                "SELECT plan, seq, delta FROM log WHERE (plan, seq) > ($1, $2) ORDER BY plan, seq LIMIT $3",
+                &[Value::Text(&plan), Value::Number(seq), Value::Number(AT_ONCE as i64)],
+            )?;
+            if entries.is_empty() {
+                return Ok(());
+            }
+            let mut texts = Texts::new();
+            for mut entry in entries {
+                (plan, seq) = (entry.text(0)?, entry.number(1)?);
+                // Whoever reads one that is damaged is told so then.
+                let Some(packed) = pack_delta(&entry.text(2)?, &mut texts) else {
+                    continue;
+                };
+                self.database.execute(
+                    "UPDATE log SET delta = $1 WHERE plan = $2 AND seq = $3",
+                    &[Value::Text(&packed), Value::Text(&plan), Value::Number(seq)],
+                )?;
+            }
+            self.write_texts(&texts)?;
+        }
+    }
+
+    /// Writes the texts that are not there yet, and returns how many bytes these have.
+    pub(super) fn write_texts(&mut self, texts: &Texts) -> Result<usize> {
+        let mut bytes = 0;
+        for (hash, text) in texts {
+            let added = self.database.execute(
+                "INSERT INTO texts (hash, text) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+                &[Value::Text(hash), Value::Text(text)],
+            )?;
+            if added > 0 {
+                bytes += text.len();
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Returns JSON with its long values again, where all of them are there.
+    pub(super) fn unpack(
+        &mut self,
+        packed: &[String],
+    ) -> Result<Vec<std::result::Result<String, NoText>>> {
+        let mut known = HashMap::new();
+        let mut wanted = named(packed.iter(), &known);
+        // Texts may name others.
+        while !wanted.is_empty() {
+            let found = self.texts(&wanted)?;
+            wanted = named(found.values().filter(|text| names_others(text)), &known);
+            known.extend(found);
+            wanted.retain(|hash| !known.contains_key(hash));
+        }
+        Ok(packed.iter().map(|packed| unpack(packed, &known)).collect())
+    }
+
+    fn texts(&mut self, hashes: &[String]) -> Result<HashMap<String, String>> {
+        let places: Vec<_> = (1..=AT_ONCE).map(|number| format!("${number}")).collect();
+        let statement = format!(
+            "SELECT hash, text FROM texts WHERE hash IN ({})",
+            places.join(", ")
+        );
+        let mut found = HashMap::new();
+        for hashes in hashes.chunks(AT_ONCE) {
+            let mut values = [Value::Null; AT_ONCE];
+            for (value, hash) in values.iter_mut().zip(hashes) {
+                *value = Value::Text(hash);
+            }
+            for mut row in self.database.query(&statement, &values)? {
+                found.insert(row.text(0)?, row.text(1)?);
+            }
+        }
+        Ok(found)
     }
 
     /// Returns the format of the tables, 0 if there are none; fails if a newer version wrote them.
@@ -186,6 +338,16 @@ impl Tables {
         self.database.remote()
     }
 
+    /// Returns how many bytes the file of the embedded database has at least.
+    pub(super) fn length(&mut self) -> Result<u64> {
+        self.database.length()
+    }
+
+    /// Leaves the journal of the embedded database as it is from now on.
+    pub(super) fn keep_journal(&mut self) {
+        self.database.keep_journal();
+    }
+
     /// Does what makes later changes faster.
     pub(super) fn tidy(&mut self) {
         self.database.tidy();
@@ -200,7 +362,7 @@ impl Tables {
             .map(drop)
     }
 
-    /// Writes a row in place of the one with the same key.
+    /// Writes a packed row in place of the one with the same key.
     pub(super) fn write_row(&mut self, plan: &PlanId, key: &RowKey, body: &str) -> Result<()> {
         let (kind, id) = key.parts();
         self.database
@@ -313,7 +475,7 @@ impl Tables {
             .map(drop)
     }
 
-    /// Returns the ids of all plans with their seqs and heads, newest plan first.
+    /// Returns the ids of all plans with their seqs and packed heads, newest plan first.
     pub(super) fn heads(&mut self) -> Result<Vec<HeadRecord>> {
         let rows = self.database.query(
             "SELECT plans.id, plans.seq, plan_rows.body FROM plans JOIN plan_rows ON plan_rows.plan = plans.id \
@@ -407,7 +569,7 @@ impl Tables {
             .collect()
     }
 
-    /// Returns the bodies of the plan's rows.
+    /// Returns the packed bodies of the plan's rows.
     pub(super) fn rows(&mut self, plan: &PlanId) -> Result<Vec<String>> {
         let rows = self.database.query(
             "SELECT body FROM plan_rows WHERE plan = $1",
@@ -471,6 +633,7 @@ fn head_record(mut row: Record) -> Result<HeadRecord> {
 /// Returns a pattern for deltas that may have an attempt of this id.
 fn like_attempt(command: &CommandId) -> String {
     let id = serde_json::Value::from(command.as_str()).to_string();
+    let id = pack(&id, &mut Texts::new());
     let escaped = id.chars().flat_map(|c| {
         ['%', '_', '!']
             .contains(&c)
@@ -481,7 +644,7 @@ fn like_attempt(command: &CommandId) -> String {
     format!("%{}%", escaped.collect::<String>())
 }
 
-/// The delta of a log entry as it is stored, made of rows that are JSON already.
+/// The delta of a log entry as it is stored, made of packed rows and events.
 #[derive(Default)]
 pub(super) struct StoredDelta {
     rows: String,
@@ -495,10 +658,39 @@ impl StoredDelta {
         self.rows.push_str(row);
     }
 
-    pub(super) fn finish(self, events: &[Event]) -> std::result::Result<String, serde_json::Error> {
-        let (rows, events) = (self.rows, serde_json::to_string(events)?);
-        Ok(format!(r#"{{"rows":[{rows}],"events":{events}}}"#))
+    pub(super) fn finish(self, events: &str) -> String {
+        format!(r#"{{"rows":[{}],"events":{events}}}"#, self.rows)
     }
+}
+
+/// The parts of a stored delta as they are.
+#[derive(serde::Deserialize)]
+struct Parts<'a> {
+    #[serde(borrow)]
+    rows: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    events: &'a RawValue,
+}
+
+/// Packs a delta that was stored as a whole; `None` where it cannot be read.
+fn pack_delta(text: &str, texts: &mut Texts) -> Option<String> {
+    let Parts { rows, events } = serde_json::from_str(text).ok()?;
+    let mut packed = StoredDelta::default();
+    for row in rows {
+        packed.push(&pack(row.get(), texts));
+    }
+    Some(packed.finish(&pack(events.get(), texts)))
+}
+
+/// Returns the hashes that JSON names and nobody has yet, each once.
+fn named<'a>(
+    packed: impl Iterator<Item = &'a String>,
+    known: &HashMap<String, String>,
+) -> Vec<String> {
+    let hashes = packed.flat_map(|json| names(json)).map(|(_, hash)| hash);
+    let hashes: std::collections::BTreeSet<_> =
+        hashes.filter(|hash| !known.contains_key(*hash)).collect();
+    hashes.into_iter().map(str::to_owned).collect()
 }
 
 pub(super) fn decode_delta(text: &str) -> std::result::Result<Delta, serde_json::Error> {
@@ -511,24 +703,15 @@ pub(super) fn decode_delta(text: &str) -> std::result::Result<Delta, serde_json:
     Ok(Delta { rows, events })
 }
 
-/// Returns the rows of a stored delta with their bodies as they are.
-pub(super) fn stored_rows(
-    text: &str,
-) -> std::result::Result<Vec<(RowKey, &str)>, serde_json::Error> {
-    #[derive(serde::Deserialize)]
-    struct Stored<'a> {
-        #[serde(borrow)]
-        rows: Vec<&'a RawValue>,
-    }
-    let Stored { rows } = serde_json::from_str(text)?;
-    rows.into_iter()
-        .map(|body| {
-            Ok((
-                serde_json::from_str::<Keyed>(body.get())?.into(),
-                body.get(),
-            ))
-        })
-        .collect()
+/// Returns the packed rows of a stored delta.
+pub(super) fn stored_rows(text: &str) -> std::result::Result<Vec<&str>, serde_json::Error> {
+    let Parts { rows, .. } = serde_json::from_str(text)?;
+    Ok(rows.into_iter().map(RawValue::get).collect())
+}
+
+/// Returns the key of a row that may be packed, but for its id.
+pub(super) fn stored_key(row: &str) -> std::result::Result<RowKey, serde_json::Error> {
+    Ok(serde_json::from_str::<Keyed>(row)?.into())
 }
 
 /// A stored row of which only its key is read: the rest is long.

@@ -155,13 +155,13 @@ async fn a_damaged_plan_that_another_role_waits_with_stops_no_task() {
     scene.handed_out("damaged", ROLE, "request-9").await;
     // So large that its rows are written at once.
     let large = NewTask {
-        name: "Two".to_owned(),
-        description: "x".repeat(100_000),
+        name: "One more".to_owned(),
         ..NewTask::default()
     };
+    let large = vec![large; 300];
     let damaged = PlanId::new("damaged");
     let change = scene.store.change(&damaged, "test", "more", |draft| {
-        draft.add_tasks(vec![large], None).map(drop)
+        draft.add_tasks(large, None).map(drop)
     });
     change.await.unwrap();
     let wait = Wait {

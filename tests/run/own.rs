@@ -178,10 +178,6 @@ fn who_is_to_stop_is_told_so_whatever_lies_in_the_place_of_the_mark() {
     assert_untouched(&target, Instead::Dangling, "a mark");
 }
 
-fn plan_id(scene: &Scene) -> String {
-    scene.status()["plan"]["id"].as_str().unwrap().to_owned()
-}
-
 /// A process of somebody else that leads a group of its own; ended when dropped.
 struct Stranger(std::process::Child);
 

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 
 use super::{Owner, Writes};
-use crate::plan::{PlanId, Row, RowKey};
+use crate::plan::{Delta, PlanId, Row, RowKey};
 use crate::store::StoreError;
-use crate::store::sql::{LogRecord, Tables, decode_delta, stored_rows};
+use crate::store::sql::{LogRecord, Tables, decode_delta, stored_key, stored_rows};
+use crate::store::texts::is_name;
 
 /// A batch of more bytes writes its rows itself: to read them from the log again would cost more.
 const LARGE: usize = 64 * 1024;
@@ -29,7 +30,7 @@ impl Owner {
                 tracing::debug!(%plan, %error, "rows stay in the log alone");
             }
         }
-        if let Some(tables) = &mut self.tables {
+        if let Ok(tables) = self.tables() {
             tables.tidy();
         }
         self.untidy = 0;
@@ -78,8 +79,9 @@ fn fold(tables: &mut Tables, plan: &PlanId) -> Result<(), StoreError> {
     };
     let mut rows = BTreeMap::new();
     for entry in &entries {
-        let stored = stored_rows(&entry.delta).map_err(|error| damaged(plan, entry, &error))?;
-        rows.extend(stored);
+        for row in stored_rows(&entry.delta).map_err(|error| damaged(plan, entry.seq, &error))? {
+            rows.insert(key(tables, plan, entry.seq, row)?, row);
+        }
     }
     for (key, body) in rows {
         tables.write_row(plan, &key, body)?;
@@ -87,11 +89,53 @@ fn fold(tables: &mut Tables, plan: &PlanId) -> Result<(), StoreError> {
     Ok(tables.set_folded(plan, last.seq)?)
 }
 
-pub(super) fn damaged(plan: &PlanId, entry: &LogRecord, error: &serde_json::Error) -> StoreError {
+/// Returns the key of a packed row.
+fn key(tables: &mut Tables, plan: &PlanId, seq: i64, row: &str) -> Result<RowKey, StoreError> {
+    let key = stored_key(row).map_err(|error| damaged(plan, seq, &error))?;
+    if !is_name(&key.parts().1) {
+        return Ok(key);
+    }
+    // A long id is a text, too.
+    let row = unpacked(tables, plan, &[row.to_owned()])?.concat();
+    stored_key(&row).map_err(|error| damaged(plan, seq, &error))
+}
+
+fn damaged(plan: &PlanId, seq: i64, error: &serde_json::Error) -> StoreError {
     StoreError::Damaged {
         plan: plan.clone(),
-        reason: format!("log entry {}: {error}", entry.seq),
+        reason: format!("log entry {seq}: {error}"),
     }
+}
+
+/// Returns packed JSON of a plan as it was.
+fn unpacked(
+    tables: &mut Tables,
+    plan: &PlanId,
+    packed: &[String],
+) -> Result<Vec<String>, StoreError> {
+    let json = tables.unpack(packed)?.into_iter();
+    let json = json.collect::<Result<_, _>>();
+    json.map_err(|error| StoreError::Damaged {
+        plan: plan.clone(),
+        reason: error.to_string(),
+    })
+}
+
+/// Returns what the entries of a plan's log have done.
+pub(super) fn deltas(
+    tables: &mut Tables,
+    plan: &PlanId,
+    entries: &mut [LogRecord],
+) -> Result<Vec<Delta>, StoreError> {
+    let packed = entries
+        .iter_mut()
+        .map(|entry| std::mem::take(&mut entry.delta));
+    let packed: Vec<_> = packed.collect();
+    let deltas = unpacked(tables, plan, &packed)?.into_iter().zip(entries);
+    let read = |(delta, entry): (String, &mut LogRecord)| {
+        decode_delta(&delta).map_err(|error| damaged(plan, entry.seq, &error))
+    };
+    deltas.map(read).collect()
 }
 
 /// Returns the rows of a plan as they are in their table and, after those, in the log, oldest first; with the last change
@@ -110,8 +154,9 @@ pub(super) fn read(
         }
         after = folded;
     };
-    let entries = tables.log_after(plan, after, i64::MAX)?;
-    let mut rows: Vec<Row> = bodies
+    let mut entries = tables.log_after(plan, after, i64::MAX)?;
+    let bytes = entries.iter().map(|entry| entry.delta.len()).sum();
+    let mut rows: Vec<Row> = unpacked(tables, plan, &bodies)?
         .iter()
         .map(|body| serde_json::from_str(body))
         .collect::<Result<_, _>>()
@@ -119,10 +164,7 @@ pub(super) fn read(
             plan: plan.clone(),
             reason: error.to_string(),
         })?;
-    for entry in &entries {
-        let delta = decode_delta(&entry.delta).map_err(|error| damaged(plan, entry, &error))?;
-        rows.extend(delta.rows);
-    }
-    let bytes = entries.iter().map(|entry| entry.delta.len()).sum();
+    let deltas = deltas(tables, plan, &mut entries)?;
+    rows.extend(deltas.into_iter().flat_map(|delta| delta.rows));
     Ok((rows, entries.last().map(|entry| entry.seq), bytes))
 }

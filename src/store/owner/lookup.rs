@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::{Cached, Owner};
 use crate::plan::{CommandId, Head, Plan, PlanId, Row, Time};
 use crate::store::sql::{HeadRecord, Lookup, Tables};
+use crate::store::texts::NoText;
 use crate::store::{Listed, OnlyWhile, StoreError};
 
 impl Owner {
@@ -89,7 +90,9 @@ impl Owner {
     }
 
     pub(in crate::store) fn in_use(&mut self, owner: &str) -> Result<Vec<Listed>, StoreError> {
-        listed(self.tables()?.heads_in_use(owner)?)
+        let tables = self.tables()?;
+        let heads = tables.heads_in_use(owner)?;
+        listed(tables, heads)
     }
 
     pub(in crate::store) fn shelved(
@@ -98,12 +101,15 @@ impl Owner {
         offset: i64,
         limit: i64,
     ) -> Result<(Vec<Listed>, usize), StoreError> {
-        let (heads, total) = self.tables()?.kept_heads(owner, offset, limit)?;
-        Ok((listed(heads)?, usize::try_from(total).unwrap_or(0)))
+        let tables = self.tables()?;
+        let (heads, total) = tables.kept_heads(owner, offset, limit)?;
+        Ok((listed(tables, heads)?, usize::try_from(total).unwrap_or(0)))
     }
 
     pub(in crate::store) fn list(&mut self) -> Result<Vec<Listed>, StoreError> {
-        listed(self.tables()?.heads()?)
+        let tables = self.tables()?;
+        let heads = tables.heads()?;
+        listed(tables, heads)
     }
 }
 
@@ -142,17 +148,24 @@ fn unused(tables: &mut Tables, wanted: &PlanId) -> Result<PlanId, StoreError> {
     Ok(id(free))
 }
 
-fn listed(heads: Vec<HeadRecord>) -> Result<Vec<Listed>, StoreError> {
-    let read = |(id, seq, body): (String, i64, String)| {
+fn listed(tables: &mut Tables, heads: Vec<HeadRecord>) -> Result<Vec<Listed>, StoreError> {
+    let split = |(id, seq, body)| ((id, seq), body);
+    let (plans, packed): (Vec<(String, i64)>, Vec<String>) = heads.into_iter().map(split).unzip();
+    let bodies = tables.unpack(&packed)?.into_iter();
+    let read = |((id, seq), body): ((String, i64), Result<String, NoText>)| {
         let damaged = |reason: String| StoreError::Damaged {
             plan: PlanId::new(id),
             reason,
         };
-        match serde_json::from_str(&body) {
+        let body = match body {
+            Ok(body) => serde_json::from_str(&body).map_err(|error| error.to_string()),
+            Err(missing) => Err(missing.to_string()),
+        };
+        match body {
             Ok(Row::Head(head)) => Ok(Listed { seq, head: *head }),
             Ok(_) => Err(damaged("its head is another row".to_owned())),
-            Err(error) => Err(damaged(error.to_string())),
+            Err(reason) => Err(damaged(reason)),
         }
     };
-    heads.into_iter().map(read).collect()
+    plans.into_iter().zip(bodies).map(read).collect()
 }

@@ -1,0 +1,331 @@
+//! What somebody else, or a broken disk, does to the database: it is reported, nothing goes on as if there had been no plans,
+//! and what is left can be read.
+
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+use crate::common::agent::report;
+
+const DATABASE: &str = "plan-agent.db";
+const JOURNAL: &str = "plan-agent.db-wal";
+const INDEX: &str = "plan-agent.db-shm";
+const NOTES: &str = "plan-agent.db-committed";
+
+/// The database and its journal as they were.
+struct Files([(PathBuf, Vec<u8>); 2]);
+
+impl Files {
+    fn of(scene: &Scene) -> Self {
+        Self([DATABASE, JOURNAL].map(|name| {
+            let path = scene.exchange.path(name);
+            let bytes = fs::read(&path).unwrap();
+            (path, bytes)
+        }))
+    }
+
+    fn put_back(&self) {
+        for (path, bytes) in &self.0 {
+            fs::write(path, bytes).unwrap();
+        }
+    }
+}
+
+/// Leaves a plan behind whose second task is at work, and kills its daemon.
+fn killed() -> (Scene, Command) {
+    let scene = Scene::by_rules("");
+    let daemon = scene.leave(&["run", "--plan", "chain.md"]);
+    let first = scene.exchange.take("the first task", |_| true);
+    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+    let second = scene.exchange.take("the second task", |_| true);
+    scene.await_events("claimed", 2);
+    let left = Files::of(&scene);
+    kill(&scene, daemon);
+    // Whoever looked meanwhile may have been the last to close it, and have moved the journal.
+    left.put_back();
+    drop(fs::remove_file(scene.exchange.path(INDEX)));
+    (scene, second)
+}
+
+/// Changes a byte in the midst of the journal, as a broken disk does.
+fn damage_journal(scene: &Scene) {
+    let path = scene.exchange.path(JOURNAL);
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() * 2 / 3;
+    bytes[middle] ^= 4;
+    fs::write(path, bytes).unwrap();
+}
+
+fn last_change(scene: &Scene) -> i64 {
+    scene.events().last().unwrap()["seq"].as_i64().unwrap()
+}
+
+#[test]
+fn changes_lost_with_a_damaged_journal_are_reported_until_the_plan_goes_on() {
+    let (scene, _) = killed();
+    let (plan, committed) = (plan_id(&scene), last_change(&scene));
+    damage_journal(&scene);
+    let left = last_change(&scene);
+    assert!(0 < left && left < committed, "{left} of {committed}");
+    let lost = format!(
+        "warning: the database lost {} changes of plan `{plan}`: it goes up to {left}, {committed} were committed",
+        committed - left
+    );
+    for args in [
+        &["status", "--json"][..],
+        &["plans"],
+        &["tool", "TaskList", "{}"],
+    ] {
+        let ran = scene.run(args);
+        assert!(ran.stderr.starts_with(&lost), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains("Hint: "), "{ran:?}");
+    }
+    let _agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains(&lost), "{ran:?}");
+    assert!(scene.daemon_log().contains(&lost["warning: ".len()..]));
+    let ran = scene.run(&["status"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_plan_that_is_gone_with_the_journal_is_reported() {
+    let (scene, _) = killed();
+    let (plan, committed) = (plan_id(&scene), last_change(&scene));
+    fs::remove_file(scene.exchange.path(JOURNAL)).unwrap();
+    let lost = format!("lost plan `{plan}`: {committed} changes of it had been committed");
+    for _ in 0..2 {
+        let ran = scene.run(&["status"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.contains(&lost), "{ran:?}");
+    }
+    let _agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains(&lost), "{ran:?}");
+    assert_eq!(scene.run(&["status"]).stderr, "");
+}
+
+#[test]
+fn notes_that_a_power_cut_tore_or_took_back_are_no_alarm() {
+    let (scene, second) = killed();
+    let path = scene.exchange.path(NOTES);
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let whole = fs::read(&path).unwrap();
+    let torn = |cut: usize| [&whole[..cut], &vec![0; whole.len() - cut]].concat();
+    let cuts = (0..whole.len()).step_by(7);
+    let cases = cuts.flat_map(|cut| [whole[..cut].to_vec(), whole[cut..].to_vec(), torn(cut)]);
+    for notes in cases {
+        fs::write(&path, &notes).unwrap();
+        let ran = scene.run(&["plans"]);
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{notes:?}");
+    }
+    // What is added to a torn line is read.
+    fs::write(&path, &whole[..whole.len() - 3]).unwrap();
+    scene
+        .exchange
+        .submit(&second.id, &report("SUCCESS", "done"));
+    let _agent = scene.agent(|_| Act::success("done"));
+    assert_eq!(scene.run(&["resume"]).code, Some(0));
+    let committed = last_change(&scene);
+    let notes = fs::read_to_string(&path).unwrap();
+    assert_eq!(
+        notes.lines().last(),
+        Some(&*json!([plan_id(&scene), committed]).to_string())
+    );
+}
+
+#[test]
+fn notes_in_whose_place_something_else_is_stop_nobody() {
+    let scene = Scene::by_rules("");
+    let theirs = scene.env.path("theirs");
+    fs::write(&theirs, "theirs").unwrap();
+    fs::create_dir(scene.exchange.path("")).unwrap();
+    std::os::unix::fs::symlink(&theirs, scene.exchange.path(NOTES)).unwrap();
+    let _agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["run", "--plan", "one.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(fs::read_to_string(theirs).unwrap(), "theirs");
+}
+
+#[test]
+fn a_daemon_whose_database_is_emptied_says_so_and_waits() {
+    let scene = Scene::by_rules("");
+    let mut foreground = scene.start(&["run", "--plan", "chain.md"]);
+    let first = scene.exchange.take("the first task", |_| true);
+    scene.await_events("claimed", 1);
+    let left = Files::of(&scene);
+    let committed = last_change(&scene);
+    fs::write(scene.exchange.path(DATABASE), "").unwrap();
+    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+    let said = || fs::read_to_string(&foreground.err).unwrap();
+    wait_until("it says so", DEADLINE, || {
+        said().contains("was emptied or cut short")
+    });
+    assert!(foreground.running.child.try_wait().unwrap().is_none());
+    for args in [
+        &["status"][..],
+        &["plans"],
+        &["tool", "TaskList", "{}"],
+        &["resume"],
+    ] {
+        let ran = scene.run(args);
+        assert_ne!(ran.code, Some(0), "{args:?}: {ran:?}");
+        if args != ["resume"] {
+            assert!(
+                ran.stderr
+                    .contains("plans were in it, and the file is empty"),
+                "{ran:?}"
+            );
+            assert!(ran.stderr.contains("Hint: "), "{ran:?}");
+        }
+    }
+    foreground.signal(Signal::TERM);
+    assert_ne!(foreground.running.wait().code(), Some(0));
+    // Nothing was written into what is left.
+    let Files([(database, _), (journal, bytes)]) = &left;
+    assert_eq!(fs::read(database).unwrap(), b"");
+    assert!(fs::read(journal).unwrap().starts_with(bytes));
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(
+        ran.stderr
+            .contains("plans were in it, and the file is empty"),
+        "{ran:?}"
+    );
+    left.put_back();
+    assert_eq!(last_change(&scene), committed);
+    let _agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(scene.tasks(), ["completed"; 3]);
+}
+
+#[test]
+fn a_daemon_whose_journal_is_removed_says_so_and_loses_nothing() {
+    let scene = Scene::by_rules("");
+    let mut foreground = scene.start(&["run", "--plan", "chain.md"]);
+    let first = scene.exchange.take("the first task", |_| true);
+    scene.await_events("claimed", 1);
+    let committed = last_change(&scene);
+    fs::remove_file(scene.exchange.path(JOURNAL)).unwrap();
+    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+    let said = || fs::read_to_string(&foreground.err).unwrap();
+    wait_until("it says so", DEADLINE, || {
+        said().contains("was removed or replaced")
+    });
+    foreground.signal(Signal::KILL);
+    foreground.running.wait();
+    drop(fs::remove_file(scene.exchange.path(INDEX)));
+    assert_eq!(last_change(&scene), committed);
+    let _agent = scene.agent(|_| Act::success("done"));
+    let ran = scene.run(&["resume"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(scene.tasks(), ["completed"; 3]);
+}
+
+#[test]
+fn an_empty_file_where_plans_were_is_no_new_database() {
+    let (scene, _) = killed();
+    let doctor = scene.works(&["doctor"]);
+    let size = doctor.lines().find(|line| line.contains("  database  "));
+    assert!(
+        size.is_some_and(|size| size.starts_with("ok") && size.ends_with(" MiB")),
+        "{doctor}"
+    );
+    for (empty, what) in [(true, "the file is empty"), (false, "the file is gone")] {
+        let path = scene.exchange.path(DATABASE);
+        match empty {
+            true => fs::write(path, "").unwrap(),
+            false => fs::remove_file(path).unwrap(),
+        }
+        for args in [&["status"][..], &["plans"], &["log"], &["resume"]] {
+            let ran = scene.run(args);
+            assert_ne!(ran.code, Some(0), "{args:?}: {ran:?}");
+            let expected = format!("plans were in it, and {what}");
+            // What a command that goes on with a plan makes first is an empty folder at most.
+            assert!(ran.stderr.contains(&expected), "{args:?}: {ran:?}");
+            assert!(ran.stderr.contains("Hint: "), "{ran:?}");
+        }
+        let doctor = scene.run(&["doctor"]);
+        assert_eq!(doctor.code, Some(1), "{doctor:?}");
+        assert!(
+            doctor
+                .stdout
+                .contains("!!  database   failed to open the plan store"),
+            "{doctor:?}"
+        );
+    }
+    for name in [JOURNAL, NOTES] {
+        fs::remove_file(scene.exchange.path(name)).unwrap();
+    }
+    let ran = scene.run(&["plans"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+}
+
+/// Runs the program where the folder of the exchange cannot be written to by anybody; `None`, and why, where there is no way.
+fn run_read_only(scene: &Scene, args: &[&str]) -> Option<Ran> {
+    const SCRIPT: &str = "mount --bind volumes volumes && mount -o remount,ro,bind volumes \
+        || exit 77\nexec \"$@\"";
+    let starter = ["unshare", "-r", "--mount", "sh", "-c", SCRIPT, "sh"];
+    if std::process::Command::new("unshare")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        skip("there is no `unshare`");
+        return None;
+    }
+    let ran = scene.env.run_under(&starter, args);
+    let mounted = !ran.stderr.starts_with("unshare:") && ran.code != Some(77);
+    if !mounted {
+        skip(&format!("nothing can be mounted here: {}", ran.stderr));
+    }
+    mounted.then_some(ran)
+}
+
+/// Moves everything from the journal into the database, as who makes a copy for others does.
+fn close(scene: &Scene) {
+    let database = rusqlite::Connection::open(scene.exchange.path(DATABASE)).unwrap();
+    let plans = database.query_row("SELECT COUNT(*) FROM plans", [], |row| row.get::<_, i64>(0));
+    assert_eq!(plans.unwrap(), 1);
+    database.close().unwrap();
+    assert!(!scene.exchange.path(JOURNAL).exists());
+}
+
+#[test]
+fn plans_in_a_folder_that_cannot_be_written_to_can_be_read() {
+    let scene = Scene::by_rules("");
+    let task = json!({"subject": "Count", "description": "Count it"}).to_string();
+    scene.works(&["tool", "TaskCreate", &task]);
+    let reads: [&[&str]; 6] = [
+        &["status", "--json"],
+        &["show"],
+        &["log", "--json"],
+        &["why", "1"],
+        &["tool", "TaskList", "{}"],
+        &["tool", "TaskGet", r#"{"taskId": "1"}"#],
+    ];
+    let expected = reads.map(|args| scene.works(args));
+    for closed in [false, true] {
+        if closed {
+            close(&scene);
+        }
+        for (args, expected) in reads.iter().zip(&expected) {
+            let Some(ran) = run_read_only(&scene, args) else {
+                return;
+            };
+            assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
+            assert_eq!(
+                (&ran.stdout, ran.stderr.as_str()),
+                (expected, ""),
+                "{args:?}"
+            );
+        }
+        let ran = run_read_only(&scene, &["tool", "TaskCreate", &task]).unwrap();
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stdout.contains("readonly database"), "{ran:?}");
+    }
+    assert_eq!(scene.works(&["log", "--json"]), expected[2]);
+}
