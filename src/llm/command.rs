@@ -2,11 +2,12 @@
 //! template renders. A task's own texts go in as they are; all that came of earlier work is quoted as indented text, so
 //! that no heading in it is taken for a section and no script in it is run.
 
-use serde::Serialize;
+use minijinja::context;
+use minijinja::value::{Serde, Value};
 
-use super::context::{CheckView, LINE, MAX_CHECKS, MAX_DEPENDENCIES, NAME, SECTION, TAIL, TEXT};
+use super::context::{MAX_CHECKS, MAX_DEPENDENCIES};
 use super::prompts::{PromptError, Prompts};
-use super::quote::{indented, one_line, unfenced};
+use super::quote::{LINE, NAME, SECTION, TAIL, TEXT, indented, one_line, unfenced};
 use crate::plan::{CheckResult, Line, Plan, Task};
 use crate::wire::command::Language;
 
@@ -116,136 +117,122 @@ impl CommandContext {
     }
 }
 
-#[derive(Serialize)]
-pub(super) struct CommandView {
-    language: Language,
+/// What a kind of command says besides the task.
+#[derive(Default)]
+struct Told<'a> {
     kind: &'static str,
-    number: u32,
-    name: String,
-    goal: String,
-    role: String,
-    description: String,
-    plan_constraints: String,
-    branch: String,
-    constraints: String,
-    expected: String,
-    produces: Vec<String>,
-    dependencies: Vec<DependencyView>,
-    report_path: String,
-    feedback: String,
-    note: String,
-    failed_checks: Vec<CheckView>,
-    earlier_command: String,
-    earlier_report: String,
-    repair: String,
+    feedback: &'a str,
+    note: &'a str,
+    failed_checks: &'a [CheckResult],
+    earlier_command: &'a str,
+    earlier_report: &'a str,
+    repair: &'a str,
 }
 
-#[derive(Serialize)]
-struct DependencyView {
-    number: u32,
-    name: String,
-    status: &'static str,
-    result: String,
-}
-
-impl CommandView {
-    pub(super) fn new(context: &CommandContext) -> Self {
-        let mut view = Self {
-            language: context.language,
-            kind: "new",
-            number: context.number,
-            name: one_line(&context.name, NAME),
-            goal: one_line(&context.goal, LINE),
-            role: context.role.trim().to_owned(),
-            description: context.description.trim().to_owned(),
-            plan_constraints: context.plan_constraints.trim().to_owned(),
-            branch: context.branch.clone(),
-            constraints: context.constraints.trim().to_owned(),
-            expected: context.expected_outcome.trim().to_owned(),
-            produces: context
-                .produces
-                .iter()
-                .map(|path| one_line(path, LINE))
-                .collect(),
-            dependencies: context
-                .dependencies
-                .iter()
-                .take(MAX_DEPENDENCIES)
-                .map(DependencyView::new)
-                .collect(),
-            report_path: context.report_path.clone(),
-            feedback: String::new(),
-            note: String::new(),
-            failed_checks: Vec::new(),
-            earlier_command: String::new(),
-            earlier_report: String::new(),
-            repair: String::new(),
-        };
-        view.tell(&context.kind);
-        view
-    }
-
-    fn tell(&mut self, kind: &CommandKind) {
-        let failed = |checks: &[CheckResult]| {
-            let view = |check: &CheckResult| CheckView {
-                tail: indented(&check.tail, TAIL),
-                ..CheckView::new(check)
-            };
-            checks.iter().take(MAX_CHECKS).map(view).collect()
-        };
-        match kind {
-            CommandKind::New { note } => self.note = indented(note, SECTION),
-            CommandKind::Continue {
+impl CommandKind {
+    fn told(&self) -> Told<'_> {
+        let nothing = Told::default();
+        match self {
+            Self::New { note } => Told {
+                kind: "new",
+                note,
+                ..nothing
+            },
+            Self::Continue {
                 feedback,
                 note,
                 failed_checks,
-            } => {
-                self.kind = "continue";
-                self.feedback = indented(feedback, SECTION);
-                self.note = indented(note, SECTION);
-                self.failed_checks = failed(failed_checks);
-            }
-            CommandKind::Resume {
+            } => Told {
+                kind: "continue",
+                feedback,
+                note,
+                failed_checks,
+                ..nothing
+            },
+            Self::Resume {
                 earlier_command,
                 earlier_report,
                 feedback,
                 note,
                 failed_checks,
-            } => {
-                self.kind = "resume";
-                self.earlier_command = indented(earlier_command, TEXT);
-                self.earlier_report = indented(earlier_report, TEXT);
-                self.feedback = indented(feedback, SECTION);
-                self.note = indented(note, SECTION);
-                self.failed_checks = failed(failed_checks);
-            }
-            CommandKind::Repair {
+            } => Told {
+                kind: "resume",
+                earlier_command,
+                earlier_report,
+                feedback,
+                note,
+                failed_checks,
+                ..nothing
+            },
+            Self::Repair {
                 reason,
                 earlier_command,
-            } => {
-                self.kind = "repair";
-                self.repair = indented(reason, SECTION);
-                self.earlier_command =
-                    indented(earlier_command.as_deref().unwrap_or_default(), TEXT);
-            }
+            } => Told {
+                kind: "repair",
+                repair: reason,
+                earlier_command: earlier_command.as_deref().unwrap_or_default(),
+                ..nothing
+            },
         }
     }
 }
 
-impl DependencyView {
-    fn new(dependency: &DependencyResult) -> Self {
-        Self {
-            number: dependency.number,
-            name: unfenced(&one_line(&dependency.name, NAME)),
-            status: dependency.status,
-            result: unfenced(&one_line(&dependency.result, LINE)),
+/// What the template of a command may use. Every text in it is fit to stand there as it is.
+pub(super) fn view(known: &CommandContext) -> Value {
+    let fit = Value::from_safe_string;
+    let own = |text: &str| fit(text.trim().to_owned());
+    let line = |text: &str, limit| fit(one_line(text, limit));
+    let block = |text: &str, limit| fit(indented(text, limit));
+    let produces = known.produces.iter().map(|path| line(path, LINE));
+    let dependencies = known
+        .dependencies
+        .iter()
+        .take(MAX_DEPENDENCIES)
+        .map(|other| {
+            context! {
+                number => other.number,
+                name => fit(unfenced(&one_line(&other.name, NAME))),
+                status => other.status,
+                result => fit(unfenced(&one_line(&other.result, LINE))),
+            }
+        });
+    let told = known.kind.told();
+    let failed_checks = told.failed_checks.iter().take(MAX_CHECKS).map(|check| {
+        context! {
+            name => line(&check.name, NAME),
+            outcome => line(&check.outcome(), LINE),
+            // It says more than the outcome: a command, or what a merge found.
+            ran => check.finding.is_empty() || !check.tail.is_empty(),
+            tail => block(&check.tail, TAIL),
         }
+    });
+    context! {
+        language => Serde(known.language),
+        kind => told.kind,
+        number => known.number,
+        name => line(&known.name, NAME),
+        goal => line(&known.goal, LINE),
+        role => own(&known.role),
+        description => own(&known.description),
+        plan_constraints => own(&known.plan_constraints),
+        branch => fit(known.branch.clone()),
+        constraints => own(&known.constraints),
+        expected => own(&known.expected_outcome),
+        produces => produces.collect::<Vec<_>>(),
+        dependencies => dependencies.collect::<Vec<_>>(),
+        report_path => fit(known.report_path.clone()),
+        feedback => block(told.feedback, SECTION),
+        note => block(told.note, SECTION),
+        failed_checks => failed_checks.collect::<Vec<_>>(),
+        earlier_command => block(told.earlier_command, TEXT),
+        earlier_report => block(told.earlier_report, TEXT),
+        repair => block(told.repair, SECTION),
     }
 }
 
 /// Renders what stands below the front matter of a command file.
 pub fn command_body(prompts: &Prompts, context: &CommandContext) -> Result<String, PromptError> {
-    let body = prompts.command(&CommandView::new(context))?;
+    let body = prompts.command(&view(context))?;
     Ok(format!("{body}\n"))
 }
 
