@@ -7,16 +7,18 @@ use std::fmt;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::problem::Problems;
+use super::problem::{Place, Problems};
 use super::text::quote;
 use super::{Problem, front};
 use crate::wire::plan_file::{nearest, suggestion};
 
+/// Where a file begins.
+const START: Place = Place { line: 1, column: 1 };
+
 /// A value and where it begins: a list or a map where its first entry does.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
-    pub line: usize,
-    pub column: usize,
+    pub place: Place,
     pub data: Data,
 }
 
@@ -39,13 +41,13 @@ pub(super) enum Data {
 pub(super) fn read(text: &str) -> Result<Node, Problem> {
     let Root(mut node) = front::document(text)?;
     let text = text.trim_start_matches('\u{feff}');
-    node.complete(&text.lines().collect::<Vec<_>>(), (1, 1));
+    node.complete(&text.lines().collect::<Vec<_>>(), START);
     Ok(node)
 }
 
 impl Node {
     pub fn problem(&self, message: impl Into<String>) -> Problem {
-        Problem::at(self.line, self.column, message)
+        self.place.problem(message)
     }
 
     /// Returns the text of a text, a number or a truth value.
@@ -111,17 +113,17 @@ impl Node {
 
     /// Gives what is empty the place of what it is in, and numbers and truth values the text that is written in the file:
     /// `1.10` is a version where a text is wanted.
-    fn complete(&mut self, lines: &[&str], within: (usize, usize)) {
-        if self.line == 0 {
-            (self.line, self.column) = within;
+    fn complete(&mut self, lines: &[&str], within: Place) {
+        if self.place == Place::default() {
+            self.place = within;
         }
-        let place = (self.line, self.column);
+        let place = self.place;
         match &mut self.data {
             Data::Bool(_, text) | Data::Number(_, text) => {
-                let line = lines.get(place.0 - 1).copied().unwrap_or_default();
+                let line = lines.get(place.line - 1).copied().unwrap_or_default();
                 let word: String = line
                     .chars()
-                    .skip(place.1 - 1)
+                    .skip(place.column - 1)
                     .take_while(|c| c.is_ascii_alphanumeric() || "+-._".contains(*c))
                     .collect();
                 if !word.is_empty() {
@@ -136,7 +138,7 @@ impl Node {
             Data::Map(entries) => {
                 for (key, value) in entries {
                     key.complete(lines, place);
-                    value.complete(lines, (key.line, key.column));
+                    value.complete(lines, key.place);
                 }
             }
             Data::Null | Data::Text(_) => {}
@@ -162,6 +164,21 @@ impl<'a> Fields<'a> {
         let fields = Self::open(node, what, problems)?;
         fields.refuse(known, |_| true, problems);
         Some(fields)
+    }
+
+    /// Refuses fields that are known, but have no place here.
+    pub fn refuse_misplaced(
+        &self,
+        misplaced: &[&str],
+        problem: impl Fn(&Node, &str) -> Problem,
+        problems: &mut Problems,
+    ) {
+        for (key, _) in self.entries {
+            let word = key.text().unwrap_or_default();
+            if misplaced.contains(&word) {
+                problems.add(problem(key, word));
+            }
+        }
     }
 
     /// Refuses fields that nearly have the name of a known one.
@@ -199,7 +216,7 @@ impl<'a> Fields<'a> {
             };
             let same = |(other, _): &&(Node, Node)| other.text() == Some(word);
             if let Some((first, _)) = entries[..at].iter().find(same) {
-                let line = first.line;
+                let line = first.place.line;
                 let message = format!("{} is written twice, first on line {line}", quote(word));
                 problems.add(key.problem(message));
             }
@@ -237,13 +254,41 @@ impl<'a> Fields<'a> {
         text
     }
 
+    /// Returns the text of a field as it is kept; empty if it is not there.
+    pub fn string(&self, key: &str, problems: &mut Problems) -> String {
+        self.text(key, problems).unwrap_or_default().to_owned()
+    }
+
+    /// Returns where a field stands, or else the map.
+    pub fn place(&self, key: &str) -> Place {
+        self.get(key).unwrap_or(self.node).place
+    }
+
+    /// Returns what a field stands for that is one of a few words.
+    pub fn choice<T: Copy>(
+        &self,
+        key: &str,
+        known: &[(&str, T)],
+        problems: &mut Problems,
+    ) -> Option<T> {
+        let word = self.text(key, problems)?;
+        let found = known.iter().find(|(name, _)| *name == word);
+        if found.is_none() {
+            let words: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            let problem = self
+                .place(key)
+                .problem(format!("`{key}` is {}", quote(word)));
+            problems.add(problem.with_hint(suggestion(word, &words)));
+        }
+        found.map(|(_, value)| *value)
+    }
+
     /// Returns the text of a field that must be there and not be empty.
     pub fn word(&self, key: &str, what: &str, problems: &mut Problems) -> Option<&'a str> {
         self.need(key, what, problems)?;
         let text = self.text(key, problems)?;
         if text.trim().is_empty() {
-            let place = self.get(key).unwrap_or(self.node);
-            problems.add(place.problem(format!("`{key}` is empty")));
+            problems.add(self.place(key).problem(format!("`{key}` is empty")));
             return None;
         }
         Some(text)
@@ -312,12 +357,12 @@ impl<'de> de::Deserialize<'de> for Root {
                     Data::Map(entries) => entries.first().map(|(key, _)| key),
                     _ => None,
                 };
-                let (line, column) = first.map_or((0, 0), |first| (first.line, first.column));
-                Ok(Self(Node { line, column, data }))
+                let place = first.map_or_else(Place::default, |first| first.place);
+                Ok(Self(Node { place, data }))
             }
             (Err(error), Some(data)) => {
-                let (line, column) = place(&error.to_string());
-                Ok(Self(Node { line, column, data }))
+                let place = place(&error.to_string());
+                Ok(Self(Node { place, data }))
             }
             (Err(error), None) => Err(error),
         }
@@ -325,13 +370,16 @@ impl<'de> de::Deserialize<'de> for Root {
 }
 
 /// Reads ` at line 3 column 5` at the end of an error; the beginning of the file is not named in numbers.
-fn place(error: &str) -> (usize, usize) {
+fn place(error: &str) -> Place {
     let numbers = || {
         let (_, place) = error.rsplit_once(" at line ")?;
         let (line, column) = place.split_once(" column ")?;
-        Some((line.parse().ok()?, column.parse().ok()?))
+        Some(Place {
+            line: line.parse().ok()?,
+            column: column.parse().ok()?,
+        })
     };
-    numbers().unwrap_or((1, 1))
+    numbers().unwrap_or(START)
 }
 
 /// Keeps a single value where its place is not known yet.
@@ -420,8 +468,8 @@ mod tests {
                 _ => lines.push(
                     format!(
                         "{}:{} {} {}",
-                        node.line,
-                        node.column,
+                        node.place.line,
+                        node.place.column,
                         node.kind(),
                         node.text().unwrap_or_default().replace('\n', "|")
                     )

@@ -9,7 +9,7 @@ use super::{Draft, PlanFile, Word, finish, order};
 use crate::plan::{NewTask, Order, Origin};
 use crate::wire::Problem;
 use crate::wire::node::{self, Fields, Node};
-use crate::wire::problem::Problems;
+use crate::wire::problem::{Place, Problems};
 use crate::wire::text::quote;
 
 /// A plan with its steps, as `structure_data`. Files may say more in it than tools, and have fields of others beside.
@@ -148,7 +148,7 @@ pub(super) fn of_node(
         return Default::default();
     };
     let name = fields.need("name", what, problems);
-    let mut text = |key| fields.text(key, problems).unwrap_or_default().to_owned();
+    let mut text = |key| fields.string(key, problems);
     let mut plan = PlanFile {
         name: name.map(|_| text("name")).unwrap_or_default(),
         goal: text("goal"),
@@ -176,15 +176,8 @@ pub(super) fn of_node(
         }
     }
     refuse_duplicates(&drafts, problems);
-    let place = fields.get("order");
-    set_order(
-        &mut plan,
-        fields.text("order", problems),
-        &drafts,
-        |message| {
-            problems.add(place.unwrap_or(node).problem(message));
-        },
-    );
+    let order = fields.text("order", problems);
+    set_order(&mut plan, order, fields.place("order"), &drafts, problems);
     (plan, drafts)
 }
 
@@ -201,14 +194,12 @@ fn task_of(fields: &Fields<'_>, step_id: &str, step: &str, problems: &mut Proble
         texts
             .map(|(node, word)| Word {
                 word: word.to_owned(),
-                line: Some(node.line),
-                column: Some(node.column),
+                place: node.place,
             })
             .collect()
     };
     let (after, checks, produced) = (words("dependencies"), words("checks"), words("produces"));
-    let mut text = |key| fields.text(key, problems).unwrap_or_default().to_owned();
-    let place = fields.get("task_id").unwrap_or(fields.node);
+    let mut text = |key| fields.string(key, problems);
     Draft {
         task: NewTask {
             key: Some(key.to_owned()),
@@ -223,8 +214,7 @@ fn task_of(fields: &Fields<'_>, step_id: &str, step: &str, problems: &mut Proble
             origin: Origin::Person,
             ..NewTask::default()
         },
-        line: Some(place.line),
-        column: Some(place.column),
+        place: fields.place("task_id"),
         after,
         checks,
         produced,
@@ -289,21 +279,21 @@ fn convert(structure: Structure, text: &str, problems: &mut Problems) -> (PlanFi
     let drafts: Vec<Draft> = steps.collect();
     let drafts = with_lines(drafts, text);
     refuse_duplicates(&drafts, problems);
-    set_order(&mut plan, structure.order.as_deref(), &drafts, |message| {
-        problems.add(Problem::new(message));
-    });
+    let order = structure.order.as_deref();
+    set_order(&mut plan, order, Place::default(), &drafts, problems);
     (plan, drafts)
 }
 
 fn set_order(
     plan: &mut PlanFile,
     word: Option<&str>,
+    place: Place,
     drafts: &[Draft],
-    mut refuse: impl FnMut(String),
+    problems: &mut Problems,
 ) {
     match word.map(order) {
         Some(Ok(order)) => plan.order = Some(order),
-        Some(Err(message)) => refuse(message),
+        Some(Err(message)) => problems.add(place.problem(message)),
         // Without a word on dependencies it is the steps that say what comes after what.
         None if drafts.iter().all(|draft| draft.after.is_empty()) => {
             plan.order = Some(Order::Sequential);
@@ -313,11 +303,8 @@ fn set_order(
 }
 
 fn draft(step_id: String, step: String, task: StructureTask) -> Draft {
-    let word = |word| Word {
-        word,
-        line: None,
-        column: None,
-    };
+    let place = Place::default();
+    let word = |word| Word { word, place };
     Draft {
         task: NewTask {
             key: Some(task.task_id),
@@ -332,8 +319,7 @@ fn draft(step_id: String, step: String, task: StructureTask) -> Draft {
             origin: Origin::Person,
             ..NewTask::default()
         },
-        line: None,
-        column: None,
+        place,
         after: task.dependencies.into_iter().map(word).collect(),
         checks: task.checks.into_iter().map(word).collect(),
         produced: task.produces.into_iter().map(word).collect(),
@@ -350,10 +336,10 @@ fn with_lines(mut drafts: Vec<Draft>, text: &str) -> Vec<Draft> {
         return drafts;
     }
     for (draft, line) in drafts.iter_mut().zip(lines) {
-        draft.line = Some(line);
+        draft.place.line = line;
         let words = [&mut draft.after, &mut draft.checks, &mut draft.produced];
         for word in words.into_iter().flatten() {
-            word.line = Some(line);
+            word.place.line = line;
         }
     }
     drafts
@@ -364,11 +350,8 @@ fn refuse_duplicates(drafts: &[Draft], problems: &mut Problems) {
     for draft in drafts {
         let key = draft.task.key.as_deref().unwrap_or_default();
         if !seen.insert(key) {
-            problems.add(Problem {
-                line: draft.line,
-                column: draft.column,
-                ..Problem::new(format!("`task_id` {} is used twice", quote(key)))
-            });
+            let message = format!("`task_id` {} is used twice", quote(key));
+            problems.add(draft.place.problem(message));
         }
     }
 }
