@@ -53,34 +53,29 @@ impl Template {
         Self::Command,
     ];
 
+    /// Returns the name of its file, and the text that is built in.
+    fn file(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Plan => ("plan.md", include_str!("../../prompts/plan.md")),
+            Self::Judge => ("judge.md", include_str!("../../prompts/judge.md")),
+            Self::Replan => ("replan.md", include_str!("../../prompts/replan.md")),
+            Self::Audit => ("audit.md", include_str!("../../prompts/audit.md")),
+            Self::Summarise => ("summarise.md", include_str!("../../prompts/summarise.md")),
+            Self::Strategy => ("strategy.md", include_str!("../../prompts/strategy.md")),
+            Self::Steps => ("steps.md", include_str!("../../prompts/steps.md")),
+            Self::Ask => ("ask.md", include_str!("../../prompts/ask.md")),
+            Self::Command => ("command.md", include_str!("../../prompts/command.md")),
+        }
+    }
+
     /// Returns the name of its file.
     pub fn file_name(self) -> &'static str {
-        match self {
-            Self::Plan => "plan.md",
-            Self::Judge => "judge.md",
-            Self::Replan => "replan.md",
-            Self::Audit => "audit.md",
-            Self::Summarise => "summarise.md",
-            Self::Strategy => "strategy.md",
-            Self::Steps => "steps.md",
-            Self::Ask => "ask.md",
-            Self::Command => "command.md",
-        }
+        self.file().0
     }
 
     /// Returns the template that is built in.
     pub fn built_in(self) -> &'static str {
-        match self {
-            Self::Plan => include_str!("../../prompts/plan.md"),
-            Self::Judge => include_str!("../../prompts/judge.md"),
-            Self::Replan => include_str!("../../prompts/replan.md"),
-            Self::Audit => include_str!("../../prompts/audit.md"),
-            Self::Summarise => include_str!("../../prompts/summarise.md"),
-            Self::Strategy => include_str!("../../prompts/strategy.md"),
-            Self::Steps => include_str!("../../prompts/steps.md"),
-            Self::Ask => include_str!("../../prompts/ask.md"),
-            Self::Command => include_str!("../../prompts/command.md"),
-        }
+        self.file().1
     }
 
     fn parts(self) -> &'static [Part] {
