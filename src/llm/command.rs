@@ -118,71 +118,69 @@ impl CommandContext {
 }
 
 /// What a kind of command says besides the task.
-#[derive(Default)]
-struct Told<'a> {
-    kind: &'static str,
-    feedback: &'a str,
-    note: &'a str,
-    failed_checks: &'a [CheckResult],
-    earlier_command: &'a str,
-    earlier_report: &'a str,
-    repair: &'a str,
+fn told(kind: &CommandKind) -> Value {
+    match kind {
+        CommandKind::New { note } => context! { kind => "new", note => block(note, SECTION) },
+        CommandKind::Continue {
+            feedback,
+            note,
+            failed_checks,
+        } => context! {
+            kind => "continue",
+            feedback => block(feedback, SECTION),
+            note => block(note, SECTION),
+            failed_checks => failed(failed_checks),
+        },
+        CommandKind::Resume {
+            earlier_command,
+            earlier_report,
+            feedback,
+            note,
+            failed_checks,
+        } => context! {
+            kind => "resume",
+            earlier_command => block(earlier_command, TEXT),
+            earlier_report => block(earlier_report, TEXT),
+            feedback => block(feedback, SECTION),
+            note => block(note, SECTION),
+            failed_checks => failed(failed_checks),
+        },
+        CommandKind::Repair {
+            reason,
+            earlier_command,
+        } => context! {
+            kind => "repair",
+            repair => block(reason, SECTION),
+            earlier_command => block(earlier_command.as_deref().unwrap_or_default(), TEXT),
+        },
+    }
 }
 
-impl CommandKind {
-    fn told(&self) -> Told<'_> {
-        let nothing = Told::default();
-        match self {
-            Self::New { note } => Told {
-                kind: "new",
-                note,
-                ..nothing
-            },
-            Self::Continue {
-                feedback,
-                note,
-                failed_checks,
-            } => Told {
-                kind: "continue",
-                feedback,
-                note,
-                failed_checks,
-                ..nothing
-            },
-            Self::Resume {
-                earlier_command,
-                earlier_report,
-                feedback,
-                note,
-                failed_checks,
-            } => Told {
-                kind: "resume",
-                earlier_command,
-                earlier_report,
-                feedback,
-                note,
-                failed_checks,
-                ..nothing
-            },
-            Self::Repair {
-                reason,
-                earlier_command,
-            } => Told {
-                kind: "repair",
-                repair: reason,
-                earlier_command: earlier_command.as_deref().unwrap_or_default(),
-                ..nothing
-            },
+fn failed(checks: &[CheckResult]) -> Vec<Value> {
+    let view = |check: &CheckResult| {
+        context! {
+            name => line(&check.name, NAME),
+            outcome => line(&check.outcome(), LINE),
+            // It says more than the outcome: a command, or what a merge found.
+            ran => check.finding.is_empty() || !check.tail.is_empty(),
+            tail => block(&check.tail, TAIL),
         }
-    }
+    };
+    checks.iter().take(MAX_CHECKS).map(view).collect()
+}
+
+fn line(text: &str, limit: usize) -> Value {
+    Value::from_safe_string(one_line(text, limit))
+}
+
+fn block(text: &str, limit: usize) -> Value {
+    Value::from_safe_string(indented(text, limit))
 }
 
 /// What the template of a command may use. Every text in it is fit to stand there as it is.
 pub(super) fn view(known: &CommandContext) -> Value {
     let fit = Value::from_safe_string;
     let own = |text: &str| fit(text.trim().to_owned());
-    let line = |text: &str, limit| fit(one_line(text, limit));
-    let block = |text: &str, limit| fit(indented(text, limit));
     let produces = known.produces.iter().map(|path| line(path, LINE));
     let dependencies = known
         .dependencies
@@ -196,19 +194,16 @@ pub(super) fn view(known: &CommandContext) -> Value {
                 result => fit(unfenced(&one_line(&other.result, LINE))),
             }
         });
-    let told = known.kind.told();
-    let failed_checks = told.failed_checks.iter().take(MAX_CHECKS).map(|check| {
-        context! {
-            name => line(&check.name, NAME),
-            outcome => line(&check.outcome(), LINE),
-            // It says more than the outcome: a command, or what a merge found.
-            ran => check.finding.is_empty() || !check.tail.is_empty(),
-            tail => block(&check.tail, TAIL),
-        }
-    });
+    let unsaid = context! {
+        feedback => "",
+        note => "",
+        failed_checks => failed(&[]),
+        earlier_command => "",
+        earlier_report => "",
+        repair => "",
+    };
     context! {
         language => Serde(known.language),
-        kind => told.kind,
         number => known.number,
         name => line(&known.name, NAME),
         goal => line(&known.goal, LINE),
@@ -221,12 +216,7 @@ pub(super) fn view(known: &CommandContext) -> Value {
         produces => produces.collect::<Vec<_>>(),
         dependencies => dependencies.collect::<Vec<_>>(),
         report_path => fit(known.report_path.clone()),
-        feedback => block(told.feedback, SECTION),
-        note => block(told.note, SECTION),
-        failed_checks => failed_checks.collect::<Vec<_>>(),
-        earlier_command => block(told.earlier_command, TEXT),
-        earlier_report => block(told.earlier_report, TEXT),
-        repair => block(told.repair, SECTION),
+        ..context! { ..told(&known.kind), ..unsaid },
     }
 }
 

@@ -4,7 +4,9 @@
 use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::Serialize;
+use serde::de::{self, Deserialize as _, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
 use super::problem::{Place, Problems};
@@ -43,6 +45,20 @@ pub(super) fn read(text: &str) -> Result<Node, Problem> {
     let text = text.trim_start_matches('\u{feff}');
     node.complete(&text.lines().collect::<Vec<_>>(), START);
     Ok(node)
+}
+
+/// Reads JSON that fits a type already. What is nested deeper than that is nobody's, and left out.
+pub(super) fn read_json(text: &str) -> serde_json::Result<Node> {
+    let rest = text.trim_start_matches('\u{feff}');
+    let mut reader = Json { rest, place: START };
+    reader.node(serde_json::from_str(rest)?, 0)
+}
+
+/// Makes a tree of a value that stands in no file.
+pub(super) fn without_places(value: &impl Serialize) -> Node {
+    let tree = serde_json::to_value(value).and_then(Root::deserialize);
+    tree.expect("a value of texts, lists and truths is a tree")
+        .0
 }
 
 impl Node {
@@ -162,53 +178,46 @@ impl<'a> Fields<'a> {
         problems: &mut Problems,
     ) -> Option<Self> {
         let fields = Self::open(node, what, problems)?;
-        fields.refuse(known, |_| true, problems);
+        fields.refuse(|word| !known.contains(&word), unknown(known), problems);
         Some(fields)
     }
 
-    /// Refuses fields that are known, but have no place here.
-    pub fn refuse_misplaced(
+    /// Refuses fields that nearly have the name of a known one.
+    pub fn refuse_slips(&self, known: &[&'static str], problems: &mut Problems) {
+        let near = |word: &str| nearest(word, known.iter().copied()).is_some();
+        let slip = |word: &str| !known.contains(&word) && near(word);
+        self.refuse(slip, unknown(known), problems);
+    }
+
+    /// Refuses fields by their names.
+    pub fn refuse(
         &self,
-        misplaced: &[&str],
+        wrong: impl Fn(&str) -> bool,
         problem: impl Fn(&Node, &str) -> Problem,
         problems: &mut Problems,
     ) {
         for (key, _) in self.entries {
             let word = key.text().unwrap_or_default();
-            if misplaced.contains(&word) {
+            if wrong(word) {
                 problems.add(problem(key, word));
             }
         }
     }
 
-    /// Refuses fields that nearly have the name of a known one.
-    pub fn refuse_slips(&self, known: &[&'static str], problems: &mut Problems) {
-        let slip = |word: &str| nearest(word, known.iter().copied()).is_some();
-        self.refuse(known, slip, problems);
-    }
-
-    fn refuse(
-        &self,
-        known: &[&'static str],
-        wrong: impl Fn(&str) -> bool,
-        problems: &mut Problems,
-    ) {
-        for (key, _) in self.entries {
-            let word = key.text().unwrap_or_default();
-            if !known.contains(&word) && wrong(word) {
-                let problem = key.problem(format!("unknown field {}", quote(word)));
-                problems.add(problem.with_hint(suggestion(word, known)));
-            }
-        }
-    }
-
-    /// Takes a map apart that may have any fields.
-    pub fn open(node: &'a Node, what: &str, problems: &mut Problems) -> Option<Self> {
+    /// Takes a map apart whose fields are known to fit.
+    pub fn fitting(node: &'a Node, what: &str, problems: &mut Problems) -> Option<Self> {
         let Data::Map(entries) = &node.data else {
             let message = format!("{what} is {}, not a map of fields", node.kind());
             problems.add(node.problem(message));
             return None;
         };
+        Some(Self { node, entries })
+    }
+
+    /// Takes a map apart that may have any fields.
+    pub fn open(node: &'a Node, what: &str, problems: &mut Problems) -> Option<Self> {
+        let fields = Self::fitting(node, what, problems)?;
+        let entries = fields.entries;
         for (at, (key, _)) in entries.iter().enumerate() {
             let Some(word) = key.text() else {
                 problems.add(key.problem(format!("a key is {}, not a word", key.kind())));
@@ -221,7 +230,7 @@ impl<'a> Fields<'a> {
                 problems.add(key.problem(message));
             }
         }
-        Some(Self { node, entries })
+        Some(fields)
     }
 
     /// Returns each key with its value.
@@ -340,6 +349,13 @@ impl<'a> Fields<'a> {
     }
 }
 
+fn unknown(known: &[&'static str]) -> impl Fn(&Node, &str) -> Problem {
+    |key, word| {
+        let problem = key.problem(format!("unknown field {}", quote(word)));
+        problem.with_hint(suggestion(word, known))
+    }
+}
+
 /// Reads a tree.
 ///
 /// The parser tells places in its errors and nowhere else. So a single value is kept aside and answered with an error, which
@@ -379,7 +395,7 @@ fn place(error: &str) -> Place {
             column: column.parse().ok()?,
         })
     };
-    numbers().unwrap_or(START)
+    numbers().unwrap_or_default()
 }
 
 /// Keeps a single value where its place is not known yet.
@@ -447,6 +463,85 @@ impl<'de> Visitor<'de> for Kept<'_> {
             entries.push((key, value));
         }
         Ok(Data::Map(entries))
+    }
+}
+
+/// Levels of JSON that are looked at.
+const LEVELS: usize = 16;
+
+/// Reads JSON from its beginning to its end, so that no line is counted twice.
+struct Json<'a> {
+    /// What follows `place`.
+    rest: &'a str,
+    place: Place,
+}
+
+impl<'a> Json<'a> {
+    fn node(&mut self, raw: &'a RawValue, level: usize) -> serde_json::Result<Node> {
+        let raw = raw.get();
+        self.go_to(raw);
+        let place = self.place;
+        let data = match raw.as_bytes().first() {
+            Some(b'[' | b'{') if level > LEVELS => Data::Null,
+            Some(b'[') => {
+                let entries = serde_json::from_str::<Vec<&RawValue>>(raw)?.into_iter();
+                let nodes = entries.map(|entry| self.node(entry, level + 1));
+                Data::List(nodes.collect::<Result<_, _>>()?)
+            }
+            Some(b'{') => {
+                let Entries(entries) = serde_json::from_str(raw)?;
+                let entries = entries.into_iter();
+                let nodes = entries.map(|(key, value)| {
+                    let key = self.node(key, level + 1)?;
+                    Ok((key, self.node(value, level + 1)?))
+                });
+                Data::Map(nodes.collect::<serde_json::Result<_>>()?)
+            }
+            _ => match serde_json::from_str(raw)? {
+                Value::Bool(value) => Data::Bool(value, raw.to_owned()),
+                Value::Number(value) => Data::Number(value, raw.to_owned()),
+                Value::String(text) => Data::Text(text),
+                Value::Null | Value::Array(_) | Value::Object(_) => Data::Null,
+            },
+        };
+        Ok(Node { place, data })
+    }
+
+    fn go_to(&mut self, part: &str) {
+        let at = part.as_ptr().addr() - self.rest.as_ptr().addr();
+        let (passed, rest) = self.rest.split_at(at);
+        if let Some((lines, _)) = passed.rsplit_once('\n') {
+            self.place.line += 1 + lines.matches('\n').count();
+            self.place.column = 1;
+        }
+        let line = passed.rsplit('\n').next().unwrap_or_default();
+        self.place.column += line.chars().count();
+        self.rest = rest;
+    }
+}
+
+/// What an object has in it, in the order of the text; a key may be there twice.
+struct Entries<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+
+impl<'de> de::Deserialize<'de> for Entries<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Entries<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Entries<'de>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = access.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(Object)
     }
 }
 

@@ -71,7 +71,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<RoleSpec> {
         let problem = key.problem(format!("a role of kind `{own}` has no `{word}`"));
         problem.with_hint(format!("take it out, or write `kind: {other}`"))
     };
-    fields.refuse_misplaced(misplaced, problem, problems);
+    fields.refuse(|word| misplaced.contains(&word), problem, problems);
     let timeout = span(&fields, "timeout", problems);
     let collaboration_timeout = span(&fields, "collaboration_timeout", problems);
     let templates = bounded(&fields, "templates", problems).iter();
@@ -235,7 +235,7 @@ fn step(node: &Node, number: usize, problems: &mut Problems) -> Option<StepSpec>
     };
     let problem =
         |key: &Node, word: &str| key.problem(format!("a step with `{kind}` has no `{word}`"));
-    fields.refuse_misplaced(misplaced, problem, problems);
+    fields.refuse(|word| misplaced.contains(&word), problem, problems);
     node.each_text(&mut |node, text| fill::check_step(node, text, number, problems));
     let target = fields.word(kind, "the step", problems)?.to_owned();
     let does = match kind {
