@@ -9,12 +9,11 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use super::error::{Fault, LlmError};
+use super::error::{Fault, LlmError, own_words};
 use super::{BoxFuture, Llm, Reply, Request};
 use crate::agents::{Call, Coding, Heard, ModelFault, Outcome, Printed};
 use crate::clock::Clock;
 use crate::exec::{self, Mark, Output, Spec, Stdin, environment_of_agent};
-use crate::wire::text::one_line;
 
 /// Bytes of output; an agent that prints more is ended. Its events repeat an answer of 64 KiB a few times.
 const MAX_OUTPUT: u64 = 8 << 20;
@@ -22,8 +21,6 @@ const MAX_OUTPUT: u64 = 8 << 20;
 const LOOK: Duration = Duration::from_millis(200);
 /// Between asking an agent that prints without end to stop and ending it.
 const GRACE: Duration = Duration::from_secs(1);
-/// Characters of an agent's own words that are passed on.
-const MAX_MESSAGE: usize = 300;
 
 /// How an agent is asked.
 #[derive(Clone, Debug)]
@@ -216,14 +213,6 @@ impl Llm for AgentModel {
 
     fn exchange<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply, LlmError>> {
         Box::pin(self.ask(request))
-    }
-}
-
-/// Returns what an agent said as one short line.
-fn own_words(text: &str) -> String {
-    match one_line(text, MAX_MESSAGE) {
-        line if line.is_empty() => "(nothing said)".into(),
-        line => line,
     }
 }
 

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::error::{EndpointError, Fault, LlmError};
+use super::error::{EndpointError, Fault, LlmError, own_words};
 use super::http::{Endpoint, Settings};
 use super::{BoxFuture, Llm, Reply, Request, Schema};
 use crate::config::Api;
@@ -154,7 +154,7 @@ impl HttpModel {
                 output_tokens,
             }),
             End::Refused => Err(Fault::Refused {
-                reason: super::http::line(&text),
+                reason: own_words(&text),
                 input_tokens,
                 output_tokens,
             }),

@@ -2,11 +2,12 @@
 //! template renders. A task's own texts go in as they are; all that came of earlier work is quoted as indented text, so
 //! that no heading in it is taken for a section and no script in it is run.
 
-use serde::Serialize;
+use minijinja::context;
+use minijinja::value::{Serde, Value};
 
-use super::context::{CheckView, LINE, MAX_CHECKS, MAX_DEPENDENCIES, NAME, SECTION, TAIL, TEXT};
+use super::context::{MAX_CHECKS, MAX_DEPENDENCIES};
 use super::prompts::{PromptError, Prompts};
-use super::quote::{indented, one_line, unfenced};
+use super::quote::{LINE, NAME, SECTION, TAIL, TEXT, indented, one_line, unfenced};
 use crate::plan::{CheckResult, Line, Plan, Task};
 use crate::wire::command::Language;
 
@@ -116,136 +117,112 @@ impl CommandContext {
     }
 }
 
-#[derive(Serialize)]
-pub(super) struct CommandView {
-    language: Language,
-    kind: &'static str,
-    number: u32,
-    name: String,
-    goal: String,
-    role: String,
-    description: String,
-    plan_constraints: String,
-    branch: String,
-    constraints: String,
-    expected: String,
-    produces: Vec<String>,
-    dependencies: Vec<DependencyView>,
-    report_path: String,
-    feedback: String,
-    note: String,
-    failed_checks: Vec<CheckView>,
-    earlier_command: String,
-    earlier_report: String,
-    repair: String,
-}
-
-#[derive(Serialize)]
-struct DependencyView {
-    number: u32,
-    name: String,
-    status: &'static str,
-    result: String,
-}
-
-impl CommandView {
-    pub(super) fn new(context: &CommandContext) -> Self {
-        let mut view = Self {
-            language: context.language,
-            kind: "new",
-            number: context.number,
-            name: one_line(&context.name, NAME),
-            goal: one_line(&context.goal, LINE),
-            role: context.role.trim().to_owned(),
-            description: context.description.trim().to_owned(),
-            plan_constraints: context.plan_constraints.trim().to_owned(),
-            branch: context.branch.clone(),
-            constraints: context.constraints.trim().to_owned(),
-            expected: context.expected_outcome.trim().to_owned(),
-            produces: context
-                .produces
-                .iter()
-                .map(|path| one_line(path, LINE))
-                .collect(),
-            dependencies: context
-                .dependencies
-                .iter()
-                .take(MAX_DEPENDENCIES)
-                .map(DependencyView::new)
-                .collect(),
-            report_path: context.report_path.clone(),
-            feedback: String::new(),
-            note: String::new(),
-            failed_checks: Vec::new(),
-            earlier_command: String::new(),
-            earlier_report: String::new(),
-            repair: String::new(),
-        };
-        view.tell(&context.kind);
-        view
-    }
-
-    fn tell(&mut self, kind: &CommandKind) {
-        let failed = |checks: &[CheckResult]| {
-            let view = |check: &CheckResult| CheckView {
-                tail: indented(&check.tail, TAIL),
-                ..CheckView::new(check)
-            };
-            checks.iter().take(MAX_CHECKS).map(view).collect()
-        };
-        match kind {
-            CommandKind::New { note } => self.note = indented(note, SECTION),
-            CommandKind::Continue {
-                feedback,
-                note,
-                failed_checks,
-            } => {
-                self.kind = "continue";
-                self.feedback = indented(feedback, SECTION);
-                self.note = indented(note, SECTION);
-                self.failed_checks = failed(failed_checks);
-            }
-            CommandKind::Resume {
-                earlier_command,
-                earlier_report,
-                feedback,
-                note,
-                failed_checks,
-            } => {
-                self.kind = "resume";
-                self.earlier_command = indented(earlier_command, TEXT);
-                self.earlier_report = indented(earlier_report, TEXT);
-                self.feedback = indented(feedback, SECTION);
-                self.note = indented(note, SECTION);
-                self.failed_checks = failed(failed_checks);
-            }
-            CommandKind::Repair {
-                reason,
-                earlier_command,
-            } => {
-                self.kind = "repair";
-                self.repair = indented(reason, SECTION);
-                self.earlier_command =
-                    indented(earlier_command.as_deref().unwrap_or_default(), TEXT);
-            }
-        }
+/// What a kind of command says besides the task.
+fn told(kind: &CommandKind) -> Value {
+    match kind {
+        CommandKind::New { note } => context! { kind => "new", note => block(note, SECTION) },
+        CommandKind::Continue {
+            feedback,
+            note,
+            failed_checks,
+        } => context! {
+            kind => "continue",
+            feedback => block(feedback, SECTION),
+            note => block(note, SECTION),
+            failed_checks => failed(failed_checks),
+        },
+        CommandKind::Resume {
+            earlier_command,
+            earlier_report,
+            feedback,
+            note,
+            failed_checks,
+        } => context! {
+            kind => "resume",
+            earlier_command => block(earlier_command, TEXT),
+            earlier_report => block(earlier_report, TEXT),
+            feedback => block(feedback, SECTION),
+            note => block(note, SECTION),
+            failed_checks => failed(failed_checks),
+        },
+        CommandKind::Repair {
+            reason,
+            earlier_command,
+        } => context! {
+            kind => "repair",
+            repair => block(reason, SECTION),
+            earlier_command => block(earlier_command.as_deref().unwrap_or_default(), TEXT),
+        },
     }
 }
 
-impl DependencyView {
-    fn new(dependency: &DependencyResult) -> Self {
-        Self {
-            number: dependency.number,
-            name: unfenced(&one_line(&dependency.name, NAME)),
-            status: dependency.status,
-            result: unfenced(&one_line(&dependency.result, LINE)),
+fn failed(checks: &[CheckResult]) -> Vec<Value> {
+    let view = |check: &CheckResult| {
+        context! {
+            name => line(&check.name, NAME),
+            outcome => line(&check.outcome(), LINE),
+            // It says more than the outcome: a command, or what a merge found.
+            ran => check.finding.is_empty() || !check.tail.is_empty(),
+            tail => block(&check.tail, TAIL),
         }
+    };
+    checks.iter().take(MAX_CHECKS).map(view).collect()
+}
+
+fn line(text: &str, limit: usize) -> Value {
+    Value::from_safe_string(one_line(text, limit))
+}
+
+fn block(text: &str, limit: usize) -> Value {
+    Value::from_safe_string(indented(text, limit))
+}
+
+/// What the template of a command may use. Every text in it is fit to stand there as it is.
+pub(super) fn view(known: &CommandContext) -> Value {
+    let fit = Value::from_safe_string;
+    let own = |text: &str| fit(text.trim().to_owned());
+    let produces = known.produces.iter().map(|path| line(path, LINE));
+    let dependencies = known
+        .dependencies
+        .iter()
+        .take(MAX_DEPENDENCIES)
+        .map(|other| {
+            context! {
+                number => other.number,
+                name => fit(unfenced(&one_line(&other.name, NAME))),
+                status => other.status,
+                result => fit(unfenced(&one_line(&other.result, LINE))),
+            }
+        });
+    let unsaid = context! {
+        feedback => "",
+        note => "",
+        failed_checks => failed(&[]),
+        earlier_command => "",
+        earlier_report => "",
+        repair => "",
+    };
+    context! {
+        language => Serde(known.language),
+        number => known.number,
+        name => line(&known.name, NAME),
+        goal => line(&known.goal, LINE),
+        role => own(&known.role),
+        description => own(&known.description),
+        plan_constraints => own(&known.plan_constraints),
+        branch => fit(known.branch.clone()),
+        constraints => own(&known.constraints),
+        expected => own(&known.expected_outcome),
+        produces => produces.collect::<Vec<_>>(),
+        dependencies => dependencies.collect::<Vec<_>>(),
+        report_path => fit(known.report_path.clone()),
+        ..context! { ..told(&known.kind), ..unsaid },
     }
 }
 
 /// Renders what stands below the front matter of a command file.
 pub fn command_body(prompts: &Prompts, context: &CommandContext) -> Result<String, PromptError> {
-    let body = prompts.command(&CommandView::new(context))?;
+    let body = prompts.command(&view(context))?;
     Ok(format!("{body}\n"))
 }
 

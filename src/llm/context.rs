@@ -1,15 +1,15 @@
-//! What the prompt templates may use: plain data per template, made from a plan, and a sample of each. Every text of a
-//! person, a model or an agent comes in through [`quote`], so a template cannot let one run wild. The size depends on
-//! the task at hand, never on the plan: a window of neighbours and counts stand for the rest.
+//! What the prompt templates may use: the plan's own types and a few facts about them, as values of the template engine, and
+//! who may be given a task. Texts are in them as they were written: the filters and the formatter of [`super::prompts`]
+//! make them fit to be shown. The size depends on the task at hand, never on the plan: a window of neighbours and counts
+//! stand for the rest.
 
-mod members;
-
+use minijinja::context;
+use minijinja::value::{Serde, Value};
 use serde::Serialize;
 
-use self::members::{MemberView, WorkflowView};
-use super::quote::{clip, one_line, quote};
-use crate::plan::{Attempt, CheckResult, Plan, ReportStatus, Seen, Task, TaskId};
-use crate::wire::team::Team;
+use super::quote::{LINE, NAME, one_line};
+use crate::plan::{Attempt, CheckResult, Plan, ReportStatus, Seen, Task, TaskId, TaskStatus};
+use crate::wire::team::{Parameter, Team, Workflow};
 
 /// Neighbours shown on each side of a task.
 const WINDOW: usize = 5;
@@ -21,16 +21,6 @@ pub(super) const MAX_DEPENDENCIES: usize = 20;
 pub(super) const MAX_CHECKS: usize = 20;
 const MAX_CHANGED: usize = 50;
 const MAX_EARLIER: usize = 3;
-/// Characters of a name, of a line about a task, of a task's own text, and of a section of a report.
-pub(super) const NAME: usize = 160;
-pub(super) const LINE: usize = 400;
-pub(super) const TEXT: usize = 6_000;
-pub(super) const SECTION: usize = 3_000;
-pub(super) const TAIL: usize = 1_500;
-/// Characters of the facts about the workspace, and of what a role is given.
-const FACTS: usize = 12_000;
-/// Characters of what a step asks, with the results that it quotes.
-const QUESTION: usize = 40_000;
 /// Things that a step may use and that are shown.
 const OFFERS: usize = 100;
 
@@ -56,264 +46,111 @@ pub struct JudgeFacts {
     pub stale_reports: Vec<String>,
 }
 
-#[derive(Serialize)]
-pub(super) struct PlanView {
-    goal: String,
-    constraints: String,
-    workspace: String,
-    checks: Vec<String>,
-    roles: Vec<MemberView>,
-    workflows: Vec<WorkflowView>,
+/// What a planner knows.
+pub(super) fn plan(known: &PlanContext<'_>) -> Value {
+    let workflows = known.team.into_iter().flat_map(|team| &team.workflows);
+    context! {
+        goal => known.goal,
+        constraints => known.constraints,
+        workspace => &known.workspace_facts,
+        checks => Serde(known.check_names),
+        roles => roles(known.team),
+        workflows => workflows.map(workflow).collect::<Vec<_>>(),
+    }
 }
 
-impl PlanView {
-    pub(super) fn new(context: &PlanContext<'_>) -> Self {
-        Self {
-            goal: quote(context.goal, TEXT),
-            constraints: quote(context.constraints, TEXT),
-            workspace: quote(&context.workspace_facts, FACTS),
-            checks: context
-                .check_names
-                .iter()
-                .map(|name| one_line(name, NAME))
-                .collect(),
-            roles: MemberView::all(context.team),
-            workflows: WorkflowView::all(context.team),
+/// The roles that tasks may be given to.
+fn roles(team: Option<&Team>) -> Vec<Value> {
+    let roles = team.into_iter().flat_map(|team| &team.roles);
+    roles
+        .map(|role| context! { id => &role.id, description => &role.description })
+        .collect()
+}
+
+/// A workflow that may be chosen instead of making tasks.
+fn workflow(workflow: &Workflow) -> Value {
+    let parameter = |parameter: &Parameter| {
+        context! {
+            name => &parameter.name,
+            kind => parameter.kind.as_str(),
+            description => &parameter.description,
+            default => &parameter.default,
+            choices => &parameter.choices,
         }
+    };
+    context! {
+        id => &workflow.id,
+        description => &workflow.description,
+        parameters => workflow.parameters.iter().map(parameter).collect::<Vec<_>>(),
     }
 }
 
 /// What a plan is about, and how far it is.
-#[derive(Serialize)]
-struct HeadView {
-    goal: String,
-    constraints: String,
-    name: String,
-    status: &'static str,
-    counts: CountsView,
-}
-
-#[derive(Serialize)]
-struct CountsView {
-    total: usize,
-    pending: usize,
-    in_progress: usize,
-    completed: usize,
-    failed: usize,
-    skipped: usize,
-}
-
-impl HeadView {
-    fn new(plan: &Plan) -> Self {
-        let head = plan.head();
-        let counts = plan.counts();
-        Self {
-            goal: quote(&head.goal, TEXT),
-            constraints: quote(&head.constraints, TEXT),
-            name: one_line(&head.name, NAME),
-            status: head.status.as_str(),
-            counts: CountsView {
-                total: counts.total(),
-                pending: counts.pending,
-                in_progress: counts.in_progress,
-                completed: counts.completed,
-                failed: counts.failed,
-                skipped: counts.skipped,
-            },
-        }
+fn head(plan: &Plan) -> Value {
+    let (head, counts) = (plan.head(), plan.counts());
+    context! {
+        goal => &head.goal,
+        constraints => &head.constraints,
+        name => &head.name,
+        status => head.status.as_str(),
+        counts => context! {
+            total => counts.total(),
+            pending => counts.pending,
+            in_progress => counts.in_progress,
+            completed => counts.completed,
+            failed => counts.failed,
+            skipped => counts.skipped,
+        },
     }
 }
 
-/// One task in a line.
-#[derive(Serialize)]
-struct LineView {
-    number: u32,
-    name: String,
-    status: &'static str,
-    dependencies: Vec<u32>,
-    result: String,
-    evidence: String,
-}
-
-impl LineView {
-    fn new(task: &Task) -> Self {
-        let facts = task.evidence.as_ref().map(|evidence| {
-            let word = if evidence.verified {
-                "verified"
-            } else {
-                "unverified"
-            };
-            format!("{word}; {}", evidence.facts.join("; "))
-        });
-        Self {
-            number: task.number.0,
-            name: one_line(&task.name, NAME),
-            status: task.status.as_str(),
-            dependencies: task
-                .dependencies
-                .iter()
-                .take(MAX_DEPENDENCIES)
-                .map(|id| id.0)
-                .collect(),
-            result: one_line(task.result.as_deref().unwrap_or_default(), LINE),
-            evidence: one_line(&facts.unwrap_or_default(), LINE),
-        }
+/// What a judge knows.
+pub(super) fn judge(plan: &Plan, task: &Task, attempt: &Attempt, facts: &JudgeFacts) -> Value {
+    let (before, after) = plan.tasks_around(task);
+    let mut before = before.take(WINDOW).collect::<Vec<_>>();
+    before.reverse();
+    let needed = task.dependencies.iter().filter_map(|id| plan.task(*id));
+    let seen = attempt.changes.as_ref();
+    let seen = seen.filter(|changes| changes.seen != Seen::Nothing);
+    let changed = seen.map_or(&[][..], |changes| &changes.files);
+    let (changed, unnamed) = changed.split_at(changed.len().min(MAX_CHANGED));
+    let mut earlier = plan
+        .attempts_of(task.number)
+        .rev()
+        .filter(|other| other.id != attempt.id)
+        .filter_map(verdict)
+        .take(MAX_EARLIER)
+        .collect::<Vec<_>>();
+    earlier.reverse();
+    let checks = attempt.checks.iter().flatten().take(MAX_CHECKS);
+    let stale = facts.stale_reports.iter().take(MAX_EARLIER);
+    context! {
+        plan => head(plan),
+        task => Serde(task),
+        before => Serde(before),
+        after => Serde(after.take(WINDOW).collect::<Vec<_>>()),
+        dependencies => Serde(needed.take(MAX_DEPENDENCIES).collect::<Vec<_>>()),
+        attempt => attempt.number,
+        report => Serde(&attempt.report),
+        checks => checks.map(check).collect::<Vec<_>>(),
+        changed => Serde(changed),
+        changed_known => seen.is_some(),
+        changed_more => seen.map_or(0, |changes| changes.more) + unnamed.len(),
+        changed_note => changed_note(attempt),
+        earlier => earlier,
+        stale => Serde(stale.collect::<Vec<_>>()),
+        obstacle => obstacle(attempt).unwrap_or_default(),
     }
 }
 
-/// A task with all that its agent is told.
-#[derive(Serialize)]
-struct TaskView {
-    number: u32,
-    name: String,
-    status: &'static str,
-    description: String,
-    constraints: String,
-    expected: String,
-    note: String,
-    dependencies: Vec<u32>,
+fn check(check: &CheckResult) -> Value {
+    context! { outcome => check.outcome(), ..Serde(check) }
 }
 
-impl TaskView {
-    fn new(task: &Task) -> Self {
-        Self {
-            number: task.number.0,
-            name: one_line(&task.name, NAME),
-            status: task.status.as_str(),
-            description: quote(&task.description, TEXT),
-            constraints: quote(&task.constraints, TEXT),
-            expected: quote(&task.expected_outcome, TEXT),
-            note: quote(task.note.as_deref().unwrap_or_default(), SECTION),
-            dependencies: task
-                .dependencies
-                .iter()
-                .take(MAX_DEPENDENCIES)
-                .map(|id| id.0)
-                .collect(),
-        }
-    }
-}
-
-#[derive(Serialize)]
-pub(super) struct JudgeView {
-    plan: HeadView,
-    task: TaskView,
-    before: Vec<LineView>,
-    after: Vec<LineView>,
-    dependencies: Vec<LineView>,
-    attempt: u32,
-    report: Option<ReportView>,
-    checks: Vec<CheckView>,
-    changed: Vec<String>,
-    changed_known: bool,
-    changed_more: usize,
-    /// What the changes do not tell; empty if nothing.
-    changed_note: String,
-    earlier: Vec<EarlierView>,
-    stale: Vec<String>,
-    /// Why `next` is out of the question; empty if it is not.
-    obstacle: String,
-}
-
-#[derive(Serialize)]
-struct ReportView {
-    status: &'static str,
-    results: String,
-    pitfalls: String,
-    next_steps: String,
-}
-
-#[derive(Serialize)]
-pub(super) struct CheckView {
-    pub(super) name: String,
-    pub(super) passed: bool,
-    pub(super) outcome: String,
-    /// It says more than the outcome: a command, or what a merge found.
-    pub(super) ran: bool,
-    pub(super) tail: String,
-}
-
-impl CheckView {
-    pub(super) fn new(check: &CheckResult) -> Self {
-        Self {
-            name: one_line(&check.name, NAME),
-            passed: check.passed,
-            outcome: one_line(&check.outcome(), LINE),
-            ran: check.finding.is_empty() || !check.tail.is_empty(),
-            // Only a failure needs to be explained.
-            tail: if check.passed {
-                String::new()
-            } else {
-                quote(&check.tail, TAIL)
-            },
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct EarlierView {
-    attempt: u32,
-    decision: &'static str,
-    reason: String,
-    feedback: String,
-}
-
-impl JudgeView {
-    pub(super) fn new(plan: &Plan, task: &Task, attempt: &Attempt, facts: &JudgeFacts) -> Self {
-        let (before, after) = plan.tasks_around(task);
-        let mut before = before.take(WINDOW).map(LineView::new).collect::<Vec<_>>();
-        before.reverse();
-        let looked = attempt.changes.as_ref();
-        let looked = looked.filter(|changes| changes.seen != Seen::Nothing);
-        let changed = looked.map(|changes| changes.files.as_slice());
-        let changed = changed.unwrap_or_default();
-        let mut earlier = plan
-            .attempts_of(task.number)
-            .rev()
-            .filter(|other| other.id != attempt.id)
-            .filter_map(EarlierView::new)
-            .take(MAX_EARLIER)
-            .collect::<Vec<_>>();
-        earlier.reverse();
-        Self {
-            plan: HeadView::new(plan),
-            task: TaskView::new(task),
-            before,
-            after: after.take(WINDOW).map(LineView::new).collect(),
-            dependencies: dependencies(plan, task),
-            attempt: attempt.number,
-            report: attempt.report.as_ref().map(|report| ReportView {
-                status: report.status.as_str(),
-                results: quote(&report.results, SECTION),
-                pitfalls: quote(&report.pitfalls, SECTION),
-                next_steps: quote(&report.next_steps, SECTION),
-            }),
-            checks: attempt
-                .checks
-                .iter()
-                .flatten()
-                .take(MAX_CHECKS)
-                .map(CheckView::new)
-                .collect(),
-            changed: changed
-                .iter()
-                .take(MAX_CHANGED)
-                .map(|path| one_line(path, NAME))
-                .collect(),
-            changed_known: looked.is_some(),
-            changed_more: looked.map_or(0, |changes| changes.more)
-                + changed.len().saturating_sub(MAX_CHANGED),
-            changed_note: changed_note(attempt),
-            earlier,
-            stale: facts
-                .stale_reports
-                .iter()
-                .take(MAX_EARLIER)
-                .map(|text| quote(text, TAIL))
-                .collect(),
-            obstacle: obstacle(attempt).unwrap_or_default(),
-        }
-    }
+/// The verdict on an earlier attempt.
+fn verdict(attempt: &Attempt) -> Option<Value> {
+    let verdict = attempt.verdict.as_ref()?;
+    Some(context! { attempt => attempt.number, ..Serde(verdict) })
 }
 
 fn changed_note(attempt: &Attempt) -> String {
@@ -343,123 +180,57 @@ pub(super) fn obstacle(attempt: &Attempt) -> Option<String> {
     }
 }
 
-impl EarlierView {
-    fn new(attempt: &Attempt) -> Option<Self> {
-        let verdict = attempt.verdict.as_ref()?;
-        Some(Self {
-            attempt: attempt.number,
-            decision: verdict.decision.as_str(),
-            reason: one_line(&verdict.reason, LINE),
-            feedback: one_line(&verdict.feedback, LINE),
-        })
-    }
-}
-
-fn dependencies(plan: &Plan, task: &Task) -> Vec<LineView> {
-    task.dependencies
-        .iter()
-        .filter_map(|id| plan.task(*id))
-        .take(MAX_DEPENDENCIES)
-        .map(LineView::new)
-        .collect()
-}
-
-#[derive(Serialize)]
-pub(super) struct ReplanView {
-    plan: HeadView,
-    /// The task whose result led to the replan.
-    cause: Option<TaskView>,
-    why: String,
-    note: String,
-    settled: Vec<LineView>,
-    settled_more: usize,
-    running: Vec<LineView>,
-    pending: Vec<TaskView>,
-    pending_more: usize,
-    roles: Vec<MemberView>,
-}
-
-impl ReplanView {
-    pub(super) fn new(
-        plan: &Plan,
-        cause: Option<TaskId>,
-        why: &str,
-        note: &str,
-        team: Option<&Team>,
-    ) -> Self {
-        let counts = plan.counts();
-        let mut settled = plan
-            .tasks()
-            .rev()
-            .filter(|task| task.status.settled())
-            .take(DIGEST)
-            .map(LineView::new)
-            .collect::<Vec<_>>();
-        settled.reverse();
-        let rest = || editable(plan).filter(|task| Some(task.number) != cause);
-        let pending = rest()
-            .take(DIGEST)
-            .map(|task| {
-                // Forty whole tasks would be a prompt of their own.
-                let mut view = TaskView::new(task);
-                view.description = clip(&view.description, SECTION / 4);
-                view.expected = clip(&view.expected, LINE);
-                view
-            })
-            .collect::<Vec<_>>();
-        Self {
-            plan: HeadView::new(plan),
-            cause: cause.and_then(|id| plan.task(id)).map(TaskView::new),
-            why: quote(why, SECTION),
-            note: quote(note, SECTION),
-            settled_more: counts.settled().saturating_sub(settled.len()),
-            settled,
-            running: plan
-                .in_progress()
-                .filter(|task| Some(task.number) != cause)
-                .take(DIGEST)
-                .map(LineView::new)
-                .collect(),
-            pending_more: rest().count() - pending.len(),
-            pending,
-            roles: MemberView::all(team),
-        }
+/// What a planner knows who changes a plan. `cause` is the task whose result led to that.
+pub(super) fn replan(
+    plan: &Plan,
+    cause: Option<TaskId>,
+    why: &str,
+    note: &str,
+    team: Option<&Team>,
+) -> Value {
+    let settled = plan.tasks().rev().filter(|task| task.status.settled());
+    let mut settled = settled.take(DIGEST).collect::<Vec<_>>();
+    settled.reverse();
+    let other = |task: &&Task| Some(task.number) != cause;
+    let pending = editable(plan).filter(other).take(DIGEST);
+    let pending = pending.collect::<Vec<_>>();
+    let running = plan.in_progress().filter(other).take(DIGEST);
+    context! {
+        plan => head(plan),
+        cause => Serde(cause.and_then(|id| plan.task(id))),
+        why,
+        note,
+        settled_more => plan.counts().settled().saturating_sub(settled.len()),
+        settled => Serde(settled),
+        running => Serde(running.collect::<Vec<_>>()),
+        pending_more => editable(plan).filter(other).count() - pending.len(),
+        pending => Serde(pending),
+        roles => roles(team),
     }
 }
 
 /// Returns the tasks that a replan may touch.
 pub(super) fn editable(plan: &Plan) -> impl Iterator<Item = &Task> {
     plan.unsettled()
-        .filter(|task| task.status == crate::plan::TaskStatus::Pending)
+        .filter(|task| task.status == TaskStatus::Pending)
 }
 
-#[derive(Serialize)]
-pub(super) struct WholeView {
-    plan: HeadView,
-    tasks: Vec<LineView>,
-    tasks_more: usize,
-    audited: String,
-    roles: Vec<MemberView>,
-}
-
-impl WholeView {
-    /// Shows the tasks that went wrong before those that went well.
-    pub(super) fn new(plan: &Plan, team: Option<&Team>) -> Self {
-        let went_well = |task: &&Task| task.status == crate::plan::TaskStatus::Completed;
-        let mut tasks = plan
-            .tasks()
-            .filter(|task| !went_well(task))
-            .take(DIGEST)
-            .chain(plan.tasks().rev().filter(went_well).take(DIGEST))
-            .collect::<Vec<_>>();
-        tasks.sort_by_key(|task| (task.position, task.number));
-        Self {
-            plan: HeadView::new(plan),
-            tasks_more: plan.counts().total().saturating_sub(tasks.len()),
-            tasks: tasks.into_iter().map(LineView::new).collect(),
-            audited: quote(plan.head().audited.as_deref().unwrap_or_default(), SECTION),
-            roles: MemberView::all(team),
-        }
+/// What is known of a plan as a whole: the tasks that went wrong before those that went well.
+pub(super) fn whole(plan: &Plan, team: Option<&Team>) -> Value {
+    let went_well = |task: &&Task| task.status == TaskStatus::Completed;
+    let mut tasks = plan
+        .tasks()
+        .filter(|task| !went_well(task))
+        .take(DIGEST)
+        .chain(plan.tasks().rev().filter(went_well).take(DIGEST))
+        .collect::<Vec<_>>();
+    tasks.sort_by_key(|task| (task.position, task.number));
+    context! {
+        plan => head(plan),
+        tasks_more => plan.counts().total().saturating_sub(tasks.len()),
+        tasks => Serde(tasks),
+        audited => plan.head().audited.as_deref().unwrap_or_default(),
+        roles => roles(team),
     }
 }
 
@@ -486,7 +257,7 @@ pub struct RoleContext<'a> {
 }
 
 /// Something that a step may use.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Offer {
     pub name: String,
     pub kind: OfferKind,
@@ -496,86 +267,34 @@ pub struct Offer {
 }
 
 /// What an offer is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum OfferKind {
     Action,
     Tool,
     Role,
 }
 
-impl OfferKind {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Action => "action",
-            Self::Tool => "tool",
-            Self::Role => "role",
-        }
-    }
-}
-
 /// A step that is settled.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DoneStep {
     pub name: String,
     pub status: &'static str,
     pub result: String,
 }
 
-#[derive(Serialize)]
-pub(super) struct RoleView {
-    role: String,
-    prompt: String,
-    task: String,
-    context: String,
-    offers: Vec<OfferView>,
-    done: Vec<DoneView>,
-    why: String,
-    question: String,
-    next: usize,
-    max_steps: usize,
-}
-
-#[derive(Serialize)]
-struct OfferView {
-    name: String,
-    kind: &'static str,
-    description: String,
-    params: String,
-}
-
-#[derive(Serialize)]
-struct DoneView {
-    number: usize,
-    name: String,
-    status: &'static str,
-    result: String,
-}
-
-impl RoleView {
-    pub(super) fn new(context: &RoleContext<'_>) -> Self {
-        let offer = |offer: &Offer| OfferView {
-            name: one_line(&offer.name, NAME),
-            kind: offer.kind.as_str(),
-            description: one_line(&offer.description, LINE),
-            params: one_line(&offer.params, TAIL),
-        };
-        let done = |(number, step): (usize, &DoneStep)| DoneView {
-            number,
-            name: one_line(&step.name, NAME),
-            status: step.status,
-            result: quote(&step.result, TAIL),
-        };
-        Self {
-            role: one_line(context.role, NAME),
-            prompt: quote(context.prompt, TEXT),
-            task: quote(context.description, FACTS),
-            context: quote(context.context, FACTS),
-            offers: context.offers.iter().take(OFFERS).map(offer).collect(),
-            done: (1..).zip(context.done).map(done).collect(),
-            why: quote(context.why, SECTION),
-            question: quote(context.question, QUESTION),
-            next: context.done.len() + 1,
-            max_steps: context.max_steps,
-        }
+/// What a role's model knows.
+pub(super) fn role(known: &RoleContext<'_>) -> Value {
+    context! {
+        role => known.role,
+        prompt => known.prompt,
+        task => known.description,
+        context => known.context,
+        offers => Serde(&known.offers[..known.offers.len().min(OFFERS)]),
+        done => Serde(known.done),
+        why => known.why,
+        question => known.question,
+        next => known.done.len() + 1,
+        max_steps => known.max_steps,
     }
 }

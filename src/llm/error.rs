@@ -5,6 +5,11 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::wire::text::one_line;
+
+/// Characters of the own words of a server or an agent that are passed on.
+pub(super) const MAX_MESSAGE: usize = 300;
+
 /// Why a model cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EndpointError {
@@ -186,5 +191,13 @@ impl LlmError {
             Fault::CutAnswer { .. } => "choose a model with longer answers, or a smaller goal",
             Fault::Refused { .. } => "put the goal in other words, or choose another model",
         }
+    }
+}
+
+/// Returns what a server or an agent said as one short line.
+pub(super) fn own_words(text: &str) -> String {
+    match one_line(text, MAX_MESSAGE) {
+        line if line.is_empty() => "(nothing said)".to_owned(),
+        line => line,
     }
 }

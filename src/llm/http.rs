@@ -13,7 +13,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::error::{EndpointError, Fault, LlmError};
+use super::error::{EndpointError, Fault, LlmError, MAX_MESSAGE, own_words};
 
 /// Bytes of a response body; an answer of 16,000 tokens has about 64 KiB.
 const MAX_BODY: usize = 4 << 20;
@@ -23,8 +23,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const BODY_SILENCE: Duration = Duration::from_secs(30);
 /// Shorter than the idle limits of servers, which close kept connections without a word.
 const IDLE_CONNECTION: Duration = Duration::from_secs(15);
-/// Characters of a server's own words that are passed on.
-const MAX_MESSAGE: usize = 300;
 /// Characters of a key that is searched for in replies. Shorter ones stand for no key at servers of one's own (`test`, `none`)
 /// and are words of ordinary answers; keys of services have 30 characters and more.
 const LONG_KEY: usize = 20;
@@ -276,10 +274,12 @@ impl Endpoint {
     /// Returns what a server said as one short line without the key: a short one is searched for here too, because an error that
     /// is harder to read costs less than a key in a log.
     pub(super) fn own_words(&self, text: &str) -> String {
-        line(&match &self.key {
+        let hide = |text: &str| match &self.key {
             Some(key) => text.replace(key.expose_secret(), SCRUBBED),
             None => text.to_owned(),
-        })
+        };
+        // Once more: what a line leaves out may have stood in the middle of the key.
+        hide(&own_words(&hide(text)))
     }
 
     /// Returns what a model said without the key, if that is long enough to be nothing else.
@@ -289,25 +289,6 @@ impl Endpoint {
             _ => text,
         }
     }
-}
-
-/// Makes a text one short line.
-pub(super) fn line(text: &str) -> String {
-    let mut line = String::new();
-    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
-    for word in words.filter(|word| !word.is_empty()) {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-        if let Some((end, _)) = line.char_indices().nth(MAX_MESSAGE) {
-            return format!("{}…", &line[..end]);
-        }
-    }
-    if line.is_empty() {
-        line.push_str("(nothing said)");
-    }
-    line
 }
 
 fn address(base_url: &str, path: &str) -> Result<Url, EndpointError> {

@@ -1,14 +1,28 @@
 //! The one place where text of others is made fit to stand in a prompt or a command: bounded, and unable to pass for
 //! anything but text.
 
+/// Characters of a name, of a line about a task, of a task's own text, of a section of a report, and of the end of an output.
+pub(super) const NAME: usize = 160;
+pub(super) const LINE: usize = 400;
+pub(super) const TEXT: usize = 6_000;
+pub(super) const SECTION: usize = 3_000;
+pub(super) const TAIL: usize = 1_500;
+
 /// Makes a text of others fit to stand in a prompt: at most `limit` characters (head and tail are kept), no control
 /// characters, and nothing that could pass for the `<data>` delimiters around it.
 pub(super) fn quote(text: &str, limit: usize) -> String {
-    let clean = text
-        .chars()
+    defuse(&clip(printable(text).trim(), limit))
+}
+
+/// Quotes a text whose ends stay as they are: it may be the words of a template, put together with what is quoted already.
+pub(super) fn quote_within(text: &str) -> String {
+    defuse(&clip(&printable(text), TEXT))
+}
+
+fn printable(text: &str) -> String {
+    text.chars()
         .filter(|c| !c.is_control() || matches!(c, '\n' | '\t'))
-        .collect::<String>();
-    defuse(&clip(clean.trim(), limit))
+        .collect()
 }
 
 /// Makes a text one line of at most `limit` characters.
@@ -19,7 +33,7 @@ pub(super) fn one_line(text: &str, limit: usize) -> String {
     )
 }
 
-pub(super) fn clip(text: &str, limit: usize) -> String {
+fn clip(text: &str, limit: usize) -> String {
     let length = text.chars().count();
     if length <= limit {
         return text.to_owned();

@@ -3,14 +3,10 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-use serde_json::Value;
+use minijinja::value::Value;
 
-use super::command::{CommandContext, CommandKind, CommandView};
-use super::context::{
-    DoneStep, JudgeFacts, JudgeView, Offer, OfferKind, PlanContext, PlanView, ReplanView,
-    RoleContext, RoleView, WholeView,
-};
+use super::command::{self, CommandContext, CommandKind};
+use super::context::{self, DoneStep, JudgeFacts, Offer, OfferKind, PlanContext, RoleContext};
 use super::prompts::Template;
 use crate::plan::{
     Attempt, AttemptState, Changes, CheckResult, CommandId, Decision, Evidence, Head, Kind, Origin,
@@ -51,33 +47,24 @@ pub(super) fn contexts(template: Template) -> Vec<Value> {
                 check_names: &names,
                 team: Some(&team),
             };
-            vec![
-                json(&PlanView::new(&rich)),
-                json(&PlanView::new(&PlanContext::default())),
-            ]
+            vec![context::plan(&rich), context::plan(&PlanContext::default())]
         }
         Template::Judge => [(&rich, facts()), (&bare, JudgeFacts::default())]
             .into_iter()
             .filter_map(|(plan, facts)| {
                 let task = plan.task(TaskId(2))?;
                 let attempt = plan.attempts_of(task.number).next_back()?;
-                Some(json(&JudgeView::new(plan, task, attempt, &facts)))
+                Some(context::judge(plan, task, attempt, &facts))
             })
             .collect(),
         Template::Replan => vec![
-            json(&ReplanView::new(
-                &rich,
-                Some(TaskId(2)),
-                "why",
-                "note",
-                Some(&team),
-            )),
-            json(&ReplanView::new(&bare, None, "", "", None)),
+            context::replan(&rich, Some(TaskId(2)), "why", "note", Some(&team)),
+            context::replan(&bare, None, "", "", None),
         ],
         Template::Audit | Template::Summarise => {
             vec![
-                json(&WholeView::new(&rich, Some(&team))),
-                json(&WholeView::new(&bare, None)),
+                context::whole(&rich, Some(&team)),
+                context::whole(&bare, None),
             ]
         }
         Template::Strategy | Template::Steps | Template::Ask => {
@@ -103,10 +90,7 @@ pub(super) fn contexts(template: Template) -> Vec<Value> {
                 question: "Is it good?",
                 max_steps: 5,
             };
-            vec![
-                json(&RoleView::new(&rich)),
-                json(&RoleView::new(&RoleContext::default())),
-            ]
+            vec![context::role(&rich), context::role(&RoleContext::default())]
         }
         Template::Command => {
             let kinds = [
@@ -123,17 +107,13 @@ pub(super) fn contexts(template: Template) -> Vec<Value> {
                 .flat_map(|(plan, task, kind)| {
                     [Language::En, Language::Zh].map(|language| {
                         let path = "reports/pending/report.md";
-                        let context = CommandContext::new(plan, task, kind.clone(), language, path);
-                        json(&CommandView::new(&context))
+                        let kind = kind.clone();
+                        command::view(&CommandContext::new(plan, task, kind, language, path))
                     })
                 })
                 .collect()
         }
     }
-}
-
-fn json(view: &impl Serialize) -> Value {
-    serde_json::to_value(view).expect("views have text keys and no fallible parts")
 }
 
 fn facts() -> JudgeFacts {

@@ -4,19 +4,23 @@
 use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::Serialize;
+use serde::de::{self, Deserialize as _, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
-use super::problem::Problems;
+use super::problem::{Place, Problems};
 use super::text::quote;
 use super::{Problem, front};
 use crate::wire::plan_file::{nearest, suggestion};
 
+/// Where a file begins.
+const START: Place = Place { line: 1, column: 1 };
+
 /// A value and where it begins: a list or a map where its first entry does.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
-    pub line: usize,
-    pub column: usize,
+    pub place: Place,
     pub data: Data,
 }
 
@@ -39,13 +43,27 @@ pub(super) enum Data {
 pub(super) fn read(text: &str) -> Result<Node, Problem> {
     let Root(mut node) = front::document(text)?;
     let text = text.trim_start_matches('\u{feff}');
-    node.complete(&text.lines().collect::<Vec<_>>(), (1, 1));
+    node.complete(&text.lines().collect::<Vec<_>>(), START);
     Ok(node)
+}
+
+/// Reads JSON that fits a type already. What is nested deeper than that is nobody's, and left out.
+pub(super) fn read_json(text: &str) -> serde_json::Result<Node> {
+    let rest = text.trim_start_matches('\u{feff}');
+    let mut reader = Json { rest, place: START };
+    reader.node(serde_json::from_str(rest)?, 0)
+}
+
+/// Makes a tree of a value that stands in no file.
+pub(super) fn without_places(value: &impl Serialize) -> Node {
+    let tree = serde_json::to_value(value).and_then(Root::deserialize);
+    tree.expect("a value of texts, lists and truths is a tree")
+        .0
 }
 
 impl Node {
     pub fn problem(&self, message: impl Into<String>) -> Problem {
-        Problem::at(self.line, self.column, message)
+        self.place.problem(message)
     }
 
     /// Returns the text of a text, a number or a truth value.
@@ -111,17 +129,17 @@ impl Node {
 
     /// Gives what is empty the place of what it is in, and numbers and truth values the text that is written in the file:
     /// `1.10` is a version where a text is wanted.
-    fn complete(&mut self, lines: &[&str], within: (usize, usize)) {
-        if self.line == 0 {
-            (self.line, self.column) = within;
+    fn complete(&mut self, lines: &[&str], within: Place) {
+        if self.place == Place::default() {
+            self.place = within;
         }
-        let place = (self.line, self.column);
+        let place = self.place;
         match &mut self.data {
             Data::Bool(_, text) | Data::Number(_, text) => {
-                let line = lines.get(place.0 - 1).copied().unwrap_or_default();
+                let line = lines.get(place.line - 1).copied().unwrap_or_default();
                 let word: String = line
                     .chars()
-                    .skip(place.1 - 1)
+                    .skip(place.column - 1)
                     .take_while(|c| c.is_ascii_alphanumeric() || "+-._".contains(*c))
                     .collect();
                 if !word.is_empty() {
@@ -136,7 +154,7 @@ impl Node {
             Data::Map(entries) => {
                 for (key, value) in entries {
                     key.complete(lines, place);
-                    value.complete(lines, (key.line, key.column));
+                    value.complete(lines, key.place);
                 }
             }
             Data::Null | Data::Text(_) => {}
@@ -160,38 +178,46 @@ impl<'a> Fields<'a> {
         problems: &mut Problems,
     ) -> Option<Self> {
         let fields = Self::open(node, what, problems)?;
-        fields.refuse(known, |_| true, problems);
+        fields.refuse(|word| !known.contains(&word), unknown(known), problems);
         Some(fields)
     }
 
     /// Refuses fields that nearly have the name of a known one.
     pub fn refuse_slips(&self, known: &[&'static str], problems: &mut Problems) {
-        let slip = |word: &str| nearest(word, known.iter().copied()).is_some();
-        self.refuse(known, slip, problems);
+        let near = |word: &str| nearest(word, known.iter().copied()).is_some();
+        let slip = |word: &str| !known.contains(&word) && near(word);
+        self.refuse(slip, unknown(known), problems);
     }
 
-    fn refuse(
+    /// Refuses fields by their names.
+    pub fn refuse(
         &self,
-        known: &[&'static str],
         wrong: impl Fn(&str) -> bool,
+        problem: impl Fn(&Node, &str) -> Problem,
         problems: &mut Problems,
     ) {
         for (key, _) in self.entries {
             let word = key.text().unwrap_or_default();
-            if !known.contains(&word) && wrong(word) {
-                let problem = key.problem(format!("unknown field {}", quote(word)));
-                problems.add(problem.with_hint(suggestion(word, known)));
+            if wrong(word) {
+                problems.add(problem(key, word));
             }
         }
     }
 
-    /// Takes a map apart that may have any fields.
-    pub fn open(node: &'a Node, what: &str, problems: &mut Problems) -> Option<Self> {
+    /// Takes a map apart whose fields are known to fit.
+    pub fn fitting(node: &'a Node, what: &str, problems: &mut Problems) -> Option<Self> {
         let Data::Map(entries) = &node.data else {
             let message = format!("{what} is {}, not a map of fields", node.kind());
             problems.add(node.problem(message));
             return None;
         };
+        Some(Self { node, entries })
+    }
+
+    /// Takes a map apart that may have any fields.
+    pub fn open(node: &'a Node, what: &str, problems: &mut Problems) -> Option<Self> {
+        let fields = Self::fitting(node, what, problems)?;
+        let entries = fields.entries;
         for (at, (key, _)) in entries.iter().enumerate() {
             let Some(word) = key.text() else {
                 problems.add(key.problem(format!("a key is {}, not a word", key.kind())));
@@ -199,12 +225,12 @@ impl<'a> Fields<'a> {
             };
             let same = |(other, _): &&(Node, Node)| other.text() == Some(word);
             if let Some((first, _)) = entries[..at].iter().find(same) {
-                let line = first.line;
+                let line = first.place.line;
                 let message = format!("{} is written twice, first on line {line}", quote(word));
                 problems.add(key.problem(message));
             }
         }
-        Some(Self { node, entries })
+        Some(fields)
     }
 
     /// Returns each key with its value.
@@ -237,13 +263,41 @@ impl<'a> Fields<'a> {
         text
     }
 
+    /// Returns the text of a field as it is kept; empty if it is not there.
+    pub fn string(&self, key: &str, problems: &mut Problems) -> String {
+        self.text(key, problems).unwrap_or_default().to_owned()
+    }
+
+    /// Returns where a field stands, or else the map.
+    pub fn place(&self, key: &str) -> Place {
+        self.get(key).unwrap_or(self.node).place
+    }
+
+    /// Returns what a field stands for that is one of a few words.
+    pub fn choice<T: Copy>(
+        &self,
+        key: &str,
+        known: &[(&str, T)],
+        problems: &mut Problems,
+    ) -> Option<T> {
+        let word = self.text(key, problems)?;
+        let found = known.iter().find(|(name, _)| *name == word);
+        if found.is_none() {
+            let words: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            let problem = self
+                .place(key)
+                .problem(format!("`{key}` is {}", quote(word)));
+            problems.add(problem.with_hint(suggestion(word, &words)));
+        }
+        found.map(|(_, value)| *value)
+    }
+
     /// Returns the text of a field that must be there and not be empty.
     pub fn word(&self, key: &str, what: &str, problems: &mut Problems) -> Option<&'a str> {
         self.need(key, what, problems)?;
         let text = self.text(key, problems)?;
         if text.trim().is_empty() {
-            let place = self.get(key).unwrap_or(self.node);
-            problems.add(place.problem(format!("`{key}` is empty")));
+            problems.add(self.place(key).problem(format!("`{key}` is empty")));
             return None;
         }
         Some(text)
@@ -295,6 +349,13 @@ impl<'a> Fields<'a> {
     }
 }
 
+fn unknown(known: &[&'static str]) -> impl Fn(&Node, &str) -> Problem {
+    |key, word| {
+        let problem = key.problem(format!("unknown field {}", quote(word)));
+        problem.with_hint(suggestion(word, known))
+    }
+}
+
 /// Reads a tree.
 ///
 /// The parser tells places in its errors and nowhere else. So a single value is kept aside and answered with an error, which
@@ -312,12 +373,12 @@ impl<'de> de::Deserialize<'de> for Root {
                     Data::Map(entries) => entries.first().map(|(key, _)| key),
                     _ => None,
                 };
-                let (line, column) = first.map_or((0, 0), |first| (first.line, first.column));
-                Ok(Self(Node { line, column, data }))
+                let place = first.map_or_else(Place::default, |first| first.place);
+                Ok(Self(Node { place, data }))
             }
             (Err(error), Some(data)) => {
-                let (line, column) = place(&error.to_string());
-                Ok(Self(Node { line, column, data }))
+                let place = place(&error.to_string());
+                Ok(Self(Node { place, data }))
             }
             (Err(error), None) => Err(error),
         }
@@ -325,13 +386,16 @@ impl<'de> de::Deserialize<'de> for Root {
 }
 
 /// Reads ` at line 3 column 5` at the end of an error; the beginning of the file is not named in numbers.
-fn place(error: &str) -> (usize, usize) {
+fn place(error: &str) -> Place {
     let numbers = || {
         let (_, place) = error.rsplit_once(" at line ")?;
         let (line, column) = place.split_once(" column ")?;
-        Some((line.parse().ok()?, column.parse().ok()?))
+        Some(Place {
+            line: line.parse().ok()?,
+            column: column.parse().ok()?,
+        })
     };
-    numbers().unwrap_or((1, 1))
+    numbers().unwrap_or_default()
 }
 
 /// Keeps a single value where its place is not known yet.
@@ -402,6 +466,85 @@ impl<'de> Visitor<'de> for Kept<'_> {
     }
 }
 
+/// Levels of JSON that are looked at.
+const LEVELS: usize = 16;
+
+/// Reads JSON from its beginning to its end, so that no line is counted twice.
+struct Json<'a> {
+    /// What follows `place`.
+    rest: &'a str,
+    place: Place,
+}
+
+impl<'a> Json<'a> {
+    fn node(&mut self, raw: &'a RawValue, level: usize) -> serde_json::Result<Node> {
+        let raw = raw.get();
+        self.go_to(raw);
+        let place = self.place;
+        let data = match raw.as_bytes().first() {
+            Some(b'[' | b'{') if level > LEVELS => Data::Null,
+            Some(b'[') => {
+                let entries = serde_json::from_str::<Vec<&RawValue>>(raw)?.into_iter();
+                let nodes = entries.map(|entry| self.node(entry, level + 1));
+                Data::List(nodes.collect::<Result<_, _>>()?)
+            }
+            Some(b'{') => {
+                let Entries(entries) = serde_json::from_str(raw)?;
+                let entries = entries.into_iter();
+                let nodes = entries.map(|(key, value)| {
+                    let key = self.node(key, level + 1)?;
+                    Ok((key, self.node(value, level + 1)?))
+                });
+                Data::Map(nodes.collect::<serde_json::Result<_>>()?)
+            }
+            _ => match serde_json::from_str(raw)? {
+                Value::Bool(value) => Data::Bool(value, raw.to_owned()),
+                Value::Number(value) => Data::Number(value, raw.to_owned()),
+                Value::String(text) => Data::Text(text),
+                Value::Null | Value::Array(_) | Value::Object(_) => Data::Null,
+            },
+        };
+        Ok(Node { place, data })
+    }
+
+    fn go_to(&mut self, part: &str) {
+        let at = part.as_ptr().addr() - self.rest.as_ptr().addr();
+        let (passed, rest) = self.rest.split_at(at);
+        if let Some((lines, _)) = passed.rsplit_once('\n') {
+            self.place.line += 1 + lines.matches('\n').count();
+            self.place.column = 1;
+        }
+        let line = passed.rsplit('\n').next().unwrap_or_default();
+        self.place.column += line.chars().count();
+        self.rest = rest;
+    }
+}
+
+/// What an object has in it, in the order of the text; a key may be there twice.
+struct Entries<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+
+impl<'de> de::Deserialize<'de> for Entries<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Entries<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Entries<'de>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = access.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -420,8 +563,8 @@ mod tests {
                 _ => lines.push(
                     format!(
                         "{}:{} {} {}",
-                        node.line,
-                        node.column,
+                        node.place.line,
+                        node.place.column,
                         node.kind(),
                         node.text().unwrap_or_default().replace('\n', "|")
                     )

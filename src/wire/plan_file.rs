@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::Problem;
 use super::node::Node;
-use super::problem::Problems;
+use super::problem::{Place, Problems};
 use super::text::quote;
 use crate::plan::{MAX_PRODUCED, NewTask, Order, TaskRef, find_cycle, within_workspace};
 
@@ -53,18 +53,24 @@ impl PlanFile {
             .checks
             .iter()
             .filter(|check| !known.clone().any(|known| known == check.word));
-        let hint = |word: &str| match nearest(word, known.clone()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("define it in config.toml: [checks] {word} = {{ run = [\"…\"] }}"),
-        };
         unknown
-            .map(|check| {
-                let message = format!("there is no check {}", quote(&check.word));
-                let shown = super::text::one_line(&check.word, 60);
-                check.problem(message).with_hint(hint(&shown))
-            })
+            .map(|check| unknown_check(check.place, &check.word, known.clone()))
             .collect()
     }
+}
+
+/// Says that there is no check of a name, and the way out.
+pub(super) fn unknown_check<'a>(
+    place: Place,
+    name: &str,
+    known: impl Iterator<Item = &'a str>,
+) -> Problem {
+    let shown = super::text::one_line(name, 60);
+    let problem = place.problem(format!("there is no check {}", quote(name)));
+    problem.with_hint(match nearest(&shown, known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("define it in config.toml: [checks] {shown} = {{ run = [\"…\"] }}"),
+    })
 }
 
 /// Reads a plan file; `.json`, `.yaml` and `.yml` hold `structure_data`, everything else is Markdown.
@@ -149,8 +155,7 @@ impl Format {
 #[derive(Debug, Default)]
 struct Draft {
     task: NewTask,
-    line: Option<usize>,
-    column: Option<usize>,
+    place: Place,
     after: Vec<Word>,
     checks: Vec<Word>,
     produced: Vec<Word>,
@@ -168,18 +173,13 @@ impl Draft {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
     pub word: String,
-    line: Option<usize>,
-    column: Option<usize>,
+    place: Place,
 }
 
 impl Word {
     /// Returns a problem of this place.
     pub fn problem(&self, message: impl Into<String>) -> Problem {
-        Problem {
-            line: self.line,
-            column: self.column,
-            ..Problem::new(message)
-        }
+        self.place.problem(message)
     }
 }
 

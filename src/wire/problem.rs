@@ -62,6 +62,25 @@ impl Problem {
     }
 }
 
+/// A place in a text that was read: line and character, counted from 1; 0 stands for what is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub line: usize,
+    pub column: usize,
+}
+
+impl Place {
+    /// Makes a problem of the place.
+    pub(crate) fn problem(self, message: impl Into<String>) -> Problem {
+        let known = |number: usize| (number > 0).then_some(number);
+        Problem {
+            line: known(self.line),
+            column: known(self.column),
+            ..Problem::new(message)
+        }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.line, self.column) {

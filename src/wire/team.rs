@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use super::Problem;
 use super::node::{self, Fields, Node};
 use super::plan_file::{PlanFile, nearest, suggestion};
-use super::problem::Problems;
+use super::problem::{Place, Problems};
 use super::text::{quote, safe_name};
 
 pub use misfits::Known;
@@ -154,26 +154,6 @@ pub enum StepDoes {
     },
 }
 
-/// A place in the team file, which two roles that say the same do not share.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
-    line: usize,
-    column: usize,
-}
-
-impl Place {
-    fn of(node: &Node) -> Self {
-        Self {
-            line: node.line,
-            column: node.column,
-        }
-    }
-
-    fn problem(self, message: impl Into<String>) -> Problem {
-        Problem::at(self.line, self.column, message)
-    }
-}
-
 /// Reads a team file, YAML or JSON.
 ///
 /// # Errors
@@ -206,7 +186,7 @@ fn read(node: &Node, problems: &mut Problems) -> Team {
     let Some(fields) = Fields::of(node, "the team", &known, problems) else {
         return Team::default();
     };
-    let name = fields.text("name", problems).unwrap_or_default();
+    let name = fields.string("name", problems);
     let roles = bounded(&fields, "roles", problems);
     if roles.is_empty() && fields.need("roles", "the team", problems).is_some() {
         problems.add(node.problem("the team has no roles"));
@@ -220,12 +200,11 @@ fn read(node: &Node, problems: &mut Problems) -> Team {
     let workflows = bounded(&fields, "workflows", problems).iter();
     let workflows = workflows.filter_map(|workflow| workflow::read(workflow, problems));
     let workflows: Vec<Workflow> = workflows.collect();
-    let ids = workflows
-        .iter()
-        .map(|workflow| (workflow.id.as_str(), workflow.place()));
+    let ids = workflows.iter();
+    let ids = ids.map(|workflow| (workflow.id.as_str(), workflow.structure.place));
     refuse_twice(ids, problems);
     let team = Team {
-        name: name.to_owned(),
+        name,
         file: String::new(),
         roles_only: false,
         roles,
@@ -248,8 +227,8 @@ fn bounded<'a>(fields: &Fields<'a>, key: &str, problems: &mut Problems) -> &'a [
 fn id(fields: &Fields<'_>, what: &str, problems: &mut Problems) -> Option<String> {
     let id = fields.word("id", what, problems)?;
     if !safe_name(id) {
-        let place = fields.get("id").unwrap_or(fields.node);
-        let problem = place.problem(format!("{} cannot be an id", quote(id)));
+        let message = format!("{} cannot be an id", quote(id));
+        let problem = fields.place("id").problem(message);
         problems.add(problem.with_hint(
             "an id begins with a letter or a digit, and has only letters, digits, `_` and `-` in it, at most 64",
         ));

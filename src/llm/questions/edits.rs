@@ -66,7 +66,7 @@ pub(super) struct Scope {
     editable: BTreeSet<u32>,
     cause: Option<u32>,
     /// Every task with its dependencies.
-    graph: BTreeMap<u32, Vec<u32>>,
+    graph: BTreeMap<u64, Vec<u64>>,
     /// Those that a task may be given to.
     roles: Vec<String>,
 }
@@ -80,10 +80,8 @@ impl Scope {
             graph: plan
                 .tasks()
                 .map(|task| {
-                    (
-                        task.number.0,
-                        task.dependencies.iter().map(|id| id.0).collect(),
-                    )
+                    let on = task.dependencies.iter().map(|id| u64::from(id.0));
+                    (u64::from(task.number.0), on.collect())
                 })
                 .collect(),
         }
@@ -99,32 +97,24 @@ impl Scope {
                 answers.len()
             ));
         }
-        let added = answers
-            .iter()
-            .filter(|answer| is(&answer.action, "add"))
-            .count();
+        let added = answers.iter().filter(|answer| answer.is("add")).count();
         let mut seen = BTreeSet::new();
         let mut adds = 0;
         let mut edits = Vec::with_capacity(answers.len());
-        for (index, mut answer) in answers.into_iter().enumerate() {
+        for (index, answer) in answers.into_iter().enumerate() {
             let place = format!("edit {}", index + 1);
-            answer.assignee = match &answer.action {
-                action if is(action, "add") => new_assignee(answer.assignee, &self.roles, &place)?,
-                action if is(action, "skip") => None,
-                _ => assignee(answer.assignee, &self.roles, &place)?,
-            };
-            edits.push(if is(&answer.action, "add") {
+            edits.push(if answer.is("add") {
                 adds += 1;
-                add(answer, &place, self.references(added, Some(adds - 1)))?
+                self.add(answer, &place, self.references(added, Some(adds - 1)))?
             } else {
                 let number = self.target(&answer, &place)?;
                 if !seen.insert(number) {
                     return Err(format!("{place}: task {number} has an edit already"));
                 }
-                if is(&answer.action, "skip") {
+                if answer.is("skip") {
                     skip(answer, number)?
                 } else {
-                    update(answer, number, &place, self.references(added, None))?
+                    self.update(answer, number, &place, self.references(added, None))?
                 }
             });
         }
@@ -133,8 +123,8 @@ impl Scope {
     }
 
     fn target(&self, answer: &EditAnswer, place: &str) -> Result<u32, String> {
-        let skips = is(&answer.action, "skip");
-        if !skips && !is(&answer.action, "update") {
+        let skips = answer.is("skip");
+        if !skips && !answer.is("update") {
             return Err(format!("{place}: `action` must be add, update or skip"));
         }
         let number = answer
@@ -142,7 +132,7 @@ impl Scope {
             .ok_or_else(|| format!("{place}: `task` is missing"))?;
         if self.editable.contains(&number) || (skips && self.cause == Some(number)) {
             Ok(number)
-        } else if self.graph.contains_key(&number) {
+        } else if self.graph.contains_key(&u64::from(number)) {
             Err(format!(
                 "{place}: task {number} is finished or running and cannot be changed; add a task instead"
             ))
@@ -174,7 +164,7 @@ impl Scope {
                 };
             }
             match word.parse::<u32>() {
-                Ok(number) if self.graph.contains_key(&number) => {
+                Ok(number) if self.graph.contains_key(&u64::from(number)) => {
                     Ok(TaskRef::Number(TaskId(number)))
                 }
                 _ => Err(unknown()),
@@ -182,127 +172,101 @@ impl Scope {
         }
     }
 
+    /// Refuses a circle in what comes of the edits. In it an added task has a number that no task of a plan has.
     fn refuse_cycle(&self, edits: &[Edit]) -> Result<(), String> {
-        let mut graph = self
-            .graph
-            .iter()
-            .map(|(number, on)| {
-                (
-                    Node::Task(*number),
-                    on.iter().copied().map(Node::Task).collect(),
-                )
-            })
-            .collect::<BTreeMap<_, Vec<_>>>();
+        let first = u64::from(u32::MAX) + 1;
+        let added = |index: usize| first + index as u64;
+        let node = |reference: &TaskRef| match reference {
+            TaskRef::Number(id) => Some(u64::from(id.0)),
+            TaskRef::New(index) => Some(added(*index)),
+            TaskRef::Key(_) => None,
+        };
+        let mut graph = self.graph.clone();
         let mut adds = 0;
         for edit in edits {
-            let (node, on) = match edit {
+            let (own, on) = match edit {
                 Edit::Add(task) => {
                     adds += 1;
-                    (Node::Added(adds), Some(&task.dependencies))
+                    (added(adds - 1), Some(&task.dependencies))
                 }
-                Edit::Update(id, changes) => (Node::Task(id.0), changes.dependencies.as_ref()),
+                Edit::Update(id, changes) => (u64::from(id.0), changes.dependencies.as_ref()),
                 Edit::Skip(..) => continue,
             };
             if let Some(on) = on {
-                graph.insert(node, on.iter().filter_map(Node::of).collect());
+                graph.insert(own, on.iter().filter_map(node).collect());
             }
         }
-        let next = |node: Node| graph.get(&node).cloned().unwrap_or_default();
+        let next = |node: u64| graph.get(&node).cloned().unwrap_or_default();
+        let word = |node: &u64| match node.checked_sub(first) {
+            Some(index) => format!("n{}", index + 1),
+            None => node.to_string(),
+        };
         match find_cycle(graph.keys().copied(), next) {
             None => Ok(()),
             Some(cycle) => Err(format!(
                 "the tasks would depend on each other in a circle: {}",
-                way_round(cycle.iter().map(Node::word))
+                way_round(cycle.iter().map(word))
             )),
         }
     }
-}
 
-/// A task in the graph of a replan; an added one is counted from 1.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Node {
-    Task(u32),
-    Added(usize),
-}
-
-impl Node {
-    fn of(reference: &TaskRef) -> Option<Self> {
-        match reference {
-            TaskRef::Number(id) => Some(Self::Task(id.0)),
-            TaskRef::New(index) => Some(Self::Added(index + 1)),
-            TaskRef::Key(_) => None,
+    fn add(
+        &self,
+        answer: EditAnswer,
+        place: &str,
+        reference: impl Fn(&Value) -> Result<TaskRef, String>,
+    ) -> Result<Edit, String> {
+        let description = optional(answer.description, "description", place)?;
+        if description.is_empty() {
+            return Err(format!("{place}: a task to be added needs a `description`"));
         }
+        Ok(Edit::Add(Box::new(NewTask {
+            assignee: new_assignee(answer.assignee, &self.roles, place)?,
+            name: name(&answer.name.unwrap_or_default(), place)?,
+            description,
+            constraints: optional(answer.constraints, "constraints", place)?,
+            expected_outcome: optional(answer.expected_output, "expected_output", place)?,
+            reasoning: cut(&answer.reason.unwrap_or_default(), MAX_REASON),
+            dependencies: all(&answer.depends_on.unwrap_or_default(), place, reference)?,
+            origin: Origin::Model,
+            ..NewTask::default()
+        })))
     }
 
-    fn word(&self) -> String {
-        match self {
-            Self::Task(number) => number.to_string(),
-            Self::Added(number) => format!("n{number}"),
+    fn update(
+        &self,
+        answer: EditAnswer,
+        number: u32,
+        place: &str,
+        reference: impl Fn(&Value) -> Result<TaskRef, String>,
+    ) -> Result<Edit, String> {
+        let id = TaskId(number);
+        let text = |text, field| Ok::<_, String>(changed(optional(text, field, place)?));
+        let dependencies = answer.depends_on.map(|on| all(&on, place, reference));
+        let dependencies = dependencies.transpose()?;
+        if (dependencies.iter().flatten()).any(|other| *other == TaskRef::Number(id)) {
+            return Err(format!("{place}: task {number} would depend on itself"));
         }
+        let changes = TaskChanges {
+            name: changed(one_line(&answer.name.unwrap_or_default(), MAX_NAME)),
+            description: text(answer.description, "description")?,
+            constraints: text(answer.constraints, "constraints")?,
+            expected_outcome: text(answer.expected_output, "expected_output")?,
+            dependencies,
+            assignee: assignee(answer.assignee, &self.roles, place)?.map(Some),
+            ..TaskChanges::default()
+        };
+        if changes == TaskChanges::default() {
+            return Err(format!("{place}: it changes nothing in task {number}"));
+        }
+        Ok(Edit::Update(id, Box::new(changes)))
     }
 }
 
-fn is(action: &str, word: &str) -> bool {
-    action.trim().eq_ignore_ascii_case(word)
-}
-
-fn add(
-    answer: EditAnswer,
-    place: &str,
-    reference: impl Fn(&Value) -> Result<TaskRef, String>,
-) -> Result<Edit, String> {
-    let description = optional(answer.description, "description", place)?;
-    if description.is_empty() {
-        return Err(format!("{place}: a task to be added needs a `description`"));
+impl EditAnswer {
+    fn is(&self, action: &str) -> bool {
+        self.action.trim().eq_ignore_ascii_case(action)
     }
-    Ok(Edit::Add(Box::new(NewTask {
-        name: name(&answer.name.unwrap_or_default(), place)?,
-        description,
-        constraints: optional(answer.constraints, "constraints", place)?,
-        expected_outcome: optional(answer.expected_output, "expected_output", place)?,
-        reasoning: cut(&answer.reason.unwrap_or_default(), MAX_REASON),
-        dependencies: all(&answer.depends_on.unwrap_or_default(), place, reference)?,
-        assignee: answer.assignee,
-        origin: Origin::Model,
-        ..NewTask::default()
-    })))
-}
-
-fn update(
-    answer: EditAnswer,
-    number: u32,
-    place: &str,
-    reference: impl Fn(&Value) -> Result<TaskRef, String>,
-) -> Result<Edit, String> {
-    let own = TaskRef::Number(TaskId(number));
-    let changes = TaskChanges {
-        name: changed(answer.name.map(|text| one_line(&text, MAX_NAME))),
-        description: changed(Some(optional(answer.description, "description", place)?)),
-        constraints: changed(Some(optional(answer.constraints, "constraints", place)?)),
-        expected_outcome: changed(Some(optional(
-            answer.expected_output,
-            "expected_output",
-            place,
-        )?)),
-        dependencies: match answer.depends_on {
-            Some(values) => Some(all(&values, place, reference)?),
-            None => None,
-        },
-        assignee: answer.assignee.map(Some),
-        ..TaskChanges::default()
-    };
-    if changes
-        .dependencies
-        .iter()
-        .flatten()
-        .any(|other| *other == own)
-    {
-        return Err(format!("{place}: task {number} would depend on itself"));
-    }
-    if changes == TaskChanges::default() {
-        return Err(format!("{place}: it changes nothing in task {number}"));
-    }
-    Ok(Edit::Update(TaskId(number), Box::new(changes)))
 }
 
 fn skip(answer: EditAnswer, number: u32) -> Result<Edit, String> {
@@ -328,6 +292,6 @@ fn all(
 }
 
 /// An empty text stands for "as it is": models that must fill every field write it so.
-fn changed(text: Option<String>) -> Option<String> {
-    text.filter(|text| !text.is_empty())
+fn changed(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
 }

@@ -8,6 +8,7 @@ pub mod role;
 mod tasks;
 mod workflows;
 
+use minijinja::value::Value;
 use serde::Deserialize;
 
 use self::edits::{ReplanAnswer, Scope, edit_schema};
@@ -15,8 +16,8 @@ use self::fields::{MAX_REASON, bounded, cut, name};
 use self::tasks::{Least, TaskAnswer, Words};
 use self::workflows::{PlanOrWorkflow, Workflows};
 pub use super::command::command_body;
+use super::context::{self, obstacle};
 pub use super::context::{JudgeFacts, PlanContext};
-use super::context::{JudgeView, PlanView, ReplanView, WholeView, obstacle};
 use super::extract;
 use super::model::Question;
 use super::prompts::{PromptError, Prompts, Template};
@@ -86,7 +87,7 @@ pub fn plan(
     }
     properties.push(("tasks", Schema::list(words.task_schema())));
     let schema = Schema::Object(properties);
-    let view = PlanView::new(context);
+    let view = super::context::plan(context);
     let (template, tokens) = (Template::Plan, LONG_ANSWER);
     match workflows {
         None => {
@@ -129,7 +130,7 @@ pub fn judge(
             Schema::Text("for next: what now exists, one or two sentences; else empty"),
         ),
     ]);
-    let view = JudgeView::new(plan, task, attempt, facts);
+    let view = context::judge(plan, task, attempt, facts);
     question(
         prompts,
         Template::Judge,
@@ -156,7 +157,7 @@ pub fn replan(
         ),
         ("edits", Schema::list(edit_schema(team))),
     ]);
-    let view = ReplanView::new(plan, cause, why, note, team);
+    let view = context::replan(plan, cause, why, note, team);
     let scope = Scope::new(plan, cause, team);
     question(
         prompts,
@@ -188,7 +189,7 @@ pub fn audit(
         ("met", Schema::Boolean),
         ("missing", Schema::list(words.task_schema())),
     ]);
-    let view = WholeView::new(plan, team);
+    let view = context::whole(plan, team);
     question(
         prompts,
         Template::Audit,
@@ -218,7 +219,7 @@ pub fn audit(
 /// Asks for the summary of a plan that has ended.
 pub fn summarise(prompts: &Prompts, plan: &Plan) -> Result<Question<String>, PromptError> {
     let schema = Schema::Object(vec![("summary", Schema::Text("the summary"))]);
-    let view = WholeView::new(plan, None);
+    let view = context::whole(plan, None);
     question(
         prompts,
         Template::Summarise,
@@ -235,7 +236,7 @@ pub fn summarise(prompts: &Prompts, plan: &Plan) -> Result<Question<String>, Pro
 fn question<W, A>(
     prompts: &Prompts,
     template: Template,
-    view: &impl serde::Serialize,
+    view: &Value,
     schema: Schema,
     max_tokens: u32,
     validate: impl Fn(W) -> Result<A, String> + Send + Sync + 'static,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::fields::{MAX_NAME, MAX_REASON, bounded, cut, name};
 use super::{LONG_ANSWER, SHORT_ANSWER, question};
 use crate::llm::Schema;
-use crate::llm::context::RoleView;
+use crate::llm::context::role as view;
 pub use crate::llm::context::{DoneStep, Offer, OfferKind, RoleContext};
 use crate::llm::model::Question;
 use crate::llm::prompts::{PromptError, Prompts, Template};
@@ -51,7 +51,7 @@ pub fn strategy(
         ("reason", Schema::Text("why, one sentence")),
         ("simple", Schema::Boolean),
     ]);
-    let view = RoleView::new(context);
+    let view = view(context);
     question(
         prompts,
         Template::Strategy,
@@ -113,14 +113,14 @@ pub fn steps(
             steps: planned,
         })
     };
-    let view = RoleView::new(context);
+    let view = view(context);
     question(prompts, Template::Steps, &view, schema, LONG_ANSWER, read)
 }
 
 /// Asks the model to do a task, or what a step wants of it.
 pub fn ask(prompts: &Prompts, context: &RoleContext<'_>) -> Result<Question<String>, PromptError> {
     let schema = Schema::Object(vec![("answer", Schema::Text("the whole result"))]);
-    let view = RoleView::new(context);
+    let view = view(context);
     question(
         prompts,
         Template::Ask,

@@ -298,7 +298,6 @@ impl<'a> Reader<'a> {
                 origin: Origin::Person,
                 ..NewTask::default()
             },
-            line: Some(line),
             ..Draft::default()
         });
     }
@@ -374,8 +373,10 @@ fn words(attribute: &Attribute) -> Vec<Word> {
             if !word.is_empty() {
                 words.push(Word {
                     word: word.to_owned(),
-                    line: Some(line),
-                    column: Some(column + indent),
+                    place: crate::wire::problem::Place {
+                        line,
+                        column: column + indent,
+                    },
                 });
             }
             column += part.chars().count() + 1;

@@ -3,17 +3,17 @@
 use std::collections::HashSet;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Draft, PlanFile, Word, finish, order};
 use crate::plan::{NewTask, Order, Origin};
 use crate::wire::Problem;
 use crate::wire::node::{self, Fields, Node};
-use crate::wire::problem::Problems;
+use crate::wire::problem::{Place, Problems};
 use crate::wire::text::quote;
 
 /// A plan with its steps, as `structure_data`. Files may say more in it than tools, and have fields of others beside.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, description = "")]
 pub struct Structure {
     pub name: String,
@@ -38,7 +38,7 @@ pub struct Structure {
 }
 
 /// A phase of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, description = "")]
 pub struct StructureStep {
     pub step_id: String,
@@ -48,7 +48,7 @@ pub struct StructureStep {
 }
 
 /// A task of a step.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, description = "")]
 pub struct StructureTask {
     pub task_id: String,
@@ -82,8 +82,9 @@ pub struct StructureTask {
 /// # Errors
 /// All problems of it, without lines.
 pub fn from_structure(structure: Structure) -> Result<PlanFile, Vec<Problem>> {
+    let node = node::without_places(&structure);
     let mut problems = Problems::default();
-    let (plan, drafts) = convert(structure, "", &mut problems);
+    let (plan, drafts) = of_node(&node, "the plan", Others::Fitting, &mut problems);
     if drafts.is_empty() {
         return Err(vec![Problem::new("the plan has no tasks")]);
     }
@@ -103,6 +104,8 @@ pub(super) fn read_yaml(
 pub(in crate::wire) enum Others {
     /// But for those that are nearly known ones: they are slips.
     Ignored,
+    /// As well, in what fits [`Structure`] already: words may be empty, and who uses the plan says so.
+    Fitting,
     Refused,
 }
 
@@ -139,16 +142,26 @@ pub(super) fn of_node(
     others: Others,
     problems: &mut Problems,
 ) -> (PlanFile, Vec<Draft>) {
-    let open = |node, what: &str, known: &[&'static str], problems: &mut Problems| match others {
-        Others::Ignored => Fields::open(node, what, problems)
-            .inspect(|fields| fields.refuse_slips(known, problems)),
-        Others::Refused => Fields::of(node, what, known, problems),
+    let open = |node, what: &str, known: &[&'static str], problems: &mut Problems| {
+        let fields = match others {
+            Others::Refused => return Fields::of(node, what, known, problems),
+            Others::Ignored => Fields::open(node, what, problems),
+            Others::Fitting => Fields::fitting(node, what, problems),
+        };
+        fields.inspect(|fields| fields.refuse_slips(known, problems))
+    };
+    let word = |fields: &Fields<'_>, key: &str, what: &str, problems: &mut Problems| {
+        let word = match others {
+            Others::Fitting => fields.text(key, problems),
+            Others::Ignored | Others::Refused => fields.word(key, what, problems),
+        };
+        word.unwrap_or_default().to_owned()
     };
     let Some(fields) = open(node, what, &PLAN, problems) else {
         return Default::default();
     };
     let name = fields.need("name", what, problems);
-    let mut text = |key| fields.text(key, problems).unwrap_or_default().to_owned();
+    let mut text = |key| fields.string(key, problems);
     let mut plan = PlanFile {
         name: name.map(|_| text("name")).unwrap_or_default(),
         goal: text("goal"),
@@ -164,57 +177,43 @@ pub(super) fn of_node(
         let Some(step) = open(step, "the step", &STEP, problems) else {
             continue;
         };
-        let id = step
-            .word("step_id", "the step", problems)
-            .unwrap_or_default();
+        let id = word(&step, "step_id", "the step", problems);
         let name = step.text("name", problems).filter(|name| !name.is_empty());
         step.need("tasks", "the step", problems);
-        let tasks = step.list("tasks", problems).iter();
-        for task in tasks {
-            let fields = open(task, "the task", &TASK, problems);
-            drafts.extend(fields.map(|fields| task_of(&fields, id, name.unwrap_or(id), problems)));
+        for task in step.list("tasks", problems) {
+            let Some(fields) = open(task, "the task", &TASK, problems) else {
+                continue;
+            };
+            let mut draft = task_of(&fields, problems);
+            draft.task.key = Some(word(&fields, "task_id", "the task", problems));
+            draft.task.name = word(&fields, "name", "the task", problems);
+            draft.task.step = Some(name.unwrap_or(&id).to_owned());
+            draft.task.step_id = Some(id.clone());
+            drafts.push(draft);
         }
     }
     refuse_duplicates(&drafts, problems);
-    let place = fields.get("order");
-    set_order(
-        &mut plan,
-        fields.text("order", problems),
-        &drafts,
-        |message| {
-            problems.add(place.unwrap_or(node).problem(message));
-        },
-    );
+    let order = fields.text("order", problems);
+    set_order(&mut plan, order, fields.place("order"), &drafts, problems);
     (plan, drafts)
 }
 
-fn task_of(fields: &Fields<'_>, step_id: &str, step: &str, problems: &mut Problems) -> Draft {
-    let key = fields
-        .word("task_id", "the task", problems)
-        .unwrap_or_default();
-    let name = fields
-        .word("name", "the task", problems)
-        .unwrap_or_default();
+/// Reads what a task says besides its names.
+fn task_of(fields: &Fields<'_>, problems: &mut Problems) -> Draft {
     let optional = fields.truth("optional", problems).unwrap_or_default();
     let mut words = |key| -> Vec<Word> {
         let texts = fields.texts(key, problems).into_iter();
         texts
             .map(|(node, word)| Word {
                 word: word.to_owned(),
-                line: Some(node.line),
-                column: Some(node.column),
+                place: node.place,
             })
             .collect()
     };
     let (after, checks, produced) = (words("dependencies"), words("checks"), words("produces"));
-    let mut text = |key| fields.text(key, problems).unwrap_or_default().to_owned();
-    let place = fields.get("task_id").unwrap_or(fields.node);
+    let mut text = |key| fields.string(key, problems);
     Draft {
         task: NewTask {
-            key: Some(key.to_owned()),
-            step: Some(step.to_owned()),
-            step_id: Some(step_id.to_owned()),
-            name: name.to_owned(),
             description: text("description"),
             constraints: text("constraints"),
             expected_outcome: text("expected_outcome"),
@@ -223,8 +222,7 @@ fn task_of(fields: &Fields<'_>, step_id: &str, step: &str, problems: &mut Proble
             origin: Origin::Person,
             ..NewTask::default()
         },
-        line: Some(place.line),
-        column: Some(place.column),
+        place: fields.place("task_id"),
         after,
         checks,
         produced,
@@ -235,75 +233,27 @@ pub(super) fn read_json(
     text: &str,
     problems: &mut Problems,
 ) -> Result<(PlanFile, Vec<Draft>), Problem> {
-    let structure = serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| {
+    let problem = |error: serde_json::Error| {
         let text = error.to_string();
         let message = text.split(" at line ").next().unwrap_or(&text);
         Problem::at(error.line(), error.column(), message)
-    })?;
-    if let Ok(node) = node::read(text) {
-        refuse_slips(&node, problems);
-    }
-    Ok(convert(structure, text, problems))
-}
-
-/// Refuses fields that nearly have the name of a known one, in a structure that was read without their places.
-fn refuse_slips(node: &Node, problems: &mut Problems) {
-    let told = &mut Problems::default();
-    let Some(plan) = Fields::open(node, "the plan", told) else {
-        return;
     };
-    plan.refuse_slips(&PLAN, problems);
-    for step in plan.list("steps", told) {
-        let Some(step) = Fields::open(step, "the step", told) else {
-            continue;
-        };
-        step.refuse_slips(&STEP, problems);
-        for task in step.list("tasks", told) {
-            if let Some(task) = Fields::open(task, "the task", told) {
-                task.refuse_slips(&TASK, problems);
-            }
-        }
-    }
-}
-
-fn convert(structure: Structure, text: &str, problems: &mut Problems) -> (PlanFile, Vec<Draft>) {
-    let mut plan = PlanFile {
-        name: structure.name,
-        goal: structure.goal,
-        description: structure.description,
-        expected_outcome: structure.expected_outcome,
-        constraints: structure.constraints,
-        source: structure.workflow_template_source,
-        ..PlanFile::default()
-    };
-    let steps = structure.steps.into_iter().flat_map(|step| {
-        let name = if step.name.is_empty() {
-            step.step_id.clone()
-        } else {
-            step.name
-        };
-        let id = step.step_id;
-        let tasks = step.tasks.into_iter();
-        tasks.map(move |task| draft(id.clone(), name.clone(), task))
-    });
-    let drafts: Vec<Draft> = steps.collect();
-    let drafts = with_lines(drafts, text);
-    refuse_duplicates(&drafts, problems);
-    set_order(&mut plan, structure.order.as_deref(), &drafts, |message| {
-        problems.add(Problem::new(message));
-    });
-    (plan, drafts)
+    // Its types first: they take no number for a text, as YAML does.
+    serde_json::from_str::<Structure>(text.trim_start_matches('\u{feff}')).map_err(problem)?;
+    let node = node::read_json(text).map_err(problem)?;
+    Ok(of_node(&node, "the plan", Others::Fitting, problems))
 }
 
 fn set_order(
     plan: &mut PlanFile,
     word: Option<&str>,
+    place: Place,
     drafts: &[Draft],
-    mut refuse: impl FnMut(String),
+    problems: &mut Problems,
 ) {
     match word.map(order) {
         Some(Ok(order)) => plan.order = Some(order),
-        Some(Err(message)) => refuse(message),
+        Some(Err(message)) => problems.add(place.problem(message)),
         // Without a word on dependencies it is the steps that say what comes after what.
         None if drafts.iter().all(|draft| draft.after.is_empty()) => {
             plan.order = Some(Order::Sequential);
@@ -312,63 +262,13 @@ fn set_order(
     }
 }
 
-fn draft(step_id: String, step: String, task: StructureTask) -> Draft {
-    let word = |word| Word {
-        word,
-        line: None,
-        column: None,
-    };
-    Draft {
-        task: NewTask {
-            key: Some(task.task_id),
-            step: Some(step),
-            step_id: Some(step_id),
-            name: task.name,
-            description: task.description,
-            constraints: task.constraints,
-            expected_outcome: task.expected_outcome,
-            assignee: task.assignee.filter(|role| !role.is_empty()),
-            optional: task.optional,
-            origin: Origin::Person,
-            ..NewTask::default()
-        },
-        line: None,
-        column: None,
-        after: task.dependencies.into_iter().map(word).collect(),
-        checks: task.checks.into_iter().map(word).collect(),
-        produced: task.produces.into_iter().map(word).collect(),
-    }
-}
-
-/// Gives each task the line of its `task_id`, which the typed parsers do not tell, if there are as many of them as tasks.
-fn with_lines(mut drafts: Vec<Draft>, text: &str) -> Vec<Draft> {
-    let lines: Vec<usize> = (1..)
-        .zip(text.lines())
-        .flat_map(|(number, line)| line.match_indices("task_id").map(move |_| number))
-        .collect();
-    if lines.len() != drafts.len() {
-        return drafts;
-    }
-    for (draft, line) in drafts.iter_mut().zip(lines) {
-        draft.line = Some(line);
-        let words = [&mut draft.after, &mut draft.checks, &mut draft.produced];
-        for word in words.into_iter().flatten() {
-            word.line = Some(line);
-        }
-    }
-    drafts
-}
-
 fn refuse_duplicates(drafts: &[Draft], problems: &mut Problems) {
     let mut seen = HashSet::new();
     for draft in drafts {
         let key = draft.task.key.as_deref().unwrap_or_default();
         if !seen.insert(key) {
-            problems.add(Problem {
-                line: draft.line,
-                column: draft.column,
-                ..Problem::new(format!("`task_id` {} is used twice", quote(key)))
-            });
+            let message = format!("`task_id` {} is used twice", quote(key));
+            problems.add(draft.place.problem(message));
         }
     }
 }

@@ -190,7 +190,7 @@ fn files_and_checks_are_known_by_their_places() {
     };
     insta::assert_snapshot!(misfits("p.md", markdown), @"line 4, column 17: there is no check `lnt` / did you mean `lint`?");
     insta::assert_snapshot!(misfits("p.yaml", yaml), @"line 7, column 20: there is no check `lnt` / did you mean `lint`?");
-    insta::assert_snapshot!(misfits("p.json", json), @"line 1: there is no check `lnt` / did you mean `lint`?");
+    insta::assert_snapshot!(misfits("p.json", json), @"line 2, column 28: there is no check `lnt` / did you mean `lint`?");
     insta::assert_snapshot!(problems("p.md", "## One\n- produces: ../a, /b\n  src/, *.rs\n"), @"
     line 2, column 13: `../a` leads out of the workspace
     line 2, column 19: `/b` is not relative to the workspace
@@ -213,6 +213,56 @@ fn a_field_that_is_nearly_a_known_one_is_a_slip_and_others_are_left_alone() {
     let json = "{\"name\": \"x\", \"mine\": 1, \"steps\": [{\"step_id\": \"a\", \"tasks\": [\n\
                 {\"task_id\": \"t\", \"name\": \"T\", \"assigne\": \"bob\", \"due\": \"soon\"}]}]}";
     insta::assert_snapshot!(problems("p.json", json), @"line 2, column 31: unknown field `assigne` / did you mean `assignee`?");
+}
+
+#[test]
+fn json_takes_what_its_types_take_and_knows_every_place() {
+    let file = |more: &str, task: &str| {
+        format!(
+            "{{\"name\": \"ü\", {more}\n \"steps\": [{{\"step_id\": \"\", \"tasks\": [\n  {{\"task_id\": \"é\", {task}}}]}}]}}"
+        )
+    };
+    let deep = format!(
+        "\"x\": {}{}, \"x\": 1,",
+        "[".repeat(50_000),
+        "]".repeat(50_000)
+    );
+    let plan = parse(
+        "p.json",
+        &file(
+            &deep,
+            "\"name\": \"\\ud83d\\ude00\u{2028}\", \"assignee\": null",
+        ),
+    )
+    .unwrap();
+    assert_eq!(plan.tasks[0].name, "\u{1f600}\u{2028}");
+    assert_eq!(plan.tasks[0].step_id.as_deref(), Some(""));
+    let problem = |more: &str, task: &str| problems("p.json", &file(more, task));
+    insta::assert_snapshot!(problem("\"order\": \"up\",", "\"name\": \"T\", \"dependencies\": [\"é\",\n \"è\"]"), @"
+    line 1, column 24: `order` is `up`, not dependencies, sequential or free
+    line 3, column 50: task `é` waits for itself
+    line 4, column 2: there is no task `è` / name the `task_id` of another task
+    ");
+    for (more, task, refused) in [
+        (
+            "",
+            "\"name\": 1",
+            "invalid type: integer `1`, expected a string",
+        ),
+        (
+            "\"goal\": null,",
+            "\"name\": \"T\"",
+            "invalid type: null, expected a string",
+        ),
+        (
+            "\"goal\": \"a\", \"goal\": \"b\",",
+            "\"name\": \"T\"",
+            "duplicate field `goal`",
+        ),
+    ] {
+        let found = problem(more, task);
+        assert!(found.contains(refused), "{found}");
+    }
 }
 
 #[test]

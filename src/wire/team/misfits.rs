@@ -1,10 +1,12 @@
 //! What does not fit together: names within the team file, and names of what is known outside of it only.
 
+use serde_json::Value;
+
 use super::{ONLY_ITS_OWN, RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec, Team, fill};
 use crate::plan::NewTask;
 use crate::wire::Problem;
-use crate::wire::plan_file::{PlanFile, nearest, suggestion};
-use crate::wire::problem::Problems;
+use crate::wire::plan_file::{PlanFile, nearest, suggestion, unknown_check};
+use crate::wire::problem::{Place, Problems};
 use crate::wire::text::{one_line, quote};
 
 /// The action that every role inside the process has: its model does the task.
@@ -27,19 +29,11 @@ pub struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// Returns that there is no check of this name, and the way out.
-    fn no_check(&self, name: &str) -> Option<(String, String)> {
-        if self.checks.contains(&name) || fill::has_name(name) {
-            return None;
-        }
-        let hint = match nearest(name, self.checks.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!(
-                "define it in config.toml: [checks] {} = {{ run = [\"…\"] }}",
-                one_line(name, 60)
-            ),
-        };
-        Some((format!("there is no check {}", quote(name)), hint))
+    /// Returns that there is no check of this name, unless a parameter is in it.
+    fn no_check(&self, place: Place, name: &str) -> Option<Problem> {
+        let known = self.checks.iter().copied();
+        let there = self.checks.contains(&name) || fill::has_name(name);
+        (!there).then(|| unknown_check(place, name, known))
     }
 
     fn has_tool(&self, name: &str) -> bool {
@@ -113,66 +107,18 @@ impl Team {
     pub fn misfits(&self, known: &Known<'_>) -> Vec<Problem> {
         let mut problems = Problems::default();
         for role in &self.roles {
-            self.misfits_of(role, known, &mut problems);
-            for problem in Self::unknown_checks(role, known) {
-                problems.add(problem);
-            }
+            misfits_of(role, known, &mut problems);
         }
         for workflow in &self.workflows {
             for task in workflow.tasks() {
                 for (node, check) in task.texts("checks", &mut Problems::default()) {
-                    if let Some((message, hint)) = known.no_check(check) {
-                        problems.add(node.problem(message).with_hint(hint));
+                    if let Some(problem) = known.no_check(node.place, check) {
+                        problems.add(problem);
                     }
                 }
             }
         }
         problems.in_order()
-    }
-
-    fn misfits_of(&self, role: &RoleSpec, known: &Known<'_>, problems: &mut Problems) {
-        let mut unknown = |what: &str, name: &str, words: &[&str]| {
-            let message = format!(
-                "the role `{}` names {what} {}, which is not there",
-                role.id,
-                quote(name)
-            );
-            problems.add(
-                role.place
-                    .problem(message)
-                    .with_hint(suggestion(name, words)),
-            );
-        };
-        if let Some(RoleWorker::Agent { name, .. }) = &role.worker
-            && !known.agents.contains(&name.as_str())
-        {
-            let mut words = known.agents.to_vec();
-            words.push("external");
-            unknown("the worker", name, &words);
-        }
-        for action in &role.actions {
-            if !known.actions.contains(&action.as_str()) {
-                unknown("the action", action, known.actions);
-            }
-        }
-        for tool in &role.tools {
-            if !known.has_tool(tool) {
-                unknown("the tool", tool, known.tools);
-            }
-        }
-    }
-
-    /// Returns the checks that steps of a role's templates run and that are not configured.
-    fn unknown_checks(role: &RoleSpec, known: &Known<'_>) -> Vec<Problem> {
-        let steps = role.templates.iter().flat_map(|template| &template.steps);
-        let problem = |step: &StepSpec| match &step.does {
-            StepDoes::ExecuteAction { action, params } if action == CHECKS => {
-                let (message, hint) = known.no_check(params.get("name")?.as_str()?)?;
-                Some(step.problem(message).with_hint(hint))
-            }
-            _ => None,
-        };
-        steps.filter_map(problem).collect()
     }
 
     /// Returns the roles behind files whose commands nobody takes unless an agent is named for all, as problems.
@@ -192,31 +138,22 @@ impl Team {
     /// Returns what is wrong with the assignees of a plan: roles that the team does not have, and, where every role takes only its
     /// own tasks, tasks without one.
     pub fn misfits_of_plan(&self, file: &PlanFile) -> Vec<Problem> {
-        let mut problems = self.strangers(file);
+        let stranger = |task: &NewTask| {
+            let id = task.assignee.as_deref()?;
+            let problem = Problem::new(format!(
+                "the task {} is for {}, a role that the team does not have",
+                quote(&task.name),
+                quote(id)
+            ));
+            (self.role(id).is_none()).then(|| problem.with_hint(self.role_meant(id)))
+        };
+        let mut problems: Vec<Problem> = file.tasks.iter().filter_map(stranger).collect();
         if self.roles_only {
             problems.extend(self.nobodys(&file.tasks));
         }
         problems
     }
 
-    fn strangers(&self, file: &PlanFile) -> Vec<Problem> {
-        let assignees = file.tasks.iter().filter_map(|task| {
-            let id = task.assignee.as_deref()?;
-            self.role(id).is_none().then_some((task, id))
-        });
-        let problem = |(task, id): (&NewTask, &str)| {
-            let message = format!(
-                "the task {} is for {}, a role that the team does not have",
-                quote(&task.name),
-                quote(id)
-            );
-            Problem::new(message).with_hint(self.role_meant(id))
-        };
-        assignees.map(problem).collect()
-    }
-}
-
-impl Team {
     /// Returns the tasks that nobody does where every role takes only its own, as problems: those without an assignee.
     pub fn nobodys(&self, tasks: &[NewTask]) -> Vec<Problem> {
         let open = tasks
@@ -278,5 +215,44 @@ impl StepSpec {
     /// Returns a problem of the place where the step says what it does.
     pub fn problem(&self, message: impl Into<String>) -> Problem {
         self.place.problem(message)
+    }
+}
+
+/// Notes what a role names that is not there.
+fn misfits_of(role: &RoleSpec, known: &Known<'_>, problems: &mut Problems) {
+    let mut unknown = |what: &str, name: &str, words: &[&str]| {
+        let message = format!(
+            "the role `{}` names {what} {}, which is not there",
+            role.id,
+            quote(name)
+        );
+        let problem = role.place.problem(message);
+        problems.add(problem.with_hint(suggestion(name, words)));
+    };
+    if let Some(RoleWorker::Agent { name, .. }) = &role.worker
+        && !known.agents.contains(&name.as_str())
+    {
+        let mut words = known.agents.to_vec();
+        words.push("external");
+        unknown("the worker", name, &words);
+    }
+    for action in &role.actions {
+        if !known.actions.contains(&action.as_str()) {
+            unknown("the action", action, known.actions);
+        }
+    }
+    for tool in &role.tools {
+        if !known.has_tool(tool) {
+            unknown("the tool", tool, known.tools);
+        }
+    }
+    for step in role.templates.iter().flat_map(|template| &template.steps) {
+        if let StepDoes::ExecuteAction { action, params } = &step.does
+            && action == CHECKS
+            && let Some(name) = params.get("name").and_then(Value::as_str)
+            && let Some(problem) = known.no_check(step.place, name)
+        {
+            problems.add(problem);
+        }
     }
 }

@@ -6,11 +6,10 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::{
-    MAX_ENTRIES, OnTimeout, Place, RoleFolder, RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec,
+    MAX_ENTRIES, OnTimeout, RoleFolder, RoleKind, RoleSpec, RoleWorker, StepDoes, StepSpec,
     StepTemplate, bounded, fill, id,
 };
 use crate::wire::node::{Data, Fields, Node};
-use crate::wire::plan_file::suggestion;
 use crate::wire::problem::Problems;
 use crate::wire::text::{parse_span, quote};
 
@@ -53,32 +52,26 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<RoleSpec> {
     let fields = Fields::of(node, "the role", &FIELDS, problems)?;
     let id = id(&fields, "the role", problems).unwrap_or_default();
     let kinds = [("files", RoleKind::Files), ("agent", RoleKind::Agent)];
-    let kind = choice(&fields, "kind", &kinds, problems);
+    let kind = fields.choice("kind", &kinds, problems);
     let folders = [("common", RoleFolder::Common), ("own", RoleFolder::Own)];
-    let folder = choice(&fields, "folder", &folders, problems);
+    let folder = fields.choice("folder", &folders, problems);
     let timeouts = [
         ("fail", OnTimeout::Fail),
         ("retry", OnTimeout::Retry),
         ("replan", OnTimeout::Replan),
     ];
-    let on_timeout = choice(&fields, "on_timeout", &timeouts, problems);
+    let on_timeout = fields.choice("on_timeout", &timeouts, problems);
     fields.need("kind", "the role", problems);
-    let misplaced: &[&str] = match kind {
-        Some(RoleKind::Agent) => &["worker", "folder"],
-        Some(RoleKind::Files) => &INSIDE,
-        None => &[],
+    let (misplaced, own, other): (&[&str], _, _) = match kind {
+        Some(RoleKind::Agent) => (&["worker", "folder"], "agent", "files"),
+        Some(RoleKind::Files) => (&INSIDE, "files", "agent"),
+        None => (&[], "", ""),
     };
-    for (key, _) in fields.entries() {
-        let word = key.text().unwrap_or_default();
-        if misplaced.contains(&word) {
-            let (own, other) = match kind {
-                Some(RoleKind::Agent) => ("agent", "files"),
-                _ => ("files", "agent"),
-            };
-            let problem = key.problem(format!("a role of kind `{own}` has no `{word}`"));
-            problems.add(problem.with_hint(format!("take it out, or write `kind: {other}`")));
-        }
-    }
+    let problem = |key: &Node, word: &str| {
+        let problem = key.problem(format!("a role of kind `{own}` has no `{word}`"));
+        problem.with_hint(format!("take it out, or write `kind: {other}`"))
+    };
+    fields.refuse(|word| misplaced.contains(&word), problem, problems);
     let timeout = span(&fields, "timeout", problems);
     let collaboration_timeout = span(&fields, "collaboration_timeout", problems);
     let templates = bounded(&fields, "templates", problems).iter();
@@ -86,10 +79,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<RoleSpec> {
         id,
         kind: kind.unwrap_or_default(),
         kind_known: kind.is_some(),
-        description: fields
-            .text("description", problems)
-            .unwrap_or_default()
-            .to_owned(),
+        description: fields.string("description", problems),
         folder: folder.unwrap_or_default(),
         worker: fields.get("worker").and_then(|node| worker(node, problems)),
         prompt: fields.word_if_there("prompt", problems).map(PathBuf::from),
@@ -102,34 +92,16 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<RoleSpec> {
         timeout,
         collaboration_timeout: collaboration_timeout.unwrap_or(COLLABORATION),
         on_timeout: on_timeout.unwrap_or_default(),
-        place: Place::of(fields.get("id").unwrap_or(node)),
+        place: fields.place("id"),
     })
-}
-
-/// Reads a field that is one of a few words.
-fn choice<T: Copy>(
-    fields: &Fields<'_>,
-    key: &str,
-    known: &[(&str, T)],
-    problems: &mut Problems,
-) -> Option<T> {
-    let word = fields.text(key, problems)?;
-    let found = known.iter().find(|(name, _)| *name == word);
-    if found.is_none() {
-        let place = fields.get(key).unwrap_or(fields.node);
-        let words: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        let problem = place.problem(format!("`{key}` is {}", quote(word)));
-        problems.add(problem.with_hint(suggestion(word, &words)));
-    }
-    found.map(|(_, value)| *value)
 }
 
 fn span(fields: &Fields<'_>, key: &str, problems: &mut Problems) -> Option<Duration> {
     let text = fields.text(key, problems)?;
     let span = parse_span(text);
     if span.is_none() {
-        let place = fields.get(key).unwrap_or(fields.node);
-        let problem = place.problem(format!("`{key}` is {}, no duration", quote(text)));
+        let message = format!("`{key}` is {}, no duration", quote(text));
+        let problem = fields.place(key).problem(message);
         problems.add(problem.with_hint("durations are written 90s, 10m or 1h 30m"));
     }
     span
@@ -261,12 +233,9 @@ fn step(node: &Node, number: usize, problems: &mut Problems) -> Option<StepSpec>
         "ask" => &["params"],
         _ => &["description", "context"],
     };
-    for (key, _) in fields.entries() {
-        let word = key.text().unwrap_or_default();
-        if misplaced.contains(&word) {
-            problems.add(key.problem(format!("a step with `{kind}` has no `{word}`")));
-        }
-    }
+    let problem =
+        |key: &Node, word: &str| key.problem(format!("a step with `{kind}` has no `{word}`"));
+    fields.refuse(|word| misplaced.contains(&word), problem, problems);
     node.each_text(&mut |node, text| fill::check_step(node, text, number, problems));
     let target = fields.word(kind, "the step", problems)?.to_owned();
     let does = match kind {
@@ -284,16 +253,13 @@ fn step(node: &Node, number: usize, problems: &mut Problems) -> Option<StepSpec>
                 .word("description", "the step", problems)
                 .unwrap_or_default()
                 .to_owned(),
-            context: fields
-                .text("context", problems)
-                .unwrap_or_default()
-                .to_owned(),
+            context: fields.string("context", problems),
         },
     };
     Some(StepSpec {
         name: name?.to_owned(),
         does,
-        place: Place::of(fields.get(kind).unwrap_or(node)),
+        place: fields.place(kind),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Place, bounded, fill, id};
+use super::{bounded, fill, id};
 use crate::wire::Problem;
 use crate::wire::node::{Data, Fields, Node};
 use crate::wire::plan_file::{Others, PlanFile, from_node, suggestion};
@@ -28,7 +28,7 @@ pub struct Workflow {
     /// In the order of the file, each with a name of its own.
     pub parameters: Vec<Parameter>,
     /// The fields of the plan's structure.
-    structure: Node,
+    pub(super) structure: Node,
 }
 
 /// What has to be said before there is a plan.
@@ -209,10 +209,6 @@ impl Workflow {
         from_node(&structure, "the workflow", Others::Refused)
     }
 
-    pub(super) fn place(&self) -> Place {
-        Place::of(&self.structure)
-    }
-
     /// Returns the fields of each task, texts as they are written.
     pub(super) fn tasks(&self) -> impl Iterator<Item = Fields<'_>> {
         let mut ignored = Problems::default();
@@ -234,8 +230,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<Workflow> {
     if let Data::Map(entries) = &mut structure.data {
         entries.retain(|(key, _)| !key.text().is_some_and(|key| OWN.contains(&key)));
     }
-    let place = fields.get("id").unwrap_or(node);
-    (structure.line, structure.column) = (place.line, place.column);
+    structure.place = fields.place("id");
     check_names(&structure, &parameters, problems);
     let workflow = Workflow {
         id,
@@ -347,23 +342,15 @@ fn parameter(key: &Node, node: &Node, problems: &mut Problems) -> Option<Paramet
     }
     let known = ["type", "description", "default", "choices"];
     let fields = Fields::of(node, "the parameter", &known, problems)?;
-    if let Some(word) = fields.text("type", problems) {
-        match ParameterKind::ALL
-            .into_iter()
-            .find(|kind| kind.as_str() == word)
-        {
-            Some(kind) => parameter.kind = kind,
-            None => {
-                let place = fields.get("type").unwrap_or(node);
-                let problem = place.problem(format!("`type` is {}", quote(word)));
-                let words = ParameterKind::ALL.map(ParameterKind::as_str);
-                problems.add(problem.with_hint(suggestion(word, &words)));
-                return Some(parameter);
-            }
+    let kinds = ParameterKind::ALL.map(|kind| (kind.as_str(), kind));
+    match fields.choice("type", &kinds, problems) {
+        Some(kind) => parameter.kind = kind,
+        None if fields.get("type").is_some_and(|node| node.text().is_some()) => {
+            return Some(parameter);
         }
+        None => {}
     }
-    let description = fields.text("description", problems);
-    parameter.description = description.unwrap_or_default().to_owned();
+    parameter.description = fields.string("description", problems);
     let mut accept = |what: &str, parameter: &Parameter, node: &Node| {
         // The words of the file are kept: 1.10 is not 1.1.
         let value = match node.text() {
