@@ -12,7 +12,6 @@ mod lanes;
 pub mod model;
 mod places;
 mod produced;
-mod roles;
 pub mod rules;
 mod state;
 #[cfg(test)]

@@ -10,7 +10,6 @@ use crate::plan::model::{
     About, Attempt, AttemptState, By, Changes, CheckResult, CommandId, Kind, Line, PlanStatus,
     QuestionId, Rejection, Report, Review, Session, SessionId, Task, TaskId, TaskStatus, Time,
 };
-use crate::plan::state::Row;
 
 /// Repairs of unreadable reports before the attempt counts as failed.
 const MAX_REPAIRS: u32 = 2;
@@ -146,7 +145,7 @@ impl Draft<'_> {
             role: task.assignee.clone(),
         });
         self.put_attempt(attempt);
-        self.put_task(task);
+        self.put(task);
         Ok(())
     }
 
@@ -305,12 +304,12 @@ impl Draft<'_> {
         if let Some(session) = &report.session {
             attempt.session = Some(session.clone());
             if self.plan.session(session).is_none() {
-                self.put(Row::Session(Session {
+                self.put(Session {
                     id: session.clone(),
                     task: number,
                     opened: self.now,
                     end: None,
-                }));
+                });
             }
         }
         let late = |about| matches!(about, About::Unclaimed | About::Failures | About::Stuck);
@@ -360,7 +359,7 @@ impl Draft<'_> {
             self.put_attempt(other);
         }
         task.status = TaskStatus::InProgress;
-        self.put_task(task);
+        self.put(task);
     }
 
     fn count_usage(&mut self, report: &Report) {

@@ -8,7 +8,6 @@ use crate::plan::model::{
     About, EndCommand, Head, PlanStatus, Policy, QuestionId, Replan, SessionId, Task, TaskId,
     TaskStatus,
 };
-use crate::plan::state::Row;
 
 impl Draft<'_> {
     /// Tells of the new plan in its first change, which is when it was created.
@@ -108,7 +107,7 @@ impl Draft<'_> {
         for mut task in running {
             self.stop_attempt(&task);
             task.status = TaskStatus::Pending;
-            self.put_task(task);
+            self.put(task);
         }
         let outcome = format!("Ended early: {reason}");
         self.end(PlanStatus::Abandoned, &outcome);
@@ -171,7 +170,7 @@ impl Draft<'_> {
             task: id,
             reason: reason.to_owned(),
         });
-        self.put_task(task);
+        self.put(task);
         Ok(())
     }
 
@@ -191,7 +190,7 @@ impl Draft<'_> {
             self.set_pending(id, "")?;
             let mut task = self.task(id)?;
             task.note = Some(why.to_owned());
-            self.put_task(task);
+            self.put(task);
         }
         self.open_replan(Replan {
             task,
@@ -259,7 +258,7 @@ impl Draft<'_> {
             .cloned()
         {
             session.end = Some(command);
-            self.put(Row::Session(session));
+            self.put(session);
         }
     }
 
@@ -270,7 +269,7 @@ impl Draft<'_> {
                 && let Some(mut session) = self.plan.session(id).cloned()
             {
                 session.end.iter_mut().for_each(|end| end.published = true);
-                self.put(Row::Session(session));
+                self.put(session);
             }
         }
     }

@@ -7,7 +7,6 @@ use crate::plan::model::{
     About, Answer, AskId, AttemptState, Choice, CommandId, Question, QuestionId, Replan, Review,
     Subject, Task, TaskId, TaskStatus,
 };
-use crate::plan::state::Row;
 
 impl Draft<'_> {
     /// Asks a human. A question about the same matter that is still open is not asked again.
@@ -82,7 +81,7 @@ impl Draft<'_> {
             reason: question.reason.clone(),
             choices: question.choices.clone(),
         });
-        self.put(Row::Question(question));
+        self.put(question);
         Ok(())
     }
 
@@ -214,7 +213,7 @@ impl Draft<'_> {
             note: note.to_owned(),
             by: by.to_owned(),
         });
-        self.put(Row::Question(question.clone()));
+        self.put(question.clone());
         self.person_took(&question);
         self.carry_out(&question, choice, note)
     }
@@ -302,7 +301,7 @@ impl Draft<'_> {
             (Choice::Reply, Some(task)) => {
                 let mut task = self.task(task)?;
                 task.note = Some(note.to_owned());
-                self.put_task(task);
+                self.put(task);
                 Ok(())
             }
             (Choice::More, _) => self.allow_more(question),
@@ -331,7 +330,7 @@ impl Draft<'_> {
             });
         }
         renew(&mut task, note);
-        self.put_task(task);
+        self.put(task);
         Ok(())
     }
 
@@ -351,7 +350,7 @@ impl Draft<'_> {
         renew(&mut task, note);
         task.finished_at = None;
         self.tell(Event::Reopened { task: id });
-        self.put_task(task);
+        self.put(task);
         Ok(())
     }
 }

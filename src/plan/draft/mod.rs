@@ -240,14 +240,11 @@ impl<'a> Draft<'a> {
         self.events.truncate(events);
     }
 
-    fn put(&mut self, row: Row) {
+    fn put(&mut self, row: impl Into<Row>) {
+        let row = row.into();
         let key = row.key();
         let old = self.plan.put(row);
         self.undo.push((key, old));
-    }
-
-    fn put_task(&mut self, task: Task) {
-        self.put(Row::Task(Box::new(task)));
     }
 
     fn put_attempt(&mut self, mut attempt: Attempt) {
@@ -256,13 +253,13 @@ impl<'a> Draft<'a> {
                 self.tell(ended(&attempt, wait, WaitEnd::TakenBack));
             }
         }
-        self.put(Row::Attempt(Box::new(attempt)));
+        self.put(attempt);
     }
 
     fn change_head(&mut self, change: impl FnOnce(&mut Head)) {
         let mut head = self.plan.head().clone();
         change(&mut head);
-        self.put(Row::Head(Box::new(head)));
+        self.put(head);
     }
 
     fn tell(&mut self, event: Event) {
@@ -304,7 +301,7 @@ impl<'a> Draft<'a> {
             reason: reason.to_owned(),
         });
         self.person_took(&question);
-        self.put(Row::Question(question));
+        self.put(question);
     }
 
     /// Closes the open questions that `which` picks.

@@ -133,7 +133,7 @@ impl Draft<'_> {
                 task: task.number,
                 name: task.name.clone(),
             });
-            self.put_task(task);
+            self.put(task);
         }
         let count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
         self.change_head(|head| {
@@ -174,7 +174,7 @@ impl Draft<'_> {
         }
         for mut task in old {
             task.removed = true;
-            self.put_task(task);
+            self.put(task);
         }
         self.make_tasks(tasks)
     }
@@ -273,7 +273,7 @@ impl Draft<'_> {
         merge(&mut task.metadata, &changes.metadata)?;
         let moved = changes.of_words() || changes.dependencies.is_some();
         self.tell(Event::Updated { task: id });
-        self.put_task(task);
+        self.put(task);
         if moved || changes.assignee.is_some() {
             self.change_head(|head| head.revision += 1);
         }
@@ -295,7 +295,7 @@ impl Draft<'_> {
             });
         }
         task.removed = true;
-        self.put_task(task);
+        self.put(task);
         self.tell(Event::Removed { task: id });
         self.change_head(|head| head.revision += 1);
         Ok(())
@@ -487,7 +487,7 @@ impl Draft<'_> {
             }
             for (place, mut next) in (wanted + 1..).zip(moved) {
                 next.position = task.position + place * wide;
-                self.put_task(next);
+                self.put(next);
             }
             return;
         }

@@ -118,7 +118,7 @@ impl Draft<'_> {
         });
         task.evidence = Some(evidence);
         self.put_attempt(attempt);
-        self.put_task(task);
+        self.put(task);
         Ok(())
     }
 
@@ -172,7 +172,7 @@ impl Draft<'_> {
         task.failures += 1;
         task.note = Some(feedback.to_owned());
         let (failures, optional) = (task.failures, task.optional);
-        self.put_task(task);
+        self.put(task);
         if failures < self.plan.head().policy.max_attempts {
             return Ok(());
         }
@@ -225,7 +225,7 @@ impl Draft<'_> {
             until: until.0,
         });
         self.put_attempt(attempt);
-        self.put_task(task);
+        self.put(task);
         Ok(())
     }
 
