@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
 use std::iter::Peekable;
 
-use super::model::{Order, Task, TaskId, TaskStatus};
+use super::model::{Order, PlanStatus, Task, TaskId, TaskStatus};
 use super::places::{Place, Places, Span};
 
 /// How many tasks are in which state; removed ones count nowhere.
@@ -21,6 +21,14 @@ impl Counts {
     /// Returns the number of all tasks.
     pub fn total(&self) -> usize {
         self.pending + self.in_progress + self.completed + self.failed + self.skipped
+    }
+
+    /// Returns how a plan has ended whose tasks are all settled.
+    pub(super) fn outcome(&self) -> PlanStatus {
+        match self.failed {
+            0 => PlanStatus::Completed,
+            _ => PlanStatus::Failed,
+        }
     }
 
     /// Returns the number of tasks to which nothing more happens by itself.

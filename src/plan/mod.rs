@@ -15,7 +15,7 @@ mod produced;
 pub mod rules;
 mod state;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use crew::{Crew, Crews};
 pub use draft::{Delta, Draft, Issue, PlanPast, Refusal, Taken, TaskPast, valid_key};

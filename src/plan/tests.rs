@@ -5,6 +5,7 @@ mod hand;
 mod lanes;
 mod line;
 mod random;
+pub(crate) mod testing;
 mod time;
 mod waits;
 
@@ -13,66 +14,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-
-fn head() -> Head {
-    Head::new(PlanId::new("testplan"), "reach it", Time(0))
-}
-
-fn running(names: &[(&str, &[usize])]) -> Plan {
-    let mut plan = Plan::new(head());
-    let mut draft = Draft::new(&mut plan, Time(0));
-    draft
-        .make_tasks(
-            names
-                .iter()
-                .map(|(name, after)| task(name, after))
-                .collect(),
-        )
-        .unwrap();
-    draft.start(Policy::default(), "/work").unwrap();
-    draft.finish();
-    plan
-}
-
-fn task(name: &str, after: &[usize]) -> NewTask {
-    NewTask {
-        name: name.to_owned(),
-        dependencies: after.iter().map(|index| TaskRef::New(*index)).collect(),
-        ..NewTask::default()
-    }
-}
-
-fn command(n: u32) -> CommandId {
-    CommandId::new(format!("task-{n:04}"))
-}
-
-fn issue(n: u32) -> Issue {
-    Issue {
-        id: command(n),
-        kind: Kind::New,
-        session: None,
-        text: format!("text {n}"),
-    }
-}
-
-fn report(status: ReportStatus, at: Time) -> Report {
-    Report {
-        name: "report.md".to_owned(),
-        status,
-        session: Some(SessionId::new("s")),
-        results: "did it".to_owned(),
-        pitfalls: String::new(),
-        next_steps: String::new(),
-        question: None,
-        blocked_until: None,
-        collaboration: None,
-        input_tokens: 1,
-        output_tokens: 1,
-        cost_usd: 0.0,
-        hash: format!("{status:?}"),
-        received: at,
-    }
-}
+use testing::*;
 
 /// Takes in a report, and that nothing is known of what changed.
 fn hear(draft: &mut Draft<'_>, n: u32, report: Report) -> Result<(), Refusal> {

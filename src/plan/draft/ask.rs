@@ -196,26 +196,19 @@ impl Draft<'_> {
 
     /// Lets the question to the model that a human was asked about be put again.
     pub(super) fn revive_ask(&mut self, question: &Question) {
-        if let Some(mut ask) = question
-            .ask
-            .as_ref()
-            .and_then(|id| self.plan.ask(id))
-            .cloned()
-        {
-            ask.error = None;
-            self.put(ask);
-        }
+        self.change_ask(question, |ask| ask.error = None);
     }
 
     /// Closes the question to the model that a human has settled otherwise.
     pub(super) fn drop_ask(&mut self, question: &Question) {
-        if let Some(mut ask) = question
-            .ask
-            .as_ref()
-            .and_then(|id| self.plan.ask(id))
-            .cloned()
-        {
-            ask.answered = Some(self.now);
+        let now = self.now;
+        self.change_ask(question, |ask| ask.answered = Some(now));
+    }
+
+    fn change_ask(&mut self, question: &Question, change: impl FnOnce(&mut Ask)) {
+        let ask = question.ask.as_ref().and_then(|id| self.plan.ask(id));
+        if let Some(mut ask) = ask.cloned() {
+            change(&mut ask);
             self.put(ask);
         }
     }

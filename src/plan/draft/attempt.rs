@@ -76,10 +76,7 @@ impl Draft<'_> {
             _ => None,
         };
         if task.status.settled() {
-            return Err(Refusal::NotEditable {
-                task: id,
-                status: task.status,
-            });
+            return Err(Refusal::not_editable(&task));
         }
         if task.status == TaskStatus::Pending && !self.plan.is_ready(&task) {
             return Err(Refusal::NotReady {
@@ -220,9 +217,7 @@ impl Draft<'_> {
                 command: id.clone(),
                 role,
             });
-            self.close_questions("the command was taken", |q| {
-                q.task == Some(task) && q.about == About::Unclaimed
-            });
+            self.close_unclaimed(task, "the command was taken");
         }
         if learned {
             attempt.session = session;
@@ -423,9 +418,7 @@ impl Draft<'_> {
             command: attempt.id.clone(),
             reason: reason.to_owned(),
         });
-        self.close_questions("a report came", |q| {
-            q.task == Some(task) && q.about == About::Unclaimed
-        });
+        self.close_unclaimed(task, "a report came");
         if attempt.rejections > MAX_REPAIRS {
             attempt.state = AttemptState::Judged;
             let reason = format!("no readable report after {MAX_REPAIRS} repairs: {reason}");
@@ -501,9 +494,7 @@ impl Draft<'_> {
         let task = attempt.task;
         if attempt.state == AttemptState::Open {
             attempt.state = AttemptState::Withdrawn;
-            self.close_questions("the command was taken back", |q| {
-                q.task == Some(task) && q.about == About::Unclaimed
-            });
+            self.close_unclaimed(task, "the command was taken back");
             self.tell(Event::Withdrawn {
                 task,
                 command: id.clone(),

@@ -124,12 +124,7 @@ impl Draft<'_> {
         if counts.total() == 0 || counts.settled() < counts.total() {
             return Err(Refusal::PlanIs(self.plan.status().clone()));
         }
-        let status = if counts.failed > 0 {
-            PlanStatus::Failed
-        } else {
-            PlanStatus::Completed
-        };
-        self.end(status, outcome);
+        self.end(counts.outcome(), outcome);
         Ok(())
     }
 
@@ -156,10 +151,7 @@ impl Draft<'_> {
         self.not_settled()?;
         let mut task = self.task(id)?;
         if task.status.satisfies() {
-            return Err(Refusal::NotEditable {
-                task: id,
-                status: task.status,
-            });
+            return Err(Refusal::not_editable(&task));
         }
         self.stop_attempt(&task);
         self.close_questions("the task was skipped", |question| question.task == Some(id));

@@ -233,12 +233,7 @@ impl Draft<'_> {
         let counts = self.plan.counts();
         let settled = counts.total() > 0 && counts.settled() == counts.total();
         if settled && self.by_hand().is_ok() {
-            let status = if counts.failed > 0 {
-                PlanStatus::Failed
-            } else {
-                PlanStatus::Completed
-            };
-            self.end(status, "");
+            self.end(counts.outcome(), "");
         }
     }
 
@@ -318,10 +313,7 @@ impl Draft<'_> {
     ) -> Result<(), Refusal> {
         let task = self.under_way(id)?;
         let Some(attempt) = self.plan.current_attempt(&task).cloned() else {
-            return Err(Refusal::NotEditable {
-                task: id,
-                status: task.status,
-            });
+            return Err(Refusal::not_editable(&task));
         };
         let said = |known: &Report| {
             known.hash == BY_HAND && known.status == status && known.results == text
@@ -393,10 +385,7 @@ impl Draft<'_> {
     fn under_way(&self, id: TaskId) -> Result<Task, Refusal> {
         let task = self.task(id)?;
         if task.status != TaskStatus::InProgress {
-            return Err(Refusal::NotEditable {
-                task: id,
-                status: task.status,
-            });
+            return Err(Refusal::not_editable(&task));
         }
         Ok(task)
     }

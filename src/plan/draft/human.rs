@@ -1,12 +1,15 @@
 //! Operations around the human: asking, answering, carrying the answer out.
 
 use super::verdict::acceptable;
-use super::{Draft, Refusal};
+use super::{Draft, Refusal, or};
 use crate::plan::event::Event;
 use crate::plan::model::{
     About, Answer, AskId, AttemptState, Choice, CommandId, Question, QuestionId, Replan, Review,
     Subject, Task, TaskId, TaskStatus,
 };
+
+/// Why a task is left out by a person who says no more.
+const SKIPPED: &str = "skipped by a person";
 
 impl Draft<'_> {
     /// Asks a human. A question about the same matter that is still open is not asked again.
@@ -234,22 +237,11 @@ impl Draft<'_> {
             }
             (Choice::Approve, _) => {
                 self.drop_ask(question);
-                let audited = if note.is_empty() {
-                    "taken as met by a person"
-                } else {
-                    note
-                };
-                self.change_head(|head| head.audited = Some(audited.to_owned()));
+                let audited = or(note, "taken as met by a person").to_owned();
+                self.change_head(|head| head.audited = Some(audited));
                 Ok(())
             }
-            (Choice::Abort, _) => {
-                let reason = if note.is_empty() {
-                    "ended by a person"
-                } else {
-                    note
-                };
-                self.abandon(reason)
-            }
+            (Choice::Abort, _) => self.abandon(or(note, "ended by a person")),
             (Choice::Replan, task) => {
                 let why = if note.is_empty() {
                     question.reason.clone()
@@ -276,11 +268,11 @@ impl Draft<'_> {
             }
             (Choice::Skip, Some(task)) => {
                 self.drop_ask(question);
-                self.skip_task(task, &skip_reason(note))
+                self.skip_task(task, or(note, SKIPPED))
             }
             (Choice::Skip, None) => {
                 for task in self.failed_tasks() {
-                    self.skip_task(task, &skip_reason(note))?;
+                    self.skip_task(task, or(note, SKIPPED))?;
                 }
                 Ok(())
             }
@@ -324,10 +316,7 @@ impl Draft<'_> {
     pub(super) fn set_pending(&mut self, id: TaskId, note: &str) -> Result<(), Refusal> {
         let mut task = self.task(id)?;
         if task.status.settled() {
-            return Err(Refusal::NotEditable {
-                task: id,
-                status: task.status,
-            });
+            return Err(Refusal::not_editable(&task));
         }
         renew(&mut task, note);
         self.put(task);
@@ -342,10 +331,7 @@ impl Draft<'_> {
         self.not_settled()?;
         let mut task = self.task(id)?;
         if task.status != TaskStatus::Failed {
-            return Err(Refusal::NotEditable {
-                task: id,
-                status: task.status,
-            });
+            return Err(Refusal::not_editable(&task));
         }
         renew(&mut task, note);
         task.finished_at = None;
@@ -364,13 +350,5 @@ fn renew(task: &mut Task, note: &str) {
             Some(before) => format!("{before}\n\n{person}"),
             None => person,
         });
-    }
-}
-
-fn skip_reason(note: &str) -> String {
-    if note.is_empty() {
-        "skipped by a person".to_owned()
-    } else {
-        note.to_owned()
     }
 }

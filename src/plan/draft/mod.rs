@@ -18,8 +18,8 @@ use std::collections::BTreeSet;
 
 use super::event::Event;
 use super::model::{
-    Attempt, AttemptState, Choice, CommandId, Head, MAX_METADATA, PlanStatus, Question, QuestionId,
-    Task, TaskId, TaskStatus, Time, WaitEnd,
+    About, Attempt, AttemptState, Choice, CommandId, Head, MAX_METADATA, PlanStatus, Question,
+    QuestionId, Task, TaskId, TaskStatus, Time, WaitEnd,
 };
 use super::produced::MAX_PRODUCED;
 use super::state::{Plan, Row, RowKey};
@@ -120,6 +120,16 @@ pub enum Refusal {
     Dropped,
 }
 
+impl Refusal {
+    /// Refuses what the state of a task does not allow.
+    fn not_editable(task: &Task) -> Self {
+        Self::NotEditable {
+            task: task.number,
+            status: task.status,
+        }
+    }
+}
+
 /// Tasks that a refusal names; of more, the first and the last ones.
 const NAMED: usize = 40;
 
@@ -148,6 +158,11 @@ fn words(choices: &[Choice]) -> String {
         .map(|choice| choice.as_str())
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// Returns a text or, where it is empty, another one.
+fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
+    if text.is_empty() { otherwise } else { text }
 }
 
 fn said_by(by: &str) -> String {
@@ -292,6 +307,13 @@ impl<'a> Draft<'a> {
             return Err(Refusal::PlanIs(PlanStatus::Abandoned));
         }
         Ok(())
+    }
+
+    /// Closes the question why nobody takes the command of a task.
+    fn close_unclaimed(&mut self, task: TaskId, reason: &str) {
+        self.close_questions(reason, |question| {
+            question.task == Some(task) && question.about == About::Unclaimed
+        });
     }
 
     fn close_question(&mut self, mut question: Question, reason: &str) {

@@ -14,6 +14,15 @@ async fn run(toolbox: &Toolbox, calls: &str) {
     crate::tools::tests::run(toolbox, Dialect::Tasks, calls).await;
 }
 
+/// Runs cases. Given are three tasks one after the other, or nothing.
+async fn cases(cases: &str) {
+    let given = async |given: &str| match given {
+        "nothing" => toolbox().await,
+        _ => three().await,
+    };
+    crate::tools::tests::cases(Dialect::Tasks, given, cases).await;
+}
+
 /// Calls a tool that is to succeed.
 async fn done(toolbox: &Toolbox, name: &str, arguments: Value) -> Value {
     let answer = toolbox.call(Dialect::Tasks, name, arguments).await;
@@ -68,19 +77,6 @@ async fn plan_status(toolbox: &Toolbox) -> String {
 }
 
 #[tokio::test]
-async fn the_first_task_makes_the_list_and_ids_are_numbers_as_text() {
-    let calls = r#"
-        TaskList => []
-        TaskCreate {"subject": "Fix it", "description": "d", "activeForm": "Fixing it"} => {"id": "1", "subject": "Fix it"}
-        TaskCreate {"subject": "Test it", "owner": "me", "metadata": {"k": [1]}, "addBlockedBy": ["1"]}
-        TaskList null => [{"id": "1", "subject": "Fix it", "status": "pending", "blockedBy": []}, {"id": "2", "subject": "Test it", "status": "pending", "owner": "me", "blockedBy": ["1"]}]
-        TaskGet {"taskId": 1} => {"id": "1", "subject": "Fix it", "description": "d", "status": "pending", "activeForm": "Fixing it", "blocks": ["2"], "blockedBy": []}
-        TaskGet {"taskId": 2} => {"id": "2", "subject": "Test it", "description": "", "status": "pending", "owner": "me", "metadata": {"k": [1]}, "blocks": [], "blockedBy": ["1"]}
-    "#;
-    run(&toolbox().await, calls).await;
-}
-
-#[tokio::test]
 async fn several_tasks_are_made_in_one_step() {
     let toolbox = three().await;
     let calls = r#"
@@ -108,36 +104,6 @@ async fn dry_run_says_what_would_be_made_and_makes_nothing() {
     let again = done(&toolbox, "TaskCreate", tasks).await;
     assert_eq!(again["result"][1]["id"], "3");
     assert_eq!(toolbox.store().plans().await.unwrap(), there);
-}
-
-#[tokio::test]
-async fn a_task_goes_from_pending_to_completed() {
-    let toolbox = three().await;
-    let calls = r#"
-        TaskUpdate {"taskId": "1", "status": "in_progress", "owner": "me"} => {"taskId": "1", "updatedFields": ["owner", "status"], "statusChange": {"from": "pending", "to": "in_progress"}}
-    "#;
-    run(&toolbox, calls).await;
-    assert_eq!(plan_status(&toolbox).await, "running");
-    // The same again changes nothing; a task may also end without a word in between.
-    let calls = r##"
-        TaskUpdate {"taskId": 1, "status": "completed", "result": "it works"}
-        TaskGet {"taskId": 1} =~ {"result": "it works"}
-        TaskUpdate {"taskId": 1, "status": "completed", "result": "it works"} => {"taskId": "1", "updatedFields": []}
-        TaskUpdate {"taskId": "#2", "status": "completed"}
-        TaskUpdate {"taskId": 3, "status": "completed"}
-    "##;
-    run(&toolbox, calls).await;
-    assert_eq!(plan_status(&toolbox).await, "completed");
-}
-
-#[tokio::test]
-async fn a_task_that_waits_cannot_begin_nor_be_completed() {
-    let calls = r#"
-        ! TaskUpdate {"taskId": "3", "status": "in_progress", "subject": "x"} => task `3` waits for `1`, `2`
-        ! TaskUpdate {"taskId": "3", "status": "completed", "subject": "x"} => task `3` waits for `1`, `2`
-        ! TaskUpdate {"taskId": "3", "status": "failed", "subject": "x"} => task `3` waits for `1`, `2`
-    "#;
-    run(&three().await, calls).await;
 }
 
 #[tokio::test]
@@ -207,25 +173,6 @@ async fn what_is_settled_can_be_taken_back() {
         run(&toolbox, call).await;
         assert_eq!(plan_status(&toolbox).await, status, "{call}");
     }
-}
-
-#[tokio::test]
-async fn a_deleted_task_is_not_listed_and_nothing_waits_for_it() {
-    // Also one in progress, and a completed one.
-    let calls = r#"
-        TaskUpdate {"taskId": 1, "status": "deleted"}
-        TaskList =~ [{"id": "2", "status": "pending"}, {"id": "3", "status": "pending"}]
-        TaskList {"status": "deleted"} =~ [{"id": "1", "status": "deleted"}]
-        TaskGet {"taskId": 1} =~ {"status": "deleted", "result": "deleted"}
-        TaskUpdate {"taskId": 2, "status": "in_progress"}
-        TaskUpdate {"taskId": 2, "status": "deleted", "result": "not needed"}
-        TaskUpdate {"taskId": 3, "status": "completed"}
-        TaskUpdate {"taskId": 3, "status": "deleted"}
-        TaskList => []
-        TaskUpdate {"taskId": 2, "status": "pending"}
-        TaskList =~ [{"id": "2", "status": "pending"}]
-    "#;
-    run(&three().await, calls).await;
 }
 
 #[tokio::test]
@@ -313,39 +260,6 @@ async fn a_list_is_filtered_paged_and_bounded() {
 }
 
 #[tokio::test]
-async fn what_is_said_of_a_task_changes_in_every_state() {
-    // What is done is not described anew.
-    let calls = r#"
-        TaskUpdate {"taskId": 1, "activeForm": "Doing", "owner": "me", "metadata": {"a": 1, "b": {"c": 2}}, "subject": " uno ", "description": "d"} =~ {"updatedFields": ["subject", "description", "owner", "activeForm", "metadata"]}
-        TaskGet {"taskId": 1} =~ {"subject": "uno"}
-        TaskUpdate {"taskId": 1, "status": "in_progress"}
-        TaskUpdate {"taskId": 1, "description": "how far it is"}
-        TaskUpdate {"taskId": 1, "status": "completed"}
-        TaskUpdate {"taskId": 1, "owner": "", "metadata": {"a": null, "d": "x"}}
-        TaskGet {"taskId": 1} => {"id": "1", "subject": "uno", "description": "how far it is", "status": "completed", "activeForm": "Doing", "metadata": {"b": {"c": 2}, "d": "x"}, "blocks": ["2", "3"], "blockedBy": []}
-        ! TaskUpdate {"taskId": 1, "subject": "x"} => task `1` is completed
-    "#;
-    run(&three().await, calls).await;
-}
-
-#[tokio::test]
-async fn dependencies_are_added_from_both_ends() {
-    let calls = r##"
-        TaskCreate {"subject": "one"}
-        TaskCreate {"subject": "two"}
-        TaskCreate {"subject": "three"}
-        TaskUpdate {"taskId": 2, "addBlocks": [3], "addBlockedBy": ["1", "#1"]} =~ {"updatedFields": ["blockedBy", "blocks"]}
-        TaskUpdate {"taskId": 2, "addBlocks": [3], "addBlockedBy": ["1", "#1"]} =~ {"updatedFields": []}
-        TaskGet {"taskId": 2} =~ {"blocks": ["3"], "blockedBy": ["1"]}
-        ! TaskUpdate {"taskId": 1, "addBlockedBy": [3]} => the dependencies form a cycle: 1 → 3 → 2 → 1
-        ! TaskUpdate {"taskId": 3, "addBlocks": [1]} => the dependencies form a cycle: 1 → 3 → 2 → 1
-        TaskUpdate {"taskId": 1, "status": "in_progress"}
-        ! TaskUpdate {"taskId": 3, "addBlocks": [1]} => task `1` is in_progress
-    "##;
-    run(&toolbox().await, calls).await;
-}
-
-#[tokio::test]
 async fn a_bound_plan_of_another_owner_is_used_under_the_same_ids() {
     let toolbox = three().await;
     let id = PlanId::new("mine");
@@ -353,8 +267,7 @@ async fn a_bound_plan_of_another_owner_is_used_under_the_same_ids() {
     let change = |draft: &mut Draft<'_>| {
         let task = crate::plan::NewTask {
             key: Some("k".to_owned()),
-            name: "keyed".to_owned(),
-            ..Default::default()
+            ..crate::plan::tests::testing::task("keyed", &[])
         };
         draft.add_tasks(vec![task], None).map(drop)
     };
@@ -448,4 +361,71 @@ fn words_and_states_map_onto_each_other() {
     ] {
         assert_eq!(TaskStatus::from(TaskWord::from(status)), status);
     }
+}
+
+#[tokio::test]
+async fn the_task_list_is_kept() {
+    let table = r##"
+        == the_first_task_makes_the_list_and_ids_are_numbers_as_text: nothing
+        TaskList => []
+        TaskCreate {"subject": "Fix it", "description": "d", "activeForm": "Fixing it"} => {"id": "1", "subject": "Fix it"}
+        TaskCreate {"subject": "Test it", "owner": "me", "metadata": {"k": [1]}, "addBlockedBy": ["1"]}
+        TaskList null => [{"id": "1", "subject": "Fix it", "status": "pending", "blockedBy": []}, {"id": "2", "subject": "Test it", "status": "pending", "owner": "me", "blockedBy": ["1"]}]
+        TaskGet {"taskId": 1} => {"id": "1", "subject": "Fix it", "description": "d", "status": "pending", "activeForm": "Fixing it", "blocks": ["2"], "blockedBy": []}
+        TaskGet {"taskId": 2} => {"id": "2", "subject": "Test it", "description": "", "status": "pending", "owner": "me", "metadata": {"k": [1]}, "blocks": [], "blockedBy": ["1"]}
+
+        == a_task_goes_from_pending_to_completed: three
+        TaskUpdate {"taskId": "1", "status": "in_progress", "owner": "me"} => {"taskId": "1", "updatedFields": ["owner", "status"], "statusChange": {"from": "pending", "to": "in_progress"}}
+        = running
+        // The same again changes nothing; a task may also end without a word in between.
+        TaskUpdate {"taskId": 1, "status": "completed", "result": "it works"}
+        TaskGet {"taskId": 1} =~ {"result": "it works"}
+        TaskUpdate {"taskId": 1, "status": "completed", "result": "it works"} => {"taskId": "1", "updatedFields": []}
+        TaskUpdate {"taskId": "#2", "status": "completed"}
+        TaskUpdate {"taskId": 3, "status": "completed"}
+        = completed
+
+        == a_task_that_waits_cannot_begin_nor_be_completed: three
+        ! TaskUpdate {"taskId": "3", "status": "in_progress", "subject": "x"} => task `3` waits for `1`, `2`
+        ! TaskUpdate {"taskId": "3", "status": "completed", "subject": "x"} => task `3` waits for `1`, `2`
+        ! TaskUpdate {"taskId": "3", "status": "failed", "subject": "x"} => task `3` waits for `1`, `2`
+
+        == a_deleted_task_is_not_listed_and_nothing_waits_for_it: three
+        // Also one in progress, and a completed one.
+        TaskUpdate {"taskId": 1, "status": "deleted"}
+        TaskList =~ [{"id": "2", "status": "pending"}, {"id": "3", "status": "pending"}]
+        TaskList {"status": "deleted"} =~ [{"id": "1", "status": "deleted"}]
+        TaskGet {"taskId": 1} =~ {"status": "deleted", "result": "deleted"}
+        TaskUpdate {"taskId": 2, "status": "in_progress"}
+        TaskUpdate {"taskId": 2, "status": "deleted", "result": "not needed"}
+        TaskUpdate {"taskId": 3, "status": "completed"}
+        TaskUpdate {"taskId": 3, "status": "deleted"}
+        TaskList => []
+        TaskUpdate {"taskId": 2, "status": "pending"}
+        TaskList =~ [{"id": "2", "status": "pending"}]
+
+        == what_is_said_of_a_task_changes_in_every_state: three
+        // What is done is not described anew.
+        TaskUpdate {"taskId": 1, "activeForm": "Doing", "owner": "me", "metadata": {"a": 1, "b": {"c": 2}}, "subject": " uno ", "description": "d"} =~ {"updatedFields": ["subject", "description", "owner", "activeForm", "metadata"]}
+        TaskGet {"taskId": 1} =~ {"subject": "uno"}
+        TaskUpdate {"taskId": 1, "status": "in_progress"}
+        TaskUpdate {"taskId": 1, "description": "how far it is"}
+        TaskUpdate {"taskId": 1, "status": "completed"}
+        TaskUpdate {"taskId": 1, "owner": "", "metadata": {"a": null, "d": "x"}}
+        TaskGet {"taskId": 1} => {"id": "1", "subject": "uno", "description": "how far it is", "status": "completed", "activeForm": "Doing", "metadata": {"b": {"c": 2}, "d": "x"}, "blocks": ["2", "3"], "blockedBy": []}
+        ! TaskUpdate {"taskId": 1, "subject": "x"} => task `1` is completed
+
+        == dependencies_are_added_from_both_ends: nothing
+        TaskCreate {"subject": "one"}
+        TaskCreate {"subject": "two"}
+        TaskCreate {"subject": "three"}
+        TaskUpdate {"taskId": 2, "addBlocks": [3], "addBlockedBy": ["1", "#1"]} =~ {"updatedFields": ["blockedBy", "blocks"]}
+        TaskUpdate {"taskId": 2, "addBlocks": [3], "addBlockedBy": ["1", "#1"]} =~ {"updatedFields": []}
+        TaskGet {"taskId": 2} =~ {"blocks": ["3"], "blockedBy": ["1"]}
+        ! TaskUpdate {"taskId": 1, "addBlockedBy": [3]} => the dependencies form a cycle: 1 → 3 → 2 → 1
+        ! TaskUpdate {"taskId": 3, "addBlocks": [1]} => the dependencies form a cycle: 1 → 3 → 2 → 1
+        TaskUpdate {"taskId": 1, "status": "in_progress"}
+        ! TaskUpdate {"taskId": 3, "addBlocks": [1]} => task `1` is in_progress
+        "##;
+    cases(table).await;
 }
