@@ -277,8 +277,7 @@ impl Plan {
     /// Returns how old a claimed attempt at a task may become: as its role has it, else as all have.
     pub fn deadline_of(&self, task: TaskId) -> Duration {
         let policy = &self.head.policy;
-        let assignee = self.task(task).and_then(|task| task.assignee.as_deref());
-        let role = assignee.and_then(|role| policy.roles.get(role));
+        let role = self.role_of(task).and_then(|role| policy.roles.get(role));
         role.and_then(|role| role.task_deadline)
             .unwrap_or(policy.task_deadline)
     }
@@ -286,6 +285,11 @@ impl Plan {
     /// Returns a task that is part of the plan.
     pub fn task(&self, id: TaskId) -> Option<&Task> {
         self.tasks.get(&id).filter(|task| !task.removed)
+    }
+
+    /// Returns whose task it is, if it is somebody's.
+    pub fn role_of(&self, id: TaskId) -> Option<&str> {
+        self.task(id)?.assignee.as_deref()
     }
 
     /// Returns the task with the caller's own id.
@@ -481,8 +485,7 @@ impl Plan {
 
     /// Tells whether an answer about a task is awaited.
     pub fn asks_about(&self, task: TaskId) -> bool {
-        self.open_questions()
-            .any(|question| question.task == Some(task))
+        self.open_questions().any(|open| open.task == Some(task))
     }
 
     /// Returns a session by its id.

@@ -84,11 +84,7 @@ impl Draft<'_> {
                 waits_for: self.plan.unmet(&task),
             });
         }
-        if self
-            .plan
-            .open_questions()
-            .any(|question| question.task == Some(id))
-        {
+        if self.plan.asks_about(id) {
             return Err(Refusal::Asking(id));
         }
         let (mut tree, mut beside) = match &self.plan.head().line {
@@ -210,8 +206,7 @@ impl Draft<'_> {
         let task = attempt.task;
         if first {
             attempt.claimed = Some(self.now);
-            let row = self.plan.task(task);
-            let role = row.and_then(|task| task.assignee.clone());
+            let role = self.plan.role_of(task).map(str::to_owned);
             self.tell(Event::Claimed {
                 task,
                 command: id.clone(),

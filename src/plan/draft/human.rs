@@ -129,10 +129,9 @@ impl Draft<'_> {
         task: Option<TaskId>,
         subject: Option<&Subject>,
     ) -> Vec<Choice> {
-        let accept = task
-            .and_then(|id| self.plan.task(id))
-            .and_then(|task| self.plan.current_attempt(task))
-            .is_some_and(acceptable);
+        let task_row = task.and_then(|id| self.plan.task(id));
+        let current = task_row.and_then(|task| self.plan.current_attempt(task));
+        let accept = current.is_some_and(acceptable);
         let model = self.plan.head().policy.model;
         let offered: &[Choice] = match about {
             About::Review => &[Choice::Approve, Choice::Replan, Choice::Abort],
@@ -282,7 +281,7 @@ impl Draft<'_> {
             }
             (Choice::Wait, Some(task)) => {
                 let current = self.task(task)?.current;
-                if let Some(mut attempt) = current.and_then(|id| self.plan.attempt(&id).cloned()) {
+                if let Some(mut attempt) = current.and_then(|id| self.attempt(&id).ok()) {
                     attempt.waiting_since = self.now;
                     self.put_attempt(attempt);
                 }
