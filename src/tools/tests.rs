@@ -53,8 +53,10 @@ pub(super) async fn cases(dialect: Dialect, given: impl AsyncFn(&str) -> Toolbox
 /// - `= status` and `@ letters` say the state of the current plan and the states of its tasks in the core, by their first letters;
 /// - `// text` is a comment.
 ///
+/// `$x300` stands for a text of 300 letters.
 /// Without arguments they are `{}`. A text with `…` stands for every text that has its parts in this order.
 pub(super) async fn run(toolbox: &Toolbox, dialect: Dialect, lines: &str) {
+    let lines = filled(lines);
     let lines = lines.lines().map(str::trim);
     for line in lines.filter(|line| !line.is_empty() && !line.starts_with("// ")) {
         if let Some(wanted) = line.strip_prefix("= ").or(line.strip_prefix("@ ")) {
@@ -92,6 +94,20 @@ pub(super) async fn run(toolbox: &Toolbox, dialect: Dialect, lines: &str) {
         };
         assert!(fits(&wanted, &said, exactly), "{line}\n{said}");
     }
+}
+
+/// Puts long texts in place of what stands for them.
+fn filled(lines: &str) -> String {
+    let mut parts = lines.split("$x");
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(part.len());
+        filled += &"x".repeat(part[..digits].parse().unwrap());
+        filled += &part[digits..];
+    }
+    filled
 }
 
 /// Makes a plan `daemons` that a daemon carries out, with tasks of these names, and binds the tools to it.

@@ -104,19 +104,6 @@ async fn what_is_missing_too_much_or_of_a_wrong_type_is_an_invalid_argument() {
 }
 
 #[tokio::test]
-async fn a_huge_text_is_refused_and_a_terminals_commands_are_left_out() {
-    let huge = "x".repeat(300_000);
-    let calls = format!(
-        r#"
-        ! addTask {{"name": "{huge}", "dependencies": [], "reasoning": ""}} => INVALID_ARGUMENT: …
-        ! {huge} => INVALID_ARGUMENT: …
-        addTask {{"name": "a\u001b[31mb", "dependencies": [], "reasoning": "\u001b]0;t\u0007r"}} =~ {{"new_task": {{"name": "ab", "reasoning": "r"}}}}
-        "#
-    );
-    Manager::with_tasks(&[&[]]).await.run(&calls).await;
-}
-
-#[tokio::test]
 async fn every_word_for_an_error_is_one_of_seven() {
     let words = [
         ErrorCode::TaskNotFound,
@@ -164,6 +151,11 @@ async fn input_that_does_not_fit_is_refused() {
 
         == an_unknown_function_names_the_one_that_is_meant: [[]]
         ! completetask => INVALID_ARGUMENT: There is no tool `completetask`; is `completeTask` meant?
+
+        == a_huge_text_is_refused_and_a_terminals_commands_are_left_out: [[]]
+        ! addTask {"name": "$x300000", "dependencies": [], "reasoning": ""} => INVALID_ARGUMENT: …
+        ! $x300000 => INVALID_ARGUMENT: …
+        addTask {"name": "a\u001b[31mb", "dependencies": [], "reasoning": "\u001b]0;t\u0007r"} =~ {"new_task": {"name": "ab", "reasoning": "r"}}
         "#;
     cases(table).await;
 }
