@@ -76,12 +76,18 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the names of the functions that run as tests: those with an attribute for it, and those of `proptest!` that have
-/// the same one.
+/// the same one; and the names of the cases of tables, which stand as `== NAME: GIVEN`.
 fn tests(sources: &str) -> BTreeSet<&str> {
     let lines: Vec<&str> = sources.lines().map(str::trim).collect();
     let is_test = |line: &str| line.starts_with("#[test]") || line.starts_with("#[tokio::test");
     let mut tests = BTreeSet::new();
     for (at, line) in lines.iter().enumerate() {
+        if let Some((case, _)) = line
+            .strip_prefix("== ")
+            .and_then(|case| case.split_once(": "))
+        {
+            tests.insert(case);
+        }
         let signature = line.strip_prefix("pub ").unwrap_or(line);
         let signature = signature.strip_prefix("async ").unwrap_or(signature);
         let Some(rest) = signature.strip_prefix("fn ") else {
@@ -101,7 +107,6 @@ fn tests(sources: &str) -> BTreeSet<&str> {
 
 #[test]
 fn a_function_without_the_attribute_is_no_test() {
-    let sources =
-        "#[test]\n#[cfg(unix)]\nfn one() {}\n\nfn two() {}\n#[tokio::test]\nasync fn three() {}\n";
-    assert_eq!(tests(sources), BTreeSet::from(["one", "three"]));
+    let sources = "#[test]\n#[cfg(unix)]\nfn one() {}\n\nfn two() {}\n#[tokio::test]\nasync fn three() {}\n== four: x\n";
+    assert_eq!(tests(sources), BTreeSet::from(["four", "one", "three"]));
 }

@@ -238,10 +238,7 @@ fn may_begin(plan: &Plan, stopped: Option<Limit>, due: &mut Due) -> bool {
 
 /// Returns how it is with those who do a task.
 fn crew_of(plan: &Plan, world: &World, task: TaskId) -> Crew {
-    let task = plan.task(task);
-    world
-        .crews
-        .of(task.and_then(|task| task.assignee.as_deref()))
+    world.crews.of(plan.role_of(task))
 }
 
 fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
@@ -285,11 +282,11 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         } else if world.now < at {
             due.look(at);
         } else if scanned_since(world, at, due) {
-            let task = plan.task(attempt.task);
-            let role = task.and_then(|task| task.assignee.as_ref());
+            let nobodys = |task| plan.is_nobodys(task);
+            let role = plan.role_of(attempt.task);
             let of_whom = match role.filter(|role| policy.roles.contains_key(*role)) {
                 Some(role) => format!(" of the role `{role}`"),
-                None if task.is_some_and(|task| plan.is_nobodys(task)) => {
+                None if plan.task(attempt.task).is_some_and(nobodys) => {
                     " of tasks without an assignee".to_owned()
                 }
                 None => String::new(),
@@ -342,9 +339,7 @@ fn no_sign(world: &World, attempt: &Attempt, span: Duration) -> String {
 
 /// Returns since when a command lies there that nobody has taken, as far as somebody could have.
 fn untaken_since(plan: &Plan, world: &World, attempt: &Attempt) -> Time {
-    let role = plan
-        .task(attempt.task)
-        .and_then(|task| task.assignee.as_ref());
+    let role = plan.role_of(attempt.task);
     let held = role.and_then(|role| world.held.get(role)).copied();
     known(attempt.waiting_since, world)
         .max(world.started)
@@ -360,9 +355,7 @@ fn untaken(plan: &Plan, world: &World, due: &mut Due) -> usize {
         return 0;
     }
     let waits = plan.open_attempts().filter(|attempt| {
-        let role = plan
-            .task(attempt.task)
-            .and_then(|task| task.assignee.as_ref());
+        let role = plan.role_of(attempt.task);
         let of_role = role.is_some_and(|role| policy.roles.contains_key(role));
         of_role && attempt.state == AttemptState::Open && attempt.claimed.is_none()
     });
@@ -467,11 +460,8 @@ fn go_on(plan: &Plan, world: &World, due: &mut Due) {
         if head.policy.model {
             ask(plan, world, Subject::Plan, due);
         } else {
-            stuck(
-                plan,
-                due,
-                "there is no plan, and no language model to make one",
-            );
+            let reason = "there is no plan, and no language model to make one";
+            stuck(plan, due, reason);
         }
         return;
     }
@@ -479,14 +469,10 @@ fn go_on(plan: &Plan, world: &World, due: &mut Due) {
         return ask(plan, world, Subject::Replan, due);
     }
     if head.review == Review::Wanted {
-        if !plan
-            .open_questions()
-            .any(|question| question.about == About::Review)
-        {
-            let reason = format!(
-                "the plan has {}; may it start?",
-                counted(counts.total(), "task")
-            );
+        let mut open = plan.open_questions();
+        if !open.any(|question| question.about == About::Review) {
+            let tasks = counted(counts.total(), "task");
+            let reason = format!("the plan has {tasks}; may it start?");
             due.step(Step::AskHuman(About::Review, None, reason));
         }
         return;

@@ -1,11 +1,11 @@
 //! What is known of a plan's tasks without a look at each: their order, who is in which state, who waits for whom, whose
 //! they are. Only [`super::Plan::put`] writes it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
+use std::iter::Peekable;
 
-use super::model::{Order, Task, TaskId, TaskStatus};
+use super::model::{Order, PlanStatus, Task, TaskId, TaskStatus};
 use super::places::{Place, Places, Span};
-use super::roles::{ByRole, Walk};
 
 /// How many tasks are in which state; removed ones count nowhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,14 @@ impl Counts {
     /// Returns the number of all tasks.
     pub fn total(&self) -> usize {
         self.pending + self.in_progress + self.completed + self.failed + self.skipped
+    }
+
+    /// Returns how a plan has ended whose tasks are all settled.
+    pub(super) fn outcome(&self) -> PlanStatus {
+        match self.failed {
+            0 => PlanStatus::Completed,
+            _ => PlanStatus::Failed,
+        }
     }
 
     /// Returns the number of tasks to which nothing more happens by itself.
@@ -56,104 +64,175 @@ impl From<TaskStatus> for Shown {
     }
 }
 
-/// The tasks of each state in the plan's order.
+/// Tasks that are found together, in the plan's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    All,
+    /// Those that are not skipped.
+    Wanted,
+    Unsettled,
+    Pending,
+    /// Pending tasks without unmet dependencies.
+    Free,
+    /// Pending tasks with some.
+    Bound,
+    InProgress,
+    Completed,
+    Failed,
+    Skipped,
+}
+
+/// What decides to which groups a task belongs: its status, and whether its dependencies are met.
+type Standing = (TaskStatus, bool);
+
+impl Group {
+    const EVERY: [Self; 10] = [
+        Self::All,
+        Self::Wanted,
+        Self::Unsettled,
+        Self::Pending,
+        Self::Free,
+        Self::Bound,
+        Self::InProgress,
+        Self::Completed,
+        Self::Failed,
+        Self::Skipped,
+    ];
+
+    /// Those that are also known of each role.
+    const OF_ROLE: [Self; 6] = [
+        Self::Pending,
+        Self::Free,
+        Self::InProgress,
+        Self::Completed,
+        Self::Failed,
+        Self::Skipped,
+    ];
+
+    fn has(self, (status, met): Standing) -> bool {
+        match self {
+            Self::All => true,
+            Self::Wanted => status != TaskStatus::Skipped,
+            Self::Unsettled => !status.settled(),
+            Self::Free => status == TaskStatus::Pending && met,
+            Self::Bound => status == TaskStatus::Pending && !met,
+            Self::Pending | Self::InProgress | Self::Completed | Self::Failed | Self::Skipped => {
+                self == Self::from(status)
+            }
+        }
+    }
+}
+
+impl From<TaskStatus> for Group {
+    fn from(status: TaskStatus) -> Self {
+        match status {
+            TaskStatus::Pending => Self::Pending,
+            TaskStatus::InProgress => Self::InProgress,
+            TaskStatus::Completed => Self::Completed,
+            TaskStatus::Failed => Self::Failed,
+            TaskStatus::Skipped => Self::Skipped,
+        }
+    }
+}
+
+/// The tasks of the plan or of a role, by group.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct ByStatus {
-    pending: Places,
-    in_progress: Places,
-    completed: Places,
-    failed: Places,
-    skipped: Places,
-}
+pub(super) struct Groups([Places; Group::EVERY.len()]);
 
-impl ByStatus {
-    pub(super) fn of(&self, status: TaskStatus) -> &Places {
-        match status {
-            TaskStatus::Pending => &self.pending,
-            TaskStatus::InProgress => &self.in_progress,
-            TaskStatus::Completed => &self.completed,
-            TaskStatus::Failed => &self.failed,
-            TaskStatus::Skipped => &self.skipped,
+impl Groups {
+    pub(super) fn of(&self, group: Group) -> &Places {
+        &self.0[group as usize]
+    }
+
+    /// Takes in how a task stands now and how it stood; `None` where it is not in the plan.
+    fn sort(&mut self, kept: &[Group], place: Place, was: Option<Standing>, is: Option<Standing>) {
+        for group in kept {
+            let places = &mut self.0[*group as usize];
+            let has = |standing| group.has(standing);
+            match (was.is_some_and(has), is.is_some_and(has)) {
+                (false, true) => places.insert(place),
+                (true, false) => places.remove(&place),
+                _ => {}
+            }
         }
     }
 
-    fn of_mut(&mut self, status: TaskStatus) -> &mut Places {
-        match status {
-            TaskStatus::Pending => &mut self.pending,
-            TaskStatus::InProgress => &mut self.in_progress,
-            TaskStatus::Completed => &mut self.completed,
-            TaskStatus::Failed => &mut self.failed,
-            TaskStatus::Skipped => &mut self.skipped,
-        }
-    }
-
-    pub(super) fn counts(&self) -> Counts {
-        Counts {
-            pending: self.pending.len(),
-            in_progress: self.in_progress.len(),
-            completed: self.completed.len(),
-            failed: self.failed.len(),
-            skipped: self.skipped.len(),
-        }
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(|places| places.len() == 0)
     }
 }
+
+/// Groups that are gone through role by role: what may start, by the order of the plan.
+const WALKED: [Group; 2] = [Group::Free, Group::Pending];
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct TaskIndex {
     pub(super) by_key: HashMap<String, TaskId>,
-    pub(super) order: Places,
-    /// Those that are not skipped.
-    pub(super) wanted: Places,
-    pub(super) by_status: ByStatus,
-    pub(super) by_assignee: HashMap<String, ByStatus>,
-    pub(super) unsettled: Places,
-    /// Pending tasks without unmet dependencies, and those with some.
-    free: Places,
-    bound: Places,
-    /// The same ones by whose they are.
-    free_of: ByRole,
-    bound_of: ByRole,
+    pub(super) all: Groups,
+    /// Whose the tasks are; those of nobody stand under `None`.
+    of_role: HashMap<Option<String>, Groups>,
+    /// The first task of each role in the groups that are [`WALKED`].
+    firsts: [BTreeMap<Place, Option<String>>; WALKED.len()],
     pub(super) dependants: HashMap<TaskId, BTreeSet<TaskId>>,
     unmet: HashMap<TaskId, usize>,
 }
 
 impl TaskIndex {
+    /// Returns how many tasks are in which state.
+    pub(super) fn counts(&self) -> Counts {
+        let count = |group| self.all.of(group).len();
+        Counts {
+            pending: count(Group::Pending),
+            in_progress: count(Group::InProgress),
+            completed: count(Group::Completed),
+            failed: count(Group::Failed),
+            skipped: count(Group::Skipped),
+        }
+    }
+
     /// Returns the places of the tasks to be shown, in the order of the plan.
     pub(super) fn shown(&self, shown: Shown, order: Order) -> Span<'_> {
-        let pending = &self.by_status.pending;
-        let (places, from, to) = match (shown, order) {
-            (Shown::Ready, Order::Dependencies) => (&self.free, 0, usize::MAX),
-            (Shown::Blocked, Order::Dependencies) => (&self.bound, 0, usize::MAX),
-            (Shown::Ready, Order::Sequential) => (pending, 0, self.next_in_line()),
-            (Shown::Blocked, Order::Sequential) => (pending, self.next_in_line(), usize::MAX),
-            (Shown::Blocked, Order::Free) => (pending, 0, 0),
-            (Shown::Ready, Order::Free) | (Shown::Pending, _) => (pending, 0, usize::MAX),
-            (Shown::InProgress, _) => (&self.by_status.in_progress, 0, usize::MAX),
-            (Shown::Completed, _) => (&self.by_status.completed, 0, usize::MAX),
-            (Shown::Failed, _) => (&self.by_status.failed, 0, usize::MAX),
-            (Shown::Skipped, _) => (&self.by_status.skipped, 0, usize::MAX),
+        let (group, from, to) = match (shown, order) {
+            (Shown::Ready, Order::Dependencies) => (Group::Free, 0, usize::MAX),
+            (Shown::Blocked, Order::Dependencies) => (Group::Bound, 0, usize::MAX),
+            (Shown::Ready, Order::Sequential) => (Group::Pending, 0, self.next_in_line()),
+            (Shown::Blocked, Order::Sequential) => {
+                (Group::Pending, self.next_in_line(), usize::MAX)
+            }
+            (Shown::Blocked, Order::Free) => (Group::Pending, 0, 0),
+            (Shown::Ready, Order::Free) | (Shown::Pending, _) => (Group::Pending, 0, usize::MAX),
+            (Shown::InProgress, _) => (Group::InProgress, 0, usize::MAX),
+            (Shown::Completed, _) => (Group::Completed, 0, usize::MAX),
+            (Shown::Failed, _) => (Group::Failed, 0, usize::MAX),
+            (Shown::Skipped, _) => (Group::Skipped, 0, usize::MAX),
         };
-        places.span(from, to)
+        self.all.of(group).span(from, to)
     }
 
     /// Returns how many tasks may start where one follows the other: one, if the first unsettled one is pending.
     fn next_in_line(&self) -> usize {
-        let first = self.by_status.pending.first();
-        usize::from(first.is_some() && first == self.unsettled.first())
+        let first = self.all.of(Group::Pending).first();
+        usize::from(first.is_some() && first == self.all.of(Group::Unsettled).first())
     }
 
-    /// Goes through the pending tasks in the order of the plan, all of them or those without unmet dependencies.
-    pub(super) fn walk(&self, all: bool) -> Walk<'_> {
-        let bound = all.then_some(&self.bound_of);
-        Walk::over([&self.free_of].into_iter().chain(bound))
+    /// Returns the tasks of a role that are in a state.
+    pub(super) fn of_role(&self, role: &str, status: TaskStatus) -> Span<'_> {
+        match self.of_role.get(&Some(role.to_owned())) {
+            Some(groups) => groups.of(status.into()).span(0, usize::MAX),
+            None => self.nothing(),
+        }
+    }
+
+    fn nothing(&self) -> Span<'_> {
+        self.all.of(Group::All).span(0, 0)
     }
 
     pub(super) fn may_start(&self, task: &Task, order: Order) -> bool {
         let place = place(task);
         task.status == TaskStatus::Pending
             && match order {
-                Order::Dependencies => self.free.contains(&place),
-                Order::Sequential => self.unsettled.first() == Some(place),
+                Order::Dependencies => self.all.of(Group::Free).contains(&place),
+                Order::Sequential => self.all.of(Group::Unsettled).first() == Some(place),
                 Order::Free => true,
             }
     }
@@ -161,7 +240,10 @@ impl TaskIndex {
     /// Takes in how a task is now; `old` is how it was, if it was there.
     pub(super) fn put(&mut self, old: Option<&Task>, task: &Task, unmet: usize) {
         match old {
-            Some(old) if stays(old, task) => self.turn(old, task),
+            Some(old) if stays(old, task) => {
+                let met = self.met(task);
+                self.sort(task, Some((old.status, met)), Some((task.status, met)));
+            }
             _ => {
                 if let Some(old) = old {
                     self.leave(old);
@@ -174,10 +256,7 @@ impl TaskIndex {
     }
 
     fn enter(&mut self, task: &Task, unmet: usize) {
-        let place = place(task);
         self.by_key.insert(task.key.clone(), task.number);
-        self.order.insert(place);
-        self.sort_by_status(task, place);
         for dependency in &task.dependencies {
             self.dependants
                 .entry(*dependency)
@@ -185,115 +264,126 @@ impl TaskIndex {
                 .insert(task.number);
         }
         self.unmet.insert(task.number, unmet);
-        self.sort_by_wait(task, unmet);
-        if !task.status.settled() {
-            self.unsettled.insert(place);
-        }
-        if task.status != TaskStatus::Skipped {
-            self.wanted.insert(place);
-        }
+        self.sort(task, None, Some((task.status, unmet == 0)));
     }
 
     pub(super) fn leave(&mut self, task: &Task) {
         if task.removed {
             return;
         }
-        let place = place(task);
         if self.by_key.get(&task.key) == Some(&task.number) {
             self.by_key.remove(&task.key);
         }
-        self.order.remove(&place);
-        self.take_from_status(task, place);
         for dependency in &task.dependencies {
             forget(&mut self.dependants, *dependency, &task.number);
         }
-        self.unsettled.remove(&place);
-        self.wanted.remove(&place);
+        self.sort(task, Some((task.status, self.met(task))), None);
         self.unmet.remove(&task.number);
-    }
-
-    /// Takes in another state of a task that stays where it is: what changes most often touches least.
-    fn turn(&mut self, old: &Task, task: &Task) {
-        if old.status == task.status {
-            return;
-        }
-        let place = place(task);
-        self.take_from_status(old, place);
-        self.sort_by_status(task, place);
-        let unmet = self.unmet.get(&task.number).copied().unwrap_or_default();
-        self.sort_by_wait(task, unmet);
-        match (old.status.settled(), task.status.settled()) {
-            (true, false) => self.unsettled.insert(place),
-            (false, true) => self.unsettled.remove(&place),
-            _ => {}
-        }
-        if old.status == TaskStatus::Skipped {
-            self.wanted.insert(place);
-        } else if task.status == TaskStatus::Skipped {
-            self.wanted.remove(&place);
-        }
-    }
-
-    fn sort_by_status(&mut self, task: &Task, place: Place) {
-        self.by_status.of_mut(task.status).insert(place);
-        let Some(assignee) = &task.assignee else {
-            return;
-        };
-        if !self.by_assignee.contains_key(assignee) {
-            self.by_assignee
-                .insert(assignee.clone(), ByStatus::default());
-        }
-        if let Some(tasks) = self.by_assignee.get_mut(assignee) {
-            tasks.of_mut(task.status).insert(place);
-        }
-    }
-
-    fn take_from_status(&mut self, task: &Task, place: Place) {
-        self.by_status.of_mut(task.status).remove(&place);
-        if task.status == TaskStatus::Pending {
-            self.free.remove(&place);
-            self.bound.remove(&place);
-            self.free_of.remove(&task.assignee, &place);
-            self.bound_of.remove(&task.assignee, &place);
-        }
-        if let Some(assignee) = &task.assignee
-            && let Some(tasks) = self.by_assignee.get_mut(assignee)
-        {
-            tasks.of_mut(task.status).remove(&place);
-            if tasks.counts().total() == 0 {
-                self.by_assignee.remove(assignee);
-            }
-        }
     }
 
     /// Counts one dependency of a task less or more that is not met.
     pub(super) fn wait(&mut self, task: &Task, met: bool) {
+        let was = self.met(task);
         let unmet = self.unmet.entry(task.number).or_default();
         *unmet = if met {
             unmet.saturating_sub(1)
         } else {
             *unmet + 1
         };
-        let unmet = *unmet;
-        self.sort_by_wait(task, unmet);
+        let is = *unmet == 0;
+        self.sort(task, Some((task.status, was)), Some((task.status, is)));
     }
 
-    fn sort_by_wait(&mut self, task: &Task, unmet: usize) {
-        let place = place(task);
-        if task.status != TaskStatus::Pending || task.removed {
+    fn met(&self, task: &Task) -> bool {
+        self.unmet.get(&task.number).is_none_or(|unmet| *unmet == 0)
+    }
+
+    /// Sorts a task that stays where it is: what changes most often touches least.
+    fn sort(&mut self, task: &Task, was: Option<Standing>, is: Option<Standing>) {
+        if was == is {
             return;
         }
+        let place = place(task);
+        self.all.sort(&Group::EVERY, place, was, is);
         let role = &task.assignee;
-        if unmet == 0 {
-            self.bound.remove(&place);
-            self.bound_of.remove(role, &place);
-            self.free.insert(place);
-            self.free_of.insert(role, place);
-        } else {
-            self.free.remove(&place);
-            self.free_of.remove(role, &place);
-            self.bound.insert(place);
-            self.bound_of.insert(role, place);
+        if !self.of_role.contains_key(role) {
+            self.of_role.insert(role.clone(), Groups::default());
+        }
+        let Some(groups) = self.of_role.get_mut(role) else {
+            return;
+        };
+        let before = WALKED.map(|group| groups.of(group).first());
+        groups.sort(&Group::OF_ROLE, place, was, is);
+        for ((firsts, group), before) in self.firsts.iter_mut().zip(WALKED).zip(before) {
+            let now = groups.of(group).first();
+            if now == before {
+                continue;
+            }
+            if let Some(before) = before {
+                firsts.remove(&before);
+            }
+            if let Some(now) = now {
+                firsts.insert(now, role.clone());
+            }
+        }
+        if groups.is_empty() {
+            self.of_role.remove(role);
+        }
+    }
+
+    /// Goes through the pending tasks: those without unmet dependencies, or all of them.
+    pub(super) fn walk(&self, free: bool) -> Walk<'_> {
+        let at = usize::from(!free);
+        Walk {
+            index: self,
+            group: WALKED[at],
+            met: BTreeMap::new(),
+            ahead: self.firsts[at].iter().peekable(),
+        }
+    }
+
+    /// Goes through one task, if there is one.
+    pub(super) fn walk_to<'a>(&'a self, task: Option<&'a Task>) -> Walk<'a> {
+        let alone = |task: &'a Task| (place(task), (task.assignee.as_deref(), self.nothing()));
+        Walk {
+            index: self,
+            group: Group::Pending,
+            met: task.map(alone).into_iter().collect(),
+            ahead: btree_map::Iter::default().peekable(),
+        }
+    }
+}
+
+/// Goes through tasks in the plan's order and leaves out whole roles on the way: each costs one look, however many tasks it has.
+pub(super) struct Walk<'a> {
+    index: &'a TaskIndex,
+    group: Group,
+    /// The next task of each role that was met, and what follows it there.
+    met: BTreeMap<Place, (Option<&'a str>, Span<'a>)>,
+    /// Roles whose first task was not reached yet, in the order of those.
+    ahead: Peekable<btree_map::Iter<'a, Place, Option<String>>>,
+}
+
+impl Walk<'_> {
+    /// Returns the next task of a role that is not left out now; one that is left out once is not come back to.
+    pub(super) fn next(&mut self, left_out: impl Fn(Option<&str>) -> bool) -> Option<Place> {
+        loop {
+            let next = self.met.first_key_value().map(|(place, _)| *place);
+            let before = |(place, _): &(&Place, _)| next.is_none_or(|next| **place < next);
+            if let Some((place, role)) = self.ahead.next_if(before)
+                && let Some(groups) = self.index.of_role.get(role)
+            {
+                let rest = groups.of(self.group).span(1, usize::MAX);
+                self.met.insert(*place, (role.as_deref(), rest));
+            }
+            let (place, (role, mut rest)) = self.met.pop_first()?;
+            if left_out(role) {
+                continue;
+            }
+            if let Some(next) = rest.next() {
+                self.met.insert(next, (role, rest));
+            }
+            return Some(place);
         }
     }
 }

@@ -77,9 +77,7 @@ impl Lanes {
         };
         for attempt in plan.open_attempts() {
             if attempt.state != AttemptState::Reported || !plan.asks_about(attempt.task) {
-                let task = plan.task(attempt.task);
-                let role = task.and_then(|task| task.assignee.as_deref());
-                lanes.take(role, attempt.task);
+                lanes.take(plan.role_of(attempt.task), attempt.task);
             }
         }
         for (task, wait) in plan.waits() {

@@ -12,11 +12,10 @@ mod lanes;
 pub mod model;
 mod places;
 mod produced;
-mod roles;
 pub mod rules;
 mod state;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use crew::{Crew, Crews};
 pub use draft::{Delta, Draft, Issue, PlanPast, Refusal, Taken, TaskPast, valid_key};

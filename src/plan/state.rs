@@ -1,18 +1,17 @@
 //! A plan in memory: its rows and the indexes over them. `put` is the only way in, so rows, indexes and
 //! the record of what changed cannot drift apart. Its cost is that of the rows changed, never of the plan.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::index::{Counts, Shown, TaskIndex, forget, place};
+use super::index::{Counts, Group, Shown, TaskIndex, Walk, forget, place};
 use super::model::{
     Ask, AskId, Attempt, AttemptState, CommandId, Head, Kind, Order, PlanId, PlanStatus, Question,
     QuestionId, Session, SessionId, Subject, Task, TaskId, TaskStatus, Time,
 };
-use super::places::{Places, Span};
-use super::roles::Walk;
+use super::places::Span;
 
 /// One row of a plan, as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,6 +50,42 @@ impl Row {
     }
 }
 
+impl From<Head> for Row {
+    fn from(head: Head) -> Self {
+        Self::Head(Box::new(head))
+    }
+}
+
+impl From<Task> for Row {
+    fn from(task: Task) -> Self {
+        Self::Task(Box::new(task))
+    }
+}
+
+impl From<Attempt> for Row {
+    fn from(attempt: Attempt) -> Self {
+        Self::Attempt(Box::new(attempt))
+    }
+}
+
+impl From<Question> for Row {
+    fn from(question: Question) -> Self {
+        Self::Question(question)
+    }
+}
+
+impl From<Session> for Row {
+    fn from(session: Session) -> Self {
+        Self::Session(session)
+    }
+}
+
+impl From<Ask> for Row {
+    fn from(ask: Ask) -> Self {
+        Self::Ask(ask)
+    }
+}
+
 impl RowKey {
     /// Returns the kind of row and its id, as the store keeps them apart.
     pub fn parts(&self) -> (&'static str, String) {
@@ -65,28 +100,121 @@ impl RowKey {
     }
 }
 
+/// A row that is open as long as something is still to happen to it.
+trait Entry: Clone + Into<Row> {
+    type Id: Clone + Ord;
+
+    fn id(&self) -> &Self::Id;
+    fn is_open(&self) -> bool;
+}
+
+impl Entry for Attempt {
+    type Id = CommandId;
+
+    fn id(&self) -> &CommandId {
+        &self.id
+    }
+
+    fn is_open(&self) -> bool {
+        self.state.open()
+    }
+}
+
+impl Entry for Question {
+    type Id = QuestionId;
+
+    fn id(&self) -> &QuestionId {
+        &self.id
+    }
+
+    fn is_open(&self) -> bool {
+        self.open()
+    }
+}
+
+impl Entry for Session {
+    type Id = SessionId;
+
+    fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    fn is_open(&self) -> bool {
+        self.end.is_none()
+    }
+}
+
+impl Entry for Ask {
+    type Id = AskId;
+
+    fn id(&self) -> &AskId {
+        &self.id
+    }
+
+    fn is_open(&self) -> bool {
+        self.answered.is_none()
+    }
+}
+
+/// The rows of one kind by their ids, and which of them are open.
+#[derive(Clone, Debug, PartialEq)]
+struct Table<R: Entry> {
+    rows: BTreeMap<R::Id, R>,
+    open: BTreeSet<R::Id>,
+}
+
+impl<R: Entry> Table<R> {
+    fn new() -> Self {
+        Self {
+            rows: BTreeMap::new(),
+            open: BTreeSet::new(),
+        }
+    }
+
+    fn get(&self, id: &R::Id) -> Option<&R> {
+        self.rows.get(id)
+    }
+
+    fn all(&self) -> btree_map::Values<'_, R::Id, R> {
+        self.rows.values()
+    }
+
+    fn open(&self) -> impl Iterator<Item = &R> {
+        self.open.iter().filter_map(|id| self.rows.get(id))
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row> {
+        self.all().cloned().map(R::into)
+    }
+
+    fn row(&self, id: &R::Id) -> Option<Row> {
+        self.get(id).cloned().map(R::into)
+    }
+
+    fn put(&mut self, row: R) -> Option<R> {
+        mark(&mut self.open, row.id(), row.is_open());
+        self.rows.insert(row.id().clone(), row)
+    }
+
+    fn take(&mut self, id: &R::Id) -> Option<R> {
+        self.open.remove(id);
+        self.rows.remove(id)
+    }
+}
+
 /// A plan: rows and indexes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     head: Head,
     tasks: BTreeMap<TaskId, Task>,
-    attempts: HashMap<CommandId, Attempt>,
-    questions: BTreeMap<QuestionId, Question>,
-    sessions: BTreeMap<SessionId, Session>,
-    asks: BTreeMap<AskId, Ask>,
-    index: Index,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Index {
-    tasks: TaskIndex,
+    attempts: Table<Attempt>,
+    questions: Table<Question>,
+    sessions: Table<Session>,
+    asks: Table<Ask>,
+    index: TaskIndex,
     attempts_of: HashMap<TaskId, BTreeSet<CommandId>>,
-    open_attempts: BTreeSet<CommandId>,
     recalls: BTreeSet<CommandId>,
     attempts_made: u64,
-    open_questions: BTreeSet<QuestionId>,
-    open_sessions: BTreeSet<SessionId>,
-    open_asks: BTreeSet<AskId>,
 }
 
 impl Plan {
@@ -95,11 +223,14 @@ impl Plan {
         Self {
             head,
             tasks: BTreeMap::new(),
-            attempts: HashMap::new(),
-            questions: BTreeMap::new(),
-            sessions: BTreeMap::new(),
-            asks: BTreeMap::new(),
-            index: Index::default(),
+            attempts: Table::new(),
+            questions: Table::new(),
+            sessions: Table::new(),
+            asks: Table::new(),
+            index: TaskIndex::default(),
+            attempts_of: HashMap::new(),
+            recalls: BTreeSet::new(),
+            attempts_made: 0,
         }
     }
 
@@ -146,8 +277,7 @@ impl Plan {
     /// Returns how old a claimed attempt at a task may become: as its role has it, else as all have.
     pub fn deadline_of(&self, task: TaskId) -> Duration {
         let policy = &self.head.policy;
-        let assignee = self.task(task).and_then(|task| task.assignee.as_deref());
-        let role = assignee.and_then(|role| policy.roles.get(role));
+        let role = self.role_of(task).and_then(|role| policy.roles.get(role));
         role.and_then(|role| role.task_deadline)
             .unwrap_or(policy.task_deadline)
     }
@@ -157,30 +287,35 @@ impl Plan {
         self.tasks.get(&id).filter(|task| !task.removed)
     }
 
+    /// Returns whose task it is, if it is somebody's.
+    pub fn role_of(&self, id: TaskId) -> Option<&str> {
+        self.task(id)?.assignee.as_deref()
+    }
+
     /// Returns the task with the caller's own id.
     pub fn task_by_key(&self, key: &str) -> Option<&Task> {
-        let id = self.index.tasks.by_key.get(key)?;
+        let id = self.index.by_key.get(key)?;
         self.task(*id)
     }
 
     /// Returns every task of the plan in the plan's order.
     pub fn tasks(&self) -> Tasks<'_> {
-        self.all_of(&self.index.tasks.order)
+        self.group(Group::All)
     }
 
     /// Returns the tasks that are not skipped, in the plan's order.
     pub fn tasks_wanted(&self) -> Tasks<'_> {
-        self.all_of(&self.index.tasks.wanted)
+        self.group(Group::Wanted)
     }
 
     /// Returns the place of a task in the plan's order, counted from 0.
     pub fn index_of(&self, task: &Task) -> usize {
-        self.index.tasks.order.rank(&place(task))
+        self.index.all.of(Group::All).rank(&place(task))
     }
 
     /// Returns the task at a place in the plan's order, counted from 0.
     pub fn nth(&self, index: usize) -> Option<&Task> {
-        let (_, id) = self.index.tasks.order.get(index)?;
+        let (_, id) = self.index.all.of(Group::All).get(index)?;
         self.tasks.get(&id)
     }
 
@@ -189,7 +324,7 @@ impl Plan {
         &self,
         task: &Task,
     ) -> (impl Iterator<Item = &Task>, impl Iterator<Item = &Task>) {
-        let order = &self.index.tasks.order;
+        let order = self.index.all.of(Group::All);
         let at = order.rank(&place(task));
         let before = self.these(order.span(0, at)).rev();
         let after = self.these(order.span(at + 1, usize::MAX));
@@ -198,21 +333,17 @@ impl Plan {
 
     /// Returns how many tasks are in which state.
     pub fn counts(&self) -> Counts {
-        self.index.tasks.by_status.counts()
+        self.index.counts()
     }
 
     /// Returns the tasks of a state in the plan's order. Their number and a part of them cost no look at the others.
     pub fn tasks_in(&self, shown: Shown) -> Tasks<'_> {
-        self.these(self.index.tasks.shown(shown, self.head.order))
+        self.these(self.index.shown(shown, self.head.order))
     }
 
     /// Returns the tasks of a role that are in a state, in the plan's order.
     pub fn tasks_of(&self, assignee: &str, status: TaskStatus) -> Tasks<'_> {
-        let places = match self.index.tasks.by_assignee.get(assignee) {
-            Some(tasks) => tasks.of(status).span(0, usize::MAX),
-            None => self.index.tasks.order.span(0, 0),
-        };
-        self.these(places)
+        self.these(self.index.of_role(assignee, status))
     }
 
     /// Returns the number of pending tasks that may start now.
@@ -227,15 +358,10 @@ impl Plan {
 
     /// Goes through the tasks that may start now, in the plan's order, and leaves out whole roles on the way.
     pub fn startable(&self) -> Startable<'_> {
-        let index = &self.index.tasks;
         let walk = match self.head.order {
-            Order::Dependencies => index.walk(false),
-            Order::Free => index.walk(true),
-            Order::Sequential => {
-                let next = self.ready().next();
-                let next = next.map(|task| (place(task), task.assignee.as_deref()));
-                Walk::of(next, &index.order.span(0, 0))
-            }
+            Order::Dependencies => self.index.walk(true),
+            Order::Free => self.index.walk(false),
+            Order::Sequential => self.index.walk_to(self.ready().next()),
         };
         Startable {
             rows: &self.tasks,
@@ -245,12 +371,12 @@ impl Plan {
 
     /// Tells whether a task may start now.
     pub fn is_ready(&self, task: &Task) -> bool {
-        self.index.tasks.may_start(task, self.head.order)
+        self.index.may_start(task, self.head.order)
     }
 
     /// Returns the unsettled tasks in the plan's order.
     pub fn unsettled(&self) -> Tasks<'_> {
-        self.all_of(&self.index.tasks.unsettled)
+        self.group(Group::Unsettled)
     }
 
     /// Returns the tasks in progress, in the plan's order.
@@ -258,8 +384,8 @@ impl Plan {
         self.tasks_in(Shown::InProgress)
     }
 
-    fn all_of<'a>(&'a self, places: &'a Places) -> Tasks<'a> {
-        self.these(places.span(0, usize::MAX))
+    fn group(&self, group: Group) -> Tasks<'_> {
+        self.these(self.index.all.of(group).span(0, usize::MAX))
     }
 
     fn these<'a>(&'a self, places: Span<'a>) -> Tasks<'a> {
@@ -272,7 +398,6 @@ impl Plan {
     /// Returns the tasks that name this one as a dependency.
     pub fn dependants(&self, id: TaskId) -> impl Iterator<Item = &Task> {
         self.index
-            .tasks
             .dependants
             .get(&id)
             .into_iter()
@@ -310,8 +435,7 @@ impl Plan {
 
     /// Returns the attempts of a task in the order in which they were issued.
     pub fn attempts_of(&self, task: TaskId) -> impl DoubleEndedIterator<Item = &Attempt> {
-        self.index
-            .attempts_of
+        self.attempts_of
             .get(&task)
             .into_iter()
             .flatten()
@@ -320,18 +444,12 @@ impl Plan {
 
     /// Returns the attempts that wait for something, oldest first.
     pub fn open_attempts(&self) -> impl Iterator<Item = &Attempt> {
-        self.index
-            .open_attempts
-            .iter()
-            .filter_map(|id| self.attempts.get(id))
+        self.attempts.open()
     }
 
     /// Returns the attempts whose commands are to be taken back or whose agents are to be told to stop.
     pub fn recalls(&self) -> impl Iterator<Item = &Attempt> {
-        self.index
-            .recalls
-            .iter()
-            .filter_map(|id| self.attempts.get(id))
+        self.recalls.iter().filter_map(|id| self.attempts.get(id))
     }
 
     /// Returns the attempt of a task that counts now.
@@ -339,15 +457,15 @@ impl Plan {
         task.current.as_ref().and_then(|id| self.attempts.get(id))
     }
 
-    /// Returns every attempt, in no order.
+    /// Returns every attempt, in the order of their ids.
     pub fn attempts(&self) -> impl Iterator<Item = &Attempt> {
-        self.attempts.values()
+        self.attempts.all()
     }
 
     /// Returns how many attempts have been made at tasks. One whose command was taken back before anybody took it was none, and
     /// a repair belongs to the attempt that it repairs.
     pub fn attempts_made(&self) -> u64 {
-        self.index.attempts_made
+        self.attempts_made
     }
 
     /// Returns a question by its id.
@@ -357,21 +475,17 @@ impl Plan {
 
     /// Returns every question, oldest id first.
     pub fn questions(&self) -> impl DoubleEndedIterator<Item = &Question> {
-        self.questions.values()
+        self.questions.all()
     }
 
     /// Returns the questions that await an answer.
     pub fn open_questions(&self) -> impl Iterator<Item = &Question> {
-        self.index
-            .open_questions
-            .iter()
-            .filter_map(|id| self.questions.get(id))
+        self.questions.open()
     }
 
     /// Tells whether an answer about a task is awaited.
     pub fn asks_about(&self, task: TaskId) -> bool {
-        self.open_questions()
-            .any(|question| question.task == Some(task))
+        self.open_questions().any(|open| open.task == Some(task))
     }
 
     /// Returns a session by its id.
@@ -381,15 +495,12 @@ impl Plan {
 
     /// Returns every session.
     pub fn sessions(&self) -> impl Iterator<Item = &Session> {
-        self.sessions.values()
+        self.sessions.all()
     }
 
     /// Returns the sessions without an `end` command.
     pub fn open_sessions(&self) -> impl Iterator<Item = &Session> {
-        self.index
-            .open_sessions
-            .iter()
-            .filter_map(|id| self.sessions.get(id))
+        self.sessions.open()
     }
 
     /// Returns whether a session is over by a command that is not recorded as published.
@@ -405,66 +516,46 @@ impl Plan {
 
     /// Returns every question that was put to the model.
     pub fn asks(&self) -> impl Iterator<Item = &Ask> {
-        self.asks.values()
+        self.asks.all()
     }
 
     /// Returns the questions to the model that have no answer in effect.
     pub fn open_asks(&self) -> impl Iterator<Item = &Ask> {
-        self.index
-            .open_asks
-            .iter()
-            .filter_map(|id| self.asks.get(id))
+        self.asks.open()
     }
 
     /// Tells whether the model failed at the summary; rules make it then.
     pub fn summary_failed(&self) -> bool {
         self.asks
-            .values()
+            .all()
             .any(|ask| ask.subject == Subject::Summary && ask.error.is_some())
     }
 
     /// Returns the number of questions ever put to the model.
     pub fn ask_count(&self) -> usize {
-        self.asks.len()
+        self.asks.all().len()
     }
 
     /// Returns every row, the head first.
     pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
-        std::iter::once(Row::Head(Box::new(self.head.clone())))
-            .chain(
-                self.tasks
-                    .values()
-                    .cloned()
-                    .map(|row| Row::Task(Box::new(row))),
-            )
-            .chain(
-                self.attempts
-                    .values()
-                    .cloned()
-                    .map(|row| Row::Attempt(Box::new(row))),
-            )
-            .chain(self.questions.values().cloned().map(Row::Question))
-            .chain(self.sessions.values().cloned().map(Row::Session))
-            .chain(self.asks.values().cloned().map(Row::Ask))
+        let tasks = self.tasks.values().cloned().map(Row::from);
+        std::iter::once(self.head.clone().into())
+            .chain(tasks)
+            .chain(self.attempts.rows())
+            .chain(self.questions.rows())
+            .chain(self.sessions.rows())
+            .chain(self.asks.rows())
     }
 
     /// Returns a row as it is now.
     pub fn row(&self, key: &RowKey) -> Option<Row> {
         match key {
-            RowKey::Head => Some(Row::Head(Box::new(self.head.clone()))),
-            RowKey::Task(id) => self
-                .tasks
-                .get(id)
-                .cloned()
-                .map(|row| Row::Task(Box::new(row))),
-            RowKey::Attempt(id) => self
-                .attempts
-                .get(id)
-                .cloned()
-                .map(|row| Row::Attempt(Box::new(row))),
-            RowKey::Question(id) => self.questions.get(id).cloned().map(Row::Question),
-            RowKey::Session(id) => self.sessions.get(id).cloned().map(Row::Session),
-            RowKey::Ask(id) => self.asks.get(id).cloned().map(Row::Ask),
+            RowKey::Head => Some(self.head.clone().into()),
+            RowKey::Task(id) => self.tasks.get(id).cloned().map(Row::from),
+            RowKey::Attempt(id) => self.attempts.row(id),
+            RowKey::Question(id) => self.questions.row(id),
+            RowKey::Session(id) => self.sessions.row(id),
+            RowKey::Ask(id) => self.asks.row(id),
         }
     }
 
@@ -472,58 +563,29 @@ impl Plan {
     /// [`super::Draft`] is what refuses, the store is what loads.
     pub fn put(&mut self, row: Row) -> Option<Row> {
         match row {
-            Row::Head(head) => Some(Row::Head(Box::new(std::mem::replace(
-                &mut self.head,
-                *head,
-            )))),
+            Row::Head(head) => Some(std::mem::replace(&mut self.head, *head).into()),
             Row::Task(task) => {
                 let id = task.number;
                 let unmet = self.unmet(&task).len();
                 let old = self.tasks.insert(id, *task);
                 if let Some(task) = self.tasks.get(&id) {
-                    self.index.tasks.put(old.as_ref(), task, unmet);
+                    self.index.put(old.as_ref(), task, unmet);
                 }
                 self.refresh_dependants(id, old.as_ref());
-                old.map(|row| Row::Task(Box::new(row)))
+                old.map(Row::from)
             }
             Row::Attempt(attempt) => {
-                let id = attempt.id.clone();
-                self.index
-                    .attempts_of
-                    .entry(attempt.task)
-                    .or_default()
-                    .insert(id.clone());
-                mark(&mut self.index.open_attempts, &id, attempt.state.open());
-                mark(&mut self.index.recalls, &id, attempt.recall);
-                self.index.attempts_made += u64::from(was_made(&attempt));
-                let old = self.attempts.insert(id, *attempt);
-                self.index.attempts_made -= u64::from(old.as_ref().is_some_and(was_made));
-                old.map(|row| Row::Attempt(Box::new(row)))
+                let of_task = self.attempts_of.entry(attempt.task).or_default();
+                of_task.insert(attempt.id.clone());
+                mark(&mut self.recalls, &attempt.id, attempt.recall);
+                self.attempts_made += u64::from(was_made(&attempt));
+                let old = self.attempts.put(*attempt);
+                self.attempts_made -= u64::from(old.as_ref().is_some_and(was_made));
+                old.map(Row::from)
             }
-            Row::Question(question) => {
-                mark(
-                    &mut self.index.open_questions,
-                    &question.id,
-                    question.open(),
-                );
-                self.questions
-                    .insert(question.id.clone(), question)
-                    .map(Row::Question)
-            }
-            Row::Session(session) => {
-                mark(
-                    &mut self.index.open_sessions,
-                    &session.id,
-                    session.end.is_none(),
-                );
-                self.sessions
-                    .insert(session.id.clone(), session)
-                    .map(Row::Session)
-            }
-            Row::Ask(ask) => {
-                mark(&mut self.index.open_asks, &ask.id, ask.answered.is_none());
-                self.asks.insert(ask.id.clone(), ask).map(Row::Ask)
-            }
+            Row::Question(question) => self.questions.put(question).map(Row::from),
+            Row::Session(session) => self.sessions.put(session).map(Row::from),
+            Row::Ask(ask) => self.asks.put(ask).map(Row::from),
         }
     }
 
@@ -533,30 +595,20 @@ impl Plan {
             RowKey::Head => {}
             RowKey::Task(id) => {
                 if let Some(old) = self.tasks.remove(id) {
-                    self.index.tasks.leave(&old);
+                    self.index.leave(&old);
                     self.refresh_dependants(*id, Some(&old));
                 }
             }
             RowKey::Attempt(id) => {
-                if let Some(old) = self.attempts.remove(id) {
-                    forget(&mut self.index.attempts_of, old.task, id);
-                    self.index.attempts_made -= u64::from(was_made(&old));
+                if let Some(old) = self.attempts.take(id) {
+                    forget(&mut self.attempts_of, old.task, id);
+                    self.attempts_made -= u64::from(was_made(&old));
                 }
-                self.index.open_attempts.remove(id);
-                self.index.recalls.remove(id);
+                self.recalls.remove(id);
             }
-            RowKey::Question(id) => {
-                self.questions.remove(id);
-                self.index.open_questions.remove(id);
-            }
-            RowKey::Session(id) => {
-                self.sessions.remove(id);
-                self.index.open_sessions.remove(id);
-            }
-            RowKey::Ask(id) => {
-                self.asks.remove(id);
-                self.index.open_asks.remove(id);
-            }
+            RowKey::Question(id) => drop(self.questions.take(id)),
+            RowKey::Session(id) => drop(self.sessions.take(id)),
+            RowKey::Ask(id) => drop(self.asks.take(id)),
         }
     }
 
@@ -567,12 +619,12 @@ impl Plan {
         if now == satisfied(old) {
             return;
         }
-        let Some(dependants) = self.index.tasks.dependants.get(&id) else {
+        let Some(dependants) = self.index.dependants.get(&id) else {
             return;
         };
         for dependant in dependants.clone() {
             if let Some(task) = self.tasks.get(&dependant) {
-                self.index.tasks.wait(task, now);
+                self.index.wait(task, now);
             }
         }
     }

@@ -5,6 +5,7 @@ mod hand;
 mod lanes;
 mod line;
 mod random;
+pub(crate) mod testing;
 mod time;
 mod waits;
 
@@ -13,66 +14,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-
-fn head() -> Head {
-    Head::new(PlanId::new("testplan"), "reach it", Time(0))
-}
-
-fn running(names: &[(&str, &[usize])]) -> Plan {
-    let mut plan = Plan::new(head());
-    let mut draft = Draft::new(&mut plan, Time(0));
-    draft
-        .make_tasks(
-            names
-                .iter()
-                .map(|(name, after)| task(name, after))
-                .collect(),
-        )
-        .unwrap();
-    draft.start(Policy::default(), "/work").unwrap();
-    draft.finish();
-    plan
-}
-
-fn task(name: &str, after: &[usize]) -> NewTask {
-    NewTask {
-        name: name.to_owned(),
-        dependencies: after.iter().map(|index| TaskRef::New(*index)).collect(),
-        ..NewTask::default()
-    }
-}
-
-fn command(n: u32) -> CommandId {
-    CommandId::new(format!("task-{n:04}"))
-}
-
-fn issue(n: u32) -> Issue {
-    Issue {
-        id: command(n),
-        kind: Kind::New,
-        session: None,
-        text: format!("text {n}"),
-    }
-}
-
-fn report(status: ReportStatus, at: Time) -> Report {
-    Report {
-        name: "report.md".to_owned(),
-        status,
-        session: Some(SessionId::new("s")),
-        results: "did it".to_owned(),
-        pitfalls: String::new(),
-        next_steps: String::new(),
-        question: None,
-        blocked_until: None,
-        collaboration: None,
-        input_tokens: 1,
-        output_tokens: 1,
-        cost_usd: 0.0,
-        hash: format!("{status:?}"),
-        received: at,
-    }
-}
+use testing::*;
 
 /// Takes in a report, and that nothing is known of what changed.
 fn hear(draft: &mut Draft<'_>, n: u32, report: Report) -> Result<(), Refusal> {
@@ -105,6 +47,32 @@ fn change_at<T>(
     }
 }
 
+/// Carries out a change that is not refused.
+fn apply<T>(plan: &mut Plan, run: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal>) -> T {
+    change(plan, run).unwrap()
+}
+
+fn apply_at<T>(
+    plan: &mut Plan,
+    now: Time,
+    run: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal>,
+) -> T {
+    change_at(plan, now, run).unwrap()
+}
+
+/// Returns what is due where nothing is known from outside.
+fn due_now(plan: &Plan) -> Vec<Step> {
+    due(plan, &World::default()).steps
+}
+
+fn task_of(plan: &Plan, number: u32) -> &Task {
+    plan.task(TaskId(number)).unwrap()
+}
+
+fn attempt_of(plan: &Plan, n: u32) -> &Attempt {
+    plan.attempt(&command(n)).unwrap()
+}
+
 fn ready(plan: &Plan) -> Vec<u32> {
     plan.ready().map(|task| task.number.0).collect()
 }
@@ -115,13 +83,12 @@ fn question(n: u32) -> QuestionId {
 
 /// Issues task 1 as command `n`, reports it and judges by rules.
 fn attempt(plan: &mut Plan, n: u32, status: ReportStatus) {
-    change(plan, |draft| {
+    apply(plan, |draft| {
         draft.issue(TaskId(1), issue(n))?;
         draft.report(&command(n), report(status, Time(1)))?;
         let verdict = rules::judge(draft.plan().attempt(&command(n)).unwrap(), Time(1));
         draft.judge(&command(n), &verdict, question(n))
-    })
-    .unwrap();
+    });
 }
 
 /// Merges the result of an attempt aside, if it is one of a plan that merges.
@@ -143,7 +110,7 @@ fn a_task_is_ready_when_its_dependencies_are_done_or_skipped() {
     assert_eq!(ready(&plan), [1, 2]);
     attempt(&mut plan, 1, ReportStatus::Success);
     assert_eq!(ready(&plan), [2]);
-    change(&mut plan, |draft| draft.skip_task(TaskId(2), "no use")).unwrap();
+    apply(&mut plan, |draft| draft.skip_task(TaskId(2), "no use"));
     assert_eq!(ready(&plan), [3]);
 }
 
@@ -188,7 +155,7 @@ fn an_optional_task_is_skipped_after_three_failures_in_a_row() {
         attempt(&mut plan, n, ReportStatus::Failed);
     }
     assert_eq!(plan.open_questions().count(), 0);
-    let skipped = plan.task(TaskId(1)).unwrap();
+    let skipped = task_of(&plan, 1);
     assert_eq!(skipped.status, TaskStatus::Skipped);
     let reason = skipped.result.clone().unwrap();
     assert!(
@@ -214,11 +181,10 @@ fn three_failures_in_a_row_ask_a_human_and_the_note_reaches_the_next_attempt() {
         Err(Refusal::Asking(TaskId(1)))
     );
 
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.answer(&asked.id, Choice::Retry, "use the other door", "file")
-    })
-    .unwrap();
-    let note = plan.task(TaskId(1)).unwrap().note.clone().unwrap();
+    });
+    let note = task_of(&plan, 1).note.clone().unwrap();
     assert!(note.contains("use the other door"), "{note}");
     let second = change(&mut plan, |draft| {
         draft.answer(&asked.id, Choice::Skip, "", "terminal")
@@ -238,20 +204,19 @@ fn three_failures_in_a_row_ask_a_human_and_the_note_reaches_the_next_attempt() {
 #[test]
 fn a_late_report_counts_and_stops_its_successor() {
     let mut plan = running(&[("a", &[])]);
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.issue(TaskId(1), issue(1))?;
         draft.claim(&command(1), None)?;
         draft.time_out(&command(1), "silent", question(1))?;
         draft.recalled(&command(1))?;
         draft.issue(TaskId(1), issue(2))
-    })
-    .unwrap();
+    });
     let taken = change(&mut plan, |draft| {
         draft.report(&command(1), report(ReportStatus::Success, Time(2)))
     });
     assert_eq!(taken, Ok(Taken::Counts));
-    assert_eq!(plan.task(TaskId(1)).unwrap().failures, 0);
-    let successor = plan.attempt(&command(2)).unwrap();
+    assert_eq!(task_of(&plan, 1).failures, 0);
+    let successor = attempt_of(&plan, 2);
     assert_eq!(
         (successor.state, successor.recall),
         (AttemptState::Stopped, true)
@@ -267,10 +232,7 @@ fn a_late_report_counts_and_stops_its_successor() {
         }),
     );
     assert_eq!((again, plan == before), (Ok(Taken::Stale), true));
-    assert_eq!(
-        plan.attempt(&command(1)).unwrap().state,
-        AttemptState::Reported
-    );
+    assert_eq!(attempt_of(&plan, 1).state, AttemptState::Reported);
 }
 
 #[test]
@@ -299,12 +261,11 @@ fn success_is_never_thrown_away_by_the_judge_alone() {
         by: By::Model,
         at: Time(1),
     };
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.issue(TaskId(1), issue(1))?;
         draft.report(&command(1), report(ReportStatus::Success, Time(1)))?;
         draft.judge(&command(1), &verdict, question(1))
-    })
-    .unwrap();
+    });
     assert_eq!(plan.status(), &PlanStatus::Running);
     let asked = plan.open_questions().next().unwrap();
     assert_eq!(asked.about, About::Abort);
@@ -314,29 +275,28 @@ fn success_is_never_thrown_away_by_the_judge_alone() {
 #[test]
 fn unreadable_reports_are_asked_for_twice_and_then_count_as_a_failure() {
     let mut plan = running(&[("a", &[])]);
-    change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+    apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     for n in 1..=3 {
-        change(&mut plan, |draft| {
+        apply(&mut plan, |draft| {
             draft.reject(&command(n), "no status", &n.to_string(), question(n))
-        })
-        .unwrap();
-        let task = plan.task(TaskId(1)).unwrap();
+        });
+        let task = task_of(&plan, 1);
         assert_eq!(task.failures, u32::from(n == 3));
         if n < 3 {
             let repair = Issue {
                 kind: Kind::Repair,
                 ..issue(n + 1)
             };
-            change(&mut plan, |draft| draft.issue(TaskId(1), repair)).unwrap();
+            apply(&mut plan, |draft| draft.issue(TaskId(1), repair));
         }
     }
-    assert_eq!(plan.task(TaskId(1)).unwrap().attempts, 1);
+    assert_eq!(task_of(&plan, 1).attempts, 1);
 }
 
 #[test]
 fn an_unreadable_report_that_is_seen_again_does_not_count_for_its_repair() {
     let mut plan = running(&[("a", &[])]);
-    change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+    apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     let again = |plan: &mut Plan| {
         change(plan, |draft| {
             draft.reject(&command(1), "no status", "1", question(1))
@@ -347,7 +307,7 @@ fn an_unreadable_report_that_is_seen_again_does_not_count_for_its_repair() {
         kind: Kind::Repair,
         ..issue(2)
     };
-    change(&mut plan, |draft| draft.issue(TaskId(1), repair)).unwrap();
+    apply(&mut plan, |draft| draft.issue(TaskId(1), repair));
     let before = plan.clone();
     assert_eq!(again(&mut plan), Ok(false));
     assert_eq!(plan, before);
@@ -359,16 +319,13 @@ fn other_ready_tasks_go_on_while_a_human_is_asked() {
     for n in 1..=3 {
         attempt(&mut plan, n, ReportStatus::Failed);
     }
-    assert_eq!(
-        due(&plan, &World::default()).steps,
-        [Step::Issue(TaskId(2))]
-    );
+    assert_eq!(due_now(&plan), [Step::Issue(TaskId(2))]);
 }
 
 #[test]
 fn a_result_that_the_model_cannot_judge_takes_no_lane() {
     let mut plan = running(&[("a", &[]), ("b", &[])]);
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         let policy = Policy {
             model: true,
             ..Policy::default()
@@ -378,26 +335,18 @@ fn a_result_that_the_model_cannot_judge_takes_no_lane() {
         hear(draft, 1, report(ReportStatus::Success, Time(1)))?;
         let ask = draft.begin_ask(&Subject::Judge(command(1)))?;
         draft.failed_ask(&ask, "unreachable", question(1))
-    })
-    .unwrap();
-    assert_eq!(
-        due(&plan, &World::default()).steps,
-        [Step::Issue(TaskId(2))]
-    );
-    change(&mut plan, |draft| {
+    });
+    assert_eq!(due_now(&plan), [Step::Issue(TaskId(2))]);
+    apply(&mut plan, |draft| {
         draft.answer(&question(1), Choice::Retry, "", "test")
-    })
-    .unwrap();
-    assert_eq!(
-        due(&plan, &World::default()).steps,
-        [Step::Ask(Subject::Judge(command(1)))]
-    );
+    });
+    assert_eq!(due_now(&plan), [Step::Ask(Subject::Judge(command(1)))]);
 }
 
 #[test]
 fn who_works_at_the_same_time_is_noted_on_both_sides() {
     let mut plan = running(&[("a", &[]), ("b", &[]), ("c", &[])]);
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.kept_tree("before");
         draft.issue(TaskId(1), issue(1))?;
         draft.issue(TaskId(2), issue(2))?;
@@ -407,9 +356,8 @@ fn who_works_at_the_same_time_is_noted_on_both_sides() {
         let verdict = rules::judge(draft.plan().attempt(&command(1)).unwrap(), draft.now());
         draft.judge(&command(1), &verdict, question(1))?;
         draft.issue(TaskId(3), issue(3))
-    })
-    .unwrap();
-    let attempt = |n| plan.attempt(&command(n)).unwrap();
+    });
+    let attempt = |n| attempt_of(&plan, n);
     let beside = |n| attempt(n).beside.iter().map(|id| id.0).collect::<Vec<_>>();
     assert_eq!(
         [beside(1), beside(2), beside(3)],
@@ -420,7 +368,7 @@ fn who_works_at_the_same_time_is_noted_on_both_sides() {
         [tree(1), tree(2), tree(3)],
         [Some("before"), Some("before"), Some("after")]
     );
-    let evidence = plan.task(TaskId(1)).unwrap().evidence.clone().unwrap();
+    let evidence = task_of(&plan, 1).evidence.clone().unwrap();
     assert!(!evidence.verified);
     assert_eq!(
         evidence.facts,
@@ -435,9 +383,9 @@ fn what_a_stranger_says_it_used_stays_countable() {
         budget: Budget::NONE,
         ..Policy::default()
     };
-    change(&mut plan, |draft| draft.start(unlimited, "/work")).unwrap();
+    apply(&mut plan, |draft| draft.start(unlimited, "/work"));
     for (task, n) in [(1, 1), (2, 2)] {
-        change(&mut plan, |draft| {
+        apply(&mut plan, |draft| {
             draft.issue(TaskId(task), issue(n))?;
             let huge = Report {
                 input_tokens: u64::MAX,
@@ -446,8 +394,7 @@ fn what_a_stranger_says_it_used_stays_countable() {
                 ..report(ReportStatus::Success, Time(1))
             };
             draft.report(&command(n), huge)
-        })
-        .unwrap();
+        });
     }
     let usage = plan.head().usage;
     assert_eq!(usage.agent_input_tokens, u64::MAX);
@@ -457,21 +404,17 @@ fn what_a_stranger_says_it_used_stays_countable() {
 #[test]
 fn a_plan_that_ends_early_leaves_nothing_in_progress() {
     let mut plan = running(&[("a", &[]), ("b", &[0])]);
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.issue(TaskId(1), issue(1))?;
         draft.abandon("enough")
-    })
-    .unwrap();
+    });
     assert_eq!(plan.counts().pending, 2);
-    let attempt = plan.attempt(&command(1)).unwrap();
+    let attempt = attempt_of(&plan, 1);
     assert_eq!(
         (attempt.state, attempt.recall),
         (AttemptState::Stopped, true)
     );
-    assert_eq!(
-        due(&plan, &World::default()).steps,
-        [Step::Withdraw(command(1))]
-    );
+    assert_eq!(due_now(&plan), [Step::Withdraw(command(1))]);
 }
 
 #[test]
@@ -497,7 +440,7 @@ fn a_replan_edits_what_is_not_finished_or_nothing() {
     };
     change(&mut plan, |draft| draft.replan(&edits(2), "x")).expect_err("no replan is open");
     assert_eq!(plan, before);
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.issue(TaskId(2), issue(5))?;
         draft.report(&command(5), report(ReportStatus::Failed, Time(1)))?;
         let verdict = Verdict {
@@ -505,8 +448,7 @@ fn a_replan_edits_what_is_not_finished_or_nothing() {
             ..rules::judge(draft.plan().attempt(&command(5)).unwrap(), Time(1))
         };
         draft.judge(&command(5), &verdict, question(5))
-    })
-    .unwrap();
+    });
     assert!(
         due(&plan, &World::default())
             .steps
@@ -518,7 +460,7 @@ fn a_replan_edits_what_is_not_finished_or_nothing() {
     })
     .expect_err("task 1 is finished");
     assert_eq!(plan, open);
-    change(&mut plan, |draft| draft.replan(&edits(2), "another way")).unwrap();
+    apply(&mut plan, |draft| draft.replan(&edits(2), "another way"));
     let order: Vec<_> = plan
         .tasks()
         .map(|task| (task.number.0, task.status))
@@ -546,7 +488,7 @@ fn what_led_to_a_replan_is_skipped_unless_it_is_kept() {
         ),
     ] {
         let mut plan = running(&[("a", &[])]);
-        change(&mut plan, |draft| {
+        apply(&mut plan, |draft| {
             draft.issue(TaskId(1), issue(1))?;
             draft.report(&command(1), report(ReportStatus::Failed, Time(1)))?;
             let verdict = Verdict {
@@ -555,10 +497,9 @@ fn what_led_to_a_replan_is_skipped_unless_it_is_kept() {
             };
             draft.judge(&command(1), &verdict, question(1))?;
             draft.replan(&edits, "another way")
-        })
-        .unwrap();
-        assert_eq!(plan.task(TaskId(1)).unwrap().status, status);
-        assert_eq!(plan.task(TaskId(2)).unwrap().status, TaskStatus::Pending);
+        });
+        assert_eq!(task_of(&plan, 1).status, status);
+        assert_eq!(task_of(&plan, 2).status, TaskStatus::Pending);
     }
 }
 
@@ -566,10 +507,9 @@ fn what_led_to_a_replan_is_skipped_unless_it_is_kept() {
 fn many_tasks_fit_into_one_gap() {
     let mut plan = running(&[("first", &[]), ("last", &[])]);
     for n in 0..200 {
-        change(&mut plan, |draft| {
+        apply(&mut plan, |draft| {
             draft.add_tasks(vec![task(&format!("t{n}"), &[])], Some(TaskId(1)))
-        })
-        .unwrap();
+        });
     }
     let names: Vec<_> = plan.tasks().map(|task| task.name.clone()).collect();
     assert_eq!(

@@ -83,26 +83,14 @@ fn report(draft: &mut Draft<'_>, id: TaskId, to: TaskStatus, text: &str) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Head, Issue, Kind, NewTask, Plan, PlanId, Policy, Time};
+    use crate::plan::Time;
+    use crate::plan::tests::testing::{issue, running};
 
     #[test]
     fn what_an_agent_of_a_daemon_works_on_is_not_left_out() {
-        let mut plan = Plan::new(Head::new(PlanId::new("aaaaaaaa"), "goal", Time(0)));
+        let mut plan = running(&[("a", &[]), ("b", &[])]);
         let mut draft = Draft::new(&mut plan, Time(1));
-        let task = |name: &str| NewTask {
-            name: name.to_owned(),
-            ..NewTask::default()
-        };
-        let tasks = vec![task("a"), task("b")];
-        draft.make_tasks(tasks).unwrap();
-        draft.start(Policy::default(), "/work").unwrap();
-        let issue = Issue {
-            id: crate::plan::CommandId::new("task-1"),
-            kind: Kind::New,
-            session: None,
-            text: String::new(),
-        };
-        draft.issue(TaskId(1), issue).unwrap();
+        draft.issue(TaskId(1), issue(1)).unwrap();
         let (task, status) = (TaskId(1), TaskStatus::InProgress);
         assert_eq!(
             skip(&mut draft, task, ""),

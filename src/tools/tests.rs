@@ -5,7 +5,8 @@ mod parity;
 use serde_json::{Value, json};
 
 use super::{Answer, Dialect, Toolbox};
-use crate::plan::Row;
+use crate::plan::tests::testing::task;
+use crate::plan::{DAEMON, Draft, Head, PlanId, Policy, Row, Time};
 
 /// Bytes that the tools of a dialect may cost an agent that is shown them.
 const MAX_LISTED: usize = 7000;
@@ -30,14 +31,39 @@ fn no_two_dialects_have_a_tool_of_one_name() {
     }
 }
 
+/// Runs the cases of a table. Each begins with `== NAME: GIVEN`, where NAME says what it shows, as that of a test does. What is
+/// given is made anew for it; then its lines are [`run`].
+pub(super) async fn cases(dialect: Dialect, given: impl AsyncFn(&str) -> Toolbox, cases: &str) {
+    for case in cases
+        .trim_start()
+        .trim_start_matches("== ")
+        .split("\n        == ")
+    {
+        let (head, lines) = case.split_once('\n').unwrap();
+        let (name, wanted) = head.split_once(": ").unwrap();
+        println!("{name}");
+        run(&given(wanted).await, dialect, lines).await;
+    }
+}
+
 /// Calls tools one after the other, a line each, and checks their answers:
 ///
 /// - `NAME {arguments}` succeeds; `=> answer` behind it says what it returns, `=~ answer` what that has among other things;
-/// - `! NAME {arguments} => reason` refuses, and changes nothing in the store.
+/// - `! NAME {arguments} => reason` refuses, and changes nothing in the store;
+/// - `= status` and `@ letters` say the state of the current plan and the states of its tasks in the core, by their first letters;
+/// - `// text` is a comment.
 ///
+/// `$x300` stands for a text of 300 letters.
 /// Without arguments they are `{}`. A text with `…` stands for every text that has its parts in this order.
 pub(super) async fn run(toolbox: &Toolbox, dialect: Dialect, lines: &str) {
-    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    let lines = filled(lines);
+    let lines = lines.lines().map(str::trim);
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with("// ")) {
+        if let Some(wanted) = line.strip_prefix("= ").or(line.strip_prefix("@ ")) {
+            let (plan, tasks) = states(toolbox, dialect).await;
+            assert!(wanted == plan || wanted == tasks, "{line}: {plan}, {tasks}");
+            continue;
+        }
         let refused = line.starts_with("! ");
         let line = line.trim_start_matches("! ");
         let (call, wanted, exactly) = match (line.split_once(" => "), line.split_once(" =~ ")) {
@@ -68,6 +94,45 @@ pub(super) async fn run(toolbox: &Toolbox, dialect: Dialect, lines: &str) {
         };
         assert!(fits(&wanted, &said, exactly), "{line}\n{said}");
     }
+}
+
+/// Puts long texts in place of what stands for them.
+fn filled(lines: &str) -> String {
+    let mut parts = lines.split("$x");
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(part.len());
+        filled += &"x".repeat(part[..digits].parse().unwrap());
+        filled += &part[digits..];
+    }
+    filled
+}
+
+/// Makes a plan `daemons` that a daemon carries out, with tasks of these names, and binds the tools to it.
+pub(super) async fn of_a_daemon(toolbox: &Toolbox, names: &[&str]) -> Toolbox {
+    let head = Head::new(PlanId::new("daemons"), "goal", Time(0));
+    let tasks = names.iter().map(|name| task(name, &[])).collect();
+    let make = |draft: &mut Draft<'_>| {
+        draft.make_tasks(tasks)?;
+        draft.start(Policy::default(), "/w")
+    };
+    let made = toolbox.store().create(head, DAEMON, "made", make);
+    made.await.unwrap();
+    toolbox.clone().with_plan(PlanId::new("daemons"))
+}
+
+/// Returns the state of the current plan, and the first letter of the state of each task.
+async fn states(toolbox: &Toolbox, dialect: Dialect) -> (String, String) {
+    let plan = toolbox.current(dialect).await.unwrap();
+    let read = |plan: &crate::plan::Plan, _| {
+        let letters = plan
+            .tasks()
+            .filter_map(|task| task.status.as_str().chars().next());
+        (plan.status().as_str().to_owned(), letters.collect())
+    };
+    toolbox.store().read(&plan, read).await.unwrap()
 }
 
 /// Returns everything in the store, to be compared: each plan with its seq and its rows.

@@ -4,7 +4,6 @@ use super::budget::money;
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{About, Ask, AskId, Question, QuestionId, Spent, Subject};
-use crate::plan::state::Row;
 
 impl Draft<'_> {
     /// Counts a call of the model before it is made, and returns under which id.
@@ -39,7 +38,7 @@ impl Draft<'_> {
             subject: subject.clone(),
             calls: ask.calls,
         });
-        self.put(Row::Ask(ask));
+        self.put(ask);
         self.change_head(|head| head.usage.llm_calls += 1);
         Ok(id)
     }
@@ -56,7 +55,7 @@ impl Draft<'_> {
         ask.input_tokens = ask.input_tokens.saturating_add(input);
         ask.output_tokens = ask.output_tokens.saturating_add(output);
         ask.cost_usd = money(ask.cost_usd, spent.cost_usd);
-        self.put(Row::Ask(ask));
+        self.put(ask);
         self.count_call_of_role(spent);
         Ok(())
     }
@@ -69,7 +68,7 @@ impl Draft<'_> {
         let mut ask = self.open_ask(id)?;
         ask.answer = Some(raw.to_owned());
         ask.answered = Some(self.now);
-        self.put(Row::Ask(ask));
+        self.put(ask);
         Ok(())
     }
 
@@ -90,7 +89,7 @@ impl Draft<'_> {
             error: error.to_owned(),
         });
         ask.error = Some(error.to_owned());
-        self.put(Row::Ask(ask));
+        self.put(ask);
         match &subject {
             Subject::Summary => self.answered_ask(id, ""),
             Subject::Plan if self.plan.counts().total() == 0 => {
@@ -130,7 +129,7 @@ impl Draft<'_> {
         });
         ask.error = Some(error.to_owned());
         ask.answered = Some(self.now);
-        self.put(Row::Ask(ask));
+        self.put(ask);
         Ok(())
     }
 
@@ -146,7 +145,7 @@ impl Draft<'_> {
     ) -> Result<(), Refusal> {
         let mut ask = self.plan.ask(id).cloned().ok_or(Refusal::UnknownAsk)?;
         ask.answered = None;
-        self.put(Row::Ask(ask));
+        self.put(ask);
         self.failed_ask(id, reason, question)
     }
 
@@ -197,27 +196,20 @@ impl Draft<'_> {
 
     /// Lets the question to the model that a human was asked about be put again.
     pub(super) fn revive_ask(&mut self, question: &Question) {
-        if let Some(mut ask) = question
-            .ask
-            .as_ref()
-            .and_then(|id| self.plan.ask(id))
-            .cloned()
-        {
-            ask.error = None;
-            self.put(Row::Ask(ask));
-        }
+        self.change_ask(question, |ask| ask.error = None);
     }
 
     /// Closes the question to the model that a human has settled otherwise.
     pub(super) fn drop_ask(&mut self, question: &Question) {
-        if let Some(mut ask) = question
-            .ask
-            .as_ref()
-            .and_then(|id| self.plan.ask(id))
-            .cloned()
-        {
-            ask.answered = Some(self.now);
-            self.put(Row::Ask(ask));
+        let now = self.now;
+        self.change_ask(question, |ask| ask.answered = Some(now));
+    }
+
+    fn change_ask(&mut self, question: &Question, change: impl FnOnce(&mut Ask)) {
+        let ask = question.ask.as_ref().and_then(|id| self.plan.ask(id));
+        if let Some(mut ask) = ask.cloned() {
+            change(&mut ask);
+            self.put(ask);
         }
     }
 }

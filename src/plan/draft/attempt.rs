@@ -10,7 +10,6 @@ use crate::plan::model::{
     About, Attempt, AttemptState, By, Changes, CheckResult, CommandId, Kind, Line, PlanStatus,
     QuestionId, Rejection, Report, Review, Session, SessionId, Task, TaskId, TaskStatus, Time,
 };
-use crate::plan::state::Row;
 
 /// Repairs of unreadable reports before the attempt counts as failed.
 const MAX_REPAIRS: u32 = 2;
@@ -77,10 +76,7 @@ impl Draft<'_> {
             _ => None,
         };
         if task.status.settled() {
-            return Err(Refusal::NotEditable {
-                task: id,
-                status: task.status,
-            });
+            return Err(Refusal::not_editable(&task));
         }
         if task.status == TaskStatus::Pending && !self.plan.is_ready(&task) {
             return Err(Refusal::NotReady {
@@ -88,11 +84,7 @@ impl Draft<'_> {
                 waits_for: self.plan.unmet(&task),
             });
         }
-        if self
-            .plan
-            .open_questions()
-            .any(|question| question.task == Some(id))
-        {
+        if self.plan.asks_about(id) {
             return Err(Refusal::Asking(id));
         }
         let (mut tree, mut beside) = match &self.plan.head().line {
@@ -146,7 +138,7 @@ impl Draft<'_> {
             role: task.assignee.clone(),
         });
         self.put_attempt(attempt);
-        self.put_task(task);
+        self.put(task);
         Ok(())
     }
 
@@ -214,16 +206,13 @@ impl Draft<'_> {
         let task = attempt.task;
         if first {
             attempt.claimed = Some(self.now);
-            let row = self.plan.task(task);
-            let role = row.and_then(|task| task.assignee.clone());
+            let role = self.plan.role_of(task).map(str::to_owned);
             self.tell(Event::Claimed {
                 task,
                 command: id.clone(),
                 role,
             });
-            self.close_questions("the command was taken", |q| {
-                q.task == Some(task) && q.about == About::Unclaimed
-            });
+            self.close_unclaimed(task, "the command was taken");
         }
         if learned {
             attempt.session = session;
@@ -305,12 +294,12 @@ impl Draft<'_> {
         if let Some(session) = &report.session {
             attempt.session = Some(session.clone());
             if self.plan.session(session).is_none() {
-                self.put(Row::Session(Session {
+                self.put(Session {
                     id: session.clone(),
                     task: number,
                     opened: self.now,
                     end: None,
-                }));
+                });
             }
         }
         let late = |about| matches!(about, About::Unclaimed | About::Failures | About::Stuck);
@@ -360,7 +349,7 @@ impl Draft<'_> {
             self.put_attempt(other);
         }
         task.status = TaskStatus::InProgress;
-        self.put_task(task);
+        self.put(task);
     }
 
     fn count_usage(&mut self, report: &Report) {
@@ -424,9 +413,7 @@ impl Draft<'_> {
             command: attempt.id.clone(),
             reason: reason.to_owned(),
         });
-        self.close_questions("a report came", |q| {
-            q.task == Some(task) && q.about == About::Unclaimed
-        });
+        self.close_unclaimed(task, "a report came");
         if attempt.rejections > MAX_REPAIRS {
             attempt.state = AttemptState::Judged;
             let reason = format!("no readable report after {MAX_REPAIRS} repairs: {reason}");
@@ -502,9 +489,7 @@ impl Draft<'_> {
         let task = attempt.task;
         if attempt.state == AttemptState::Open {
             attempt.state = AttemptState::Withdrawn;
-            self.close_questions("the command was taken back", |q| {
-                q.task == Some(task) && q.about == About::Unclaimed
-            });
+            self.close_unclaimed(task, "the command was taken back");
             self.tell(Event::Withdrawn {
                 task,
                 command: id.clone(),

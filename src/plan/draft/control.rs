@@ -8,7 +8,6 @@ use crate::plan::model::{
     About, EndCommand, Head, PlanStatus, Policy, QuestionId, Replan, SessionId, Task, TaskId,
     TaskStatus,
 };
-use crate::plan::state::Row;
 
 impl Draft<'_> {
     /// Tells of the new plan in its first change, which is when it was created.
@@ -108,7 +107,7 @@ impl Draft<'_> {
         for mut task in running {
             self.stop_attempt(&task);
             task.status = TaskStatus::Pending;
-            self.put_task(task);
+            self.put(task);
         }
         let outcome = format!("Ended early: {reason}");
         self.end(PlanStatus::Abandoned, &outcome);
@@ -125,12 +124,7 @@ impl Draft<'_> {
         if counts.total() == 0 || counts.settled() < counts.total() {
             return Err(Refusal::PlanIs(self.plan.status().clone()));
         }
-        let status = if counts.failed > 0 {
-            PlanStatus::Failed
-        } else {
-            PlanStatus::Completed
-        };
-        self.end(status, outcome);
+        self.end(counts.outcome(), outcome);
         Ok(())
     }
 
@@ -157,10 +151,7 @@ impl Draft<'_> {
         self.not_settled()?;
         let mut task = self.task(id)?;
         if task.status.satisfies() {
-            return Err(Refusal::NotEditable {
-                task: id,
-                status: task.status,
-            });
+            return Err(Refusal::not_editable(&task));
         }
         self.stop_attempt(&task);
         self.close_questions("the task was skipped", |question| question.task == Some(id));
@@ -171,7 +162,7 @@ impl Draft<'_> {
             task: id,
             reason: reason.to_owned(),
         });
-        self.put_task(task);
+        self.put(task);
         Ok(())
     }
 
@@ -191,7 +182,7 @@ impl Draft<'_> {
             self.set_pending(id, "")?;
             let mut task = self.task(id)?;
             task.note = Some(why.to_owned());
-            self.put_task(task);
+            self.put(task);
         }
         self.open_replan(Replan {
             task,
@@ -259,7 +250,7 @@ impl Draft<'_> {
             .cloned()
         {
             session.end = Some(command);
-            self.put(Row::Session(session));
+            self.put(session);
         }
     }
 
@@ -270,7 +261,7 @@ impl Draft<'_> {
                 && let Some(mut session) = self.plan.session(id).cloned()
             {
                 session.end.iter_mut().for_each(|end| end.published = true);
-                self.put(Row::Session(session));
+                self.put(session);
             }
         }
     }

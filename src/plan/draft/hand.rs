@@ -34,7 +34,7 @@ impl Draft<'_> {
         task.started_at = task.started_at.or(Some(self.now));
         task.attempts += 1;
         self.tell(Event::TaskStarted { task: id });
-        self.put_task(task);
+        self.put(task);
         if self.plan.status() == &PlanStatus::Idle {
             self.tell(Event::Started);
             self.change_head(|head| head.status = PlanStatus::Running);
@@ -61,7 +61,7 @@ impl Draft<'_> {
             task: id,
             verified: false,
         });
-        self.put_task(task);
+        self.put(task);
         Ok(())
     }
 
@@ -94,7 +94,7 @@ impl Draft<'_> {
             task.finished_at = Some(self.now);
             Event::Failed { task: id, reason }
         });
-        self.put_task(task);
+        self.put(task);
         Ok(again)
     }
 
@@ -139,7 +139,7 @@ impl Draft<'_> {
         let mut task = self.task(id)?;
         self.begin_anew(&mut task);
         self.tell(Event::Reopened { task: id });
-        self.put_task(task);
+        self.put(task);
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl Draft<'_> {
         self.by_hand()?;
         let mut task = self.task(id)?;
         task.result = result.map(str::to_owned);
-        self.put_task(task);
+        self.put(task);
         Ok(())
     }
 
@@ -183,7 +183,7 @@ impl Draft<'_> {
         for mut task in tasks {
             self.stop_attempt(&task);
             self.begin_anew(&mut task);
-            self.put_task(task);
+            self.put(task);
         }
         self.close_questions("the plan was reset", |_| true);
         self.tell(Event::Reset);
@@ -233,12 +233,7 @@ impl Draft<'_> {
         let counts = self.plan.counts();
         let settled = counts.total() > 0 && counts.settled() == counts.total();
         if settled && self.by_hand().is_ok() {
-            let status = if counts.failed > 0 {
-                PlanStatus::Failed
-            } else {
-                PlanStatus::Completed
-            };
-            self.end(status, "");
+            self.end(counts.outcome(), "");
         }
     }
 
@@ -318,10 +313,7 @@ impl Draft<'_> {
     ) -> Result<(), Refusal> {
         let task = self.under_way(id)?;
         let Some(attempt) = self.plan.current_attempt(&task).cloned() else {
-            return Err(Refusal::NotEditable {
-                task: id,
-                status: task.status,
-            });
+            return Err(Refusal::not_editable(&task));
         };
         let said = |known: &Report| {
             known.hash == BY_HAND && known.status == status && known.results == text
@@ -393,10 +385,7 @@ impl Draft<'_> {
     fn under_way(&self, id: TaskId) -> Result<Task, Refusal> {
         let task = self.task(id)?;
         if task.status != TaskStatus::InProgress {
-            return Err(Refusal::NotEditable {
-                task: id,
-                status: task.status,
-            });
+            return Err(Refusal::not_editable(&task));
         }
         Ok(task)
     }

@@ -1,13 +1,15 @@
 //! Operations around the human: asking, answering, carrying the answer out.
 
 use super::verdict::acceptable;
-use super::{Draft, Refusal};
+use super::{Draft, Refusal, or};
 use crate::plan::event::Event;
 use crate::plan::model::{
     About, Answer, AskId, AttemptState, Choice, CommandId, Question, QuestionId, Replan, Review,
     Subject, Task, TaskId, TaskStatus,
 };
-use crate::plan::state::Row;
+
+/// Why a task is left out by a person who says no more.
+const SKIPPED: &str = "skipped by a person";
 
 impl Draft<'_> {
     /// Asks a human. A question about the same matter that is still open is not asked again.
@@ -82,7 +84,7 @@ impl Draft<'_> {
             reason: question.reason.clone(),
             choices: question.choices.clone(),
         });
-        self.put(Row::Question(question));
+        self.put(question);
         Ok(())
     }
 
@@ -127,10 +129,9 @@ impl Draft<'_> {
         task: Option<TaskId>,
         subject: Option<&Subject>,
     ) -> Vec<Choice> {
-        let accept = task
-            .and_then(|id| self.plan.task(id))
-            .and_then(|task| self.plan.current_attempt(task))
-            .is_some_and(acceptable);
+        let task_row = task.and_then(|id| self.plan.task(id));
+        let current = task_row.and_then(|task| self.plan.current_attempt(task));
+        let accept = current.is_some_and(acceptable);
         let model = self.plan.head().policy.model;
         let offered: &[Choice] = match about {
             About::Review => &[Choice::Approve, Choice::Replan, Choice::Abort],
@@ -214,7 +215,7 @@ impl Draft<'_> {
             note: note.to_owned(),
             by: by.to_owned(),
         });
-        self.put(Row::Question(question.clone()));
+        self.put(question.clone());
         self.person_took(&question);
         self.carry_out(&question, choice, note)
     }
@@ -235,22 +236,11 @@ impl Draft<'_> {
             }
             (Choice::Approve, _) => {
                 self.drop_ask(question);
-                let audited = if note.is_empty() {
-                    "taken as met by a person"
-                } else {
-                    note
-                };
-                self.change_head(|head| head.audited = Some(audited.to_owned()));
+                let audited = or(note, "taken as met by a person").to_owned();
+                self.change_head(|head| head.audited = Some(audited));
                 Ok(())
             }
-            (Choice::Abort, _) => {
-                let reason = if note.is_empty() {
-                    "ended by a person"
-                } else {
-                    note
-                };
-                self.abandon(reason)
-            }
+            (Choice::Abort, _) => self.abandon(or(note, "ended by a person")),
             (Choice::Replan, task) => {
                 let why = if note.is_empty() {
                     question.reason.clone()
@@ -277,11 +267,11 @@ impl Draft<'_> {
             }
             (Choice::Skip, Some(task)) => {
                 self.drop_ask(question);
-                self.skip_task(task, &skip_reason(note))
+                self.skip_task(task, or(note, SKIPPED))
             }
             (Choice::Skip, None) => {
                 for task in self.failed_tasks() {
-                    self.skip_task(task, &skip_reason(note))?;
+                    self.skip_task(task, or(note, SKIPPED))?;
                 }
                 Ok(())
             }
@@ -291,7 +281,7 @@ impl Draft<'_> {
             }
             (Choice::Wait, Some(task)) => {
                 let current = self.task(task)?.current;
-                if let Some(mut attempt) = current.and_then(|id| self.plan.attempt(&id).cloned()) {
+                if let Some(mut attempt) = current.and_then(|id| self.attempt(&id).ok()) {
                     attempt.waiting_since = self.now;
                     self.put_attempt(attempt);
                 }
@@ -302,7 +292,7 @@ impl Draft<'_> {
             (Choice::Reply, Some(task)) => {
                 let mut task = self.task(task)?;
                 task.note = Some(note.to_owned());
-                self.put_task(task);
+                self.put(task);
                 Ok(())
             }
             (Choice::More, _) => self.allow_more(question),
@@ -325,13 +315,10 @@ impl Draft<'_> {
     pub(super) fn set_pending(&mut self, id: TaskId, note: &str) -> Result<(), Refusal> {
         let mut task = self.task(id)?;
         if task.status.settled() {
-            return Err(Refusal::NotEditable {
-                task: id,
-                status: task.status,
-            });
+            return Err(Refusal::not_editable(&task));
         }
         renew(&mut task, note);
-        self.put_task(task);
+        self.put(task);
         Ok(())
     }
 
@@ -343,15 +330,12 @@ impl Draft<'_> {
         self.not_settled()?;
         let mut task = self.task(id)?;
         if task.status != TaskStatus::Failed {
-            return Err(Refusal::NotEditable {
-                task: id,
-                status: task.status,
-            });
+            return Err(Refusal::not_editable(&task));
         }
         renew(&mut task, note);
         task.finished_at = None;
         self.tell(Event::Reopened { task: id });
-        self.put_task(task);
+        self.put(task);
         Ok(())
     }
 }
@@ -365,13 +349,5 @@ fn renew(task: &mut Task, note: &str) {
             Some(before) => format!("{before}\n\n{person}"),
             None => person,
         });
-    }
-}
-
-fn skip_reason(note: &str) -> String {
-    if note.is_empty() {
-        "skipped by a person".to_owned()
-    } else {
-        note.to_owned()
     }
 }

@@ -18,8 +18,8 @@ use std::collections::BTreeSet;
 
 use super::event::Event;
 use super::model::{
-    Attempt, AttemptState, Choice, CommandId, Head, MAX_METADATA, PlanStatus, Question, QuestionId,
-    Task, TaskId, TaskStatus, Time, WaitEnd,
+    About, Attempt, AttemptState, Choice, CommandId, Head, MAX_METADATA, PlanStatus, Question,
+    QuestionId, Task, TaskId, TaskStatus, Time, WaitEnd,
 };
 use super::produced::MAX_PRODUCED;
 use super::state::{Plan, Row, RowKey};
@@ -120,6 +120,16 @@ pub enum Refusal {
     Dropped,
 }
 
+impl Refusal {
+    /// Refuses what the state of a task does not allow.
+    fn not_editable(task: &Task) -> Self {
+        Self::NotEditable {
+            task: task.number,
+            status: task.status,
+        }
+    }
+}
+
 /// Tasks that a refusal names; of more, the first and the last ones.
 const NAMED: usize = 40;
 
@@ -148,6 +158,11 @@ fn words(choices: &[Choice]) -> String {
         .map(|choice| choice.as_str())
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// Returns a text or, where it is empty, another one.
+fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
+    if text.is_empty() { otherwise } else { text }
 }
 
 fn said_by(by: &str) -> String {
@@ -240,14 +255,11 @@ impl<'a> Draft<'a> {
         self.events.truncate(events);
     }
 
-    fn put(&mut self, row: Row) {
+    fn put(&mut self, row: impl Into<Row>) {
+        let row = row.into();
         let key = row.key();
         let old = self.plan.put(row);
         self.undo.push((key, old));
-    }
-
-    fn put_task(&mut self, task: Task) {
-        self.put(Row::Task(Box::new(task)));
     }
 
     fn put_attempt(&mut self, mut attempt: Attempt) {
@@ -256,13 +268,13 @@ impl<'a> Draft<'a> {
                 self.tell(ended(&attempt, wait, WaitEnd::TakenBack));
             }
         }
-        self.put(Row::Attempt(Box::new(attempt)));
+        self.put(attempt);
     }
 
     fn change_head(&mut self, change: impl FnOnce(&mut Head)) {
         let mut head = self.plan.head().clone();
         change(&mut head);
-        self.put(Row::Head(Box::new(head)));
+        self.put(head);
     }
 
     fn tell(&mut self, event: Event) {
@@ -297,6 +309,13 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
+    /// Closes the question why nobody takes the command of a task.
+    fn close_unclaimed(&mut self, task: TaskId, reason: &str) {
+        self.close_questions(reason, |question| {
+            question.task == Some(task) && question.about == About::Unclaimed
+        });
+    }
+
     fn close_question(&mut self, mut question: Question, reason: &str) {
         question.closed = Some(reason.to_owned());
         self.tell(Event::QuestionClosed {
@@ -304,7 +323,7 @@ impl<'a> Draft<'a> {
             reason: reason.to_owned(),
         });
         self.person_took(&question);
-        self.put(Row::Question(question));
+        self.put(question);
     }
 
     /// Closes the open questions that `which` picks.

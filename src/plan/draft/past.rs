@@ -40,7 +40,7 @@ impl Draft<'_> {
             task.attempts = 1;
             task.started_at = Some(self.now);
         }
-        self.put_task(task);
+        self.put(task);
         Ok(())
     }
 

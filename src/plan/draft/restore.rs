@@ -6,7 +6,7 @@ use super::{Draft, Refusal};
 use crate::plan::DAEMON;
 use crate::plan::event::Event;
 use crate::plan::model::{Ask, Head, PlanStatus, Shelf, Task, TaskId, TaskStatus};
-use crate::plan::state::{Plan, Row};
+use crate::plan::state::Plan;
 
 impl Draft<'_> {
     /// Makes the plan what it was after its change `seq`: its tasks and what is said of the plan. Tasks made since are
@@ -28,7 +28,7 @@ impl Draft<'_> {
         let asks: Vec<Ask> = self.plan.open_asks().cloned().collect();
         for mut ask in asks {
             ask.answered = Some(self.now);
-            self.put(Row::Ask(ask));
+            self.put(ask);
         }
 
         let kept: BTreeSet<TaskId> = earlier.tasks().map(|task| task.number).collect();
@@ -36,13 +36,13 @@ impl Draft<'_> {
         for mut task in present {
             if !kept.contains(&task.number) {
                 task.removed = true;
-                self.put_task(task);
+                self.put(task);
             }
         }
         for task in earlier.tasks() {
             let task = self.as_then(task);
             if self.plan.task(task.number) != Some(&task) {
-                self.put_task(task);
+                self.put(task);
             }
         }
         let head = self.head_as_then(earlier.head(), &reason);

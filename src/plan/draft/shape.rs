@@ -133,7 +133,7 @@ impl Draft<'_> {
                 task: task.number,
                 name: task.name.clone(),
             });
-            self.put_task(task);
+            self.put(task);
         }
         let count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
         self.change_head(|head| {
@@ -167,14 +167,11 @@ impl Draft<'_> {
     pub fn replace_tasks(&mut self, tasks: Vec<NewTask>) -> Result<Vec<TaskId>, Refusal> {
         let old: Vec<Task> = self.plan.tasks().cloned().collect();
         if let Some(task) = old.iter().find(|task| task.started_at.is_some()) {
-            return Err(Refusal::NotEditable {
-                task: task.number,
-                status: task.status,
-            });
+            return Err(Refusal::not_editable(&task));
         }
         for mut task in old {
             task.removed = true;
-            self.put_task(task);
+            self.put(task);
         }
         self.make_tasks(tasks)
     }
@@ -198,10 +195,7 @@ impl Draft<'_> {
         let words = task.status == TaskStatus::InProgress && self.by_hand().is_ok();
         let fixed = changes.dependencies.is_some() || (changes.of_words() && !words);
         if fixed && task.status != TaskStatus::Pending {
-            return Err(Refusal::NotEditable {
-                task: id,
-                status: task.status,
-            });
+            return Err(Refusal::not_editable(&task));
         }
         self.change_task(task, changes, &[])
     }
@@ -273,7 +267,7 @@ impl Draft<'_> {
         merge(&mut task.metadata, &changes.metadata)?;
         let moved = changes.of_words() || changes.dependencies.is_some();
         self.tell(Event::Updated { task: id });
-        self.put_task(task);
+        self.put(task);
         if moved || changes.assignee.is_some() {
             self.change_head(|head| head.revision += 1);
         }
@@ -295,7 +289,7 @@ impl Draft<'_> {
             });
         }
         task.removed = true;
-        self.put_task(task);
+        self.put(task);
         self.tell(Event::Removed { task: id });
         self.change_head(|head| head.revision += 1);
         Ok(())
@@ -368,10 +362,7 @@ impl Draft<'_> {
     pub(super) fn editable(&self, id: TaskId) -> Result<Task, Refusal> {
         let task = self.task(id)?;
         if task.status != TaskStatus::Pending {
-            return Err(Refusal::NotEditable {
-                task: id,
-                status: task.status,
-            });
+            return Err(Refusal::not_editable(&task));
         }
         Ok(task)
     }
@@ -487,7 +478,7 @@ impl Draft<'_> {
             }
             for (place, mut next) in (wanted + 1..).zip(moved) {
                 next.position = task.position + place * wide;
-                self.put_task(next);
+                self.put(next);
             }
             return;
         }
@@ -540,23 +531,17 @@ pub fn valid_key(key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Head, Plan, PlanId, Row, Time};
-
-    fn new(name: String) -> Vec<NewTask> {
-        vec![NewTask {
-            name,
-            ..NewTask::default()
-        }]
-    }
+    use crate::plan::tests::testing::{head, task};
+    use crate::plan::{Plan, Row, Time};
 
     #[test]
     fn whoever_inserts_at_one_place_again_and_again_moves_few_others() {
         for always_behind_the_first in [true, false] {
-            let head = Head::new(PlanId::new("aaaaaaaa"), "goal", Time(1));
-            let mut plan = Plan::new(head);
+            let mut plan = Plan::new(head());
             let mut draft = Draft::new(&mut plan, Time(1));
             for number in 0..1000 {
-                draft.add_tasks(new(number.to_string()), None).unwrap();
+                let new = task(&number.to_string(), &[]);
+                draft.add_tasks(vec![new], None).unwrap();
             }
             drop(draft.finish());
             let mut behind = TaskId(1);
@@ -564,9 +549,8 @@ mod tests {
             let (mut written, mut most) = (0, 0);
             for number in 0..2000 {
                 let mut draft = Draft::new(&mut plan, Time(2));
-                let added = draft
-                    .add_tasks(new(number.to_string()), Some(behind))
-                    .unwrap()[0];
+                let new = task(&number.to_string(), &[]);
+                let added = draft.add_tasks(vec![new], Some(behind)).unwrap()[0];
                 let rows = draft.finish().rows;
                 let tasks = rows
                     .iter()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Draft, Refusal};
+use super::{Draft, Refusal, or};
 use crate::plan::event::Event;
 use crate::plan::model::{
     About, Attempt, AttemptState, By, CheckResult, CommandId, ConfirmAbort, Decision, Evidence,
@@ -29,14 +29,7 @@ impl Draft<'_> {
         verdict: &Verdict,
         question: QuestionId,
     ) -> Result<(), Refusal> {
-        let mut attempt = self.attempt(id)?;
-        let Some(report) = attempt
-            .report
-            .clone()
-            .filter(|_| attempt.state == AttemptState::Reported)
-        else {
-            return Err(Refusal::NotAwaited(id.clone()));
-        };
+        let (mut attempt, report) = self.set_aside(id)?;
         if verdict.decision == Decision::Next && !acceptable(&attempt) {
             return Err(Refusal::NotAcceptable);
         }
@@ -47,16 +40,11 @@ impl Draft<'_> {
             decision: verdict.decision,
             reason: verdict.reason.clone(),
         });
-        attempt.state = AttemptState::Judged;
         attempt.verdict = Some(verdict.clone());
         match verdict.decision {
             Decision::Next => self.accept(attempt, verdict),
             Decision::Retry => {
-                let feedback = if verdict.feedback.is_empty() {
-                    &verdict.reason
-                } else {
-                    &verdict.feedback
-                };
+                let feedback = or(&verdict.feedback, &verdict.reason);
                 self.fail_attempt(attempt, &verdict.reason, feedback, verdict.by, question)
             }
             Decision::Replan => {
@@ -97,16 +85,8 @@ impl Draft<'_> {
             }
         }
         let mut task = self.task(attempt.task)?;
-        let results = attempt
-            .report
-            .as_ref()
-            .map(|report| report.results.clone())
-            .unwrap_or_default();
-        let summary = if verdict.result_summary.is_empty() {
-            results
-        } else {
-            verdict.result_summary.clone()
-        };
+        let results = attempt.report.as_ref().map_or("", |report| &report.results);
+        let summary = or(&verdict.result_summary, results);
         let evidence = evidence(&attempt);
         task.status = TaskStatus::Completed;
         task.result = Some(summary.chars().take(RESULT_CHARS).collect());
@@ -118,7 +98,7 @@ impl Draft<'_> {
         });
         task.evidence = Some(evidence);
         self.put_attempt(attempt);
-        self.put_task(task);
+        self.put(task);
         Ok(())
     }
 
@@ -134,11 +114,7 @@ impl Draft<'_> {
         }
         let verdict = Verdict {
             decision: Decision::Next,
-            reason: if note.is_empty() {
-                "accepted by a person".to_owned()
-            } else {
-                note.to_owned()
-            },
+            reason: or(note, "accepted by a person").to_owned(),
             feedback: String::new(),
             result_summary: String::new(),
             by: By::Person,
@@ -172,7 +148,7 @@ impl Draft<'_> {
         task.failures += 1;
         task.note = Some(feedback.to_owned());
         let (failures, optional) = (task.failures, task.optional);
-        self.put_task(task);
+        self.put(task);
         if failures < self.plan.head().policy.max_attempts {
             return Ok(());
         }
@@ -225,10 +201,11 @@ impl Draft<'_> {
             until: until.0,
         });
         self.put_attempt(attempt);
-        self.put_task(task);
+        self.put(task);
         Ok(())
     }
 
+    /// Returns a reported attempt as a decided one, with its report.
     fn set_aside(&self, id: &CommandId) -> Result<(Attempt, Report), Refusal> {
         let mut attempt = self.attempt(id)?;
         let Some(report) = attempt

@@ -80,7 +80,7 @@ fn limited(model: bool, budget: Budget) -> Policy {
 }
 
 fn restart(plan: &mut Plan, policy: Policy) {
-    change(plan, |draft| draft.start(policy, "/work")).unwrap();
+    apply(plan, |draft| draft.start(policy, "/work"));
 }
 
 /// Returns what is due, but for sessions that are over.
@@ -96,11 +96,10 @@ fn stop(plan: &mut Plan, world: &World) -> Limit {
     let [Step::StopAtBudget(limit)] = found[..] else {
         panic!("{found:?}");
     };
-    change(plan, |draft| {
+    apply(plan, |draft| {
         draft.count_time(world.lived());
         draft.stop_at_budget(limit, question(90))
-    })
-    .unwrap();
+    });
     assert_eq!(steps(plan, world), [], "it is stopped for good");
     limit
 }
@@ -114,25 +113,23 @@ fn a_limit_of_attempts_stops_the_next_one_and_nothing_else() {
     };
     restart(&mut plan, limited(false, two));
     attempt(&mut plan, 1, ReportStatus::Failed);
-    change(&mut plan, |draft| draft.issue(TaskId(1), issue(2))).unwrap();
+    apply(&mut plan, |draft| draft.issue(TaskId(1), issue(2)));
     assert_eq!(
         steps(&plan, &World::default()),
         [],
         "the last attempt is let end, though all are used"
     );
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         hear(draft, 2, report(ReportStatus::Success, Time(1)))
-    })
-    .unwrap();
+    });
     assert_eq!(
         steps(&plan, &World::default()),
         [Step::JudgeByRules(command(2))]
     );
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         let verdict = rules::judge(draft.plan().attempt(&command(2)).unwrap(), Time(1));
         draft.judge(&command(2), &verdict, question(2))
-    })
-    .unwrap();
+    });
     let refused = change(&mut plan, |draft| draft.issue(TaskId(2), issue(3)));
     assert_eq!(
         refused.unwrap_err().to_string(),
@@ -146,10 +143,9 @@ fn a_limit_of_attempts_stops_the_next_one_and_nothing_else() {
     let asked = plan.open_questions().next().unwrap().clone();
     assert_eq!(asked.choices, [Choice::More, Choice::Abort]);
     insta::assert_snapshot!(asked.reason, @"budget: 2 of 2 attempts used; nothing new starts. `more` allows another 2 attempts");
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.answer(&asked.id, Choice::More, "", "test")
-    })
-    .unwrap();
+    });
     assert_eq!(plan.status(), &PlanStatus::Running);
     assert_eq!(plan.allowed(Limit::Attempts), Some(4.0));
     assert_eq!(steps(&plan, &World::default()), [Step::Issue(TaskId(2))]);
@@ -158,12 +154,12 @@ fn a_limit_of_attempts_stops_the_next_one_and_nothing_else() {
 #[test]
 fn a_command_that_is_taken_back_uses_no_attempt() {
     let mut plan = running(&[("a", &[])]);
-    change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+    apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     assert_eq!(plan.attempts_made(), 1);
-    change(&mut plan, |draft| draft.withdrawn(&command(1))).unwrap();
+    apply(&mut plan, |draft| draft.withdrawn(&command(1)));
     assert_eq!(plan.attempts_made(), 0);
     let late = report(ReportStatus::Success, Time(1));
-    change(&mut plan, |draft| draft.report(&command(1), late)).unwrap();
+    apply(&mut plan, |draft| draft.report(&command(1), late));
     assert_eq!(plan.attempts_made(), 1, "it was taken after all");
 }
 
@@ -175,22 +171,20 @@ fn a_report_waits_for_its_judge_until_the_budget_allows_the_call() {
         ..Budget::NONE
     };
     restart(&mut plan, limited(true, cheap));
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.issue(TaskId(1), issue(1))?;
         let dear = Report {
             cost_usd: 2.5,
             ..report(ReportStatus::Success, Time(1))
         };
         hear(draft, 1, dear)
-    })
-    .unwrap();
+    });
     assert_eq!(stop(&mut plan, &World::default()), Limit::CostUsd);
     let asked = plan.open_questions().next().unwrap().clone();
     insta::assert_snapshot!(asked.reason, @"budget: $2.50 of $1 used; nothing new starts. `more` allows another $1");
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.answer(&asked.id, Choice::More, "", "test")
-    })
-    .unwrap();
+    });
     assert_eq!(
         plan.allowed(Limit::CostUsd),
         Some(3.5),
@@ -211,12 +205,11 @@ fn the_last_call_is_heard_before_the_plan_stops() {
     };
     restart(&mut plan, limited(true, one));
     let subject = Subject::Judge(command(1));
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.issue(TaskId(1), issue(1))?;
         hear(draft, 1, report(ReportStatus::Success, Time(1)))?;
         draft.begin_ask(&subject)
-    })
-    .unwrap();
+    });
     let asking = World {
         asking: [subject.clone()].into(),
         ..World::default()
@@ -239,7 +232,7 @@ fn a_summary_that_the_budget_forbids_holds_up_no_end_and_an_audit_does() {
         ..Budget::NONE
     };
     restart(&mut plan, limited(true, used));
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         let ask = draft.begin_ask(&Subject::Audit)?;
         let spent = Spent {
             calls: 1,
@@ -248,14 +241,12 @@ fn a_summary_that_the_budget_forbids_holds_up_no_end_and_an_audit_does() {
             cost_usd: f64::NAN,
         };
         draft.count_ask(&ask, spent)
-    })
-    .unwrap();
+    });
     let mut audited = plan.clone();
     assert_eq!(stop(&mut plan, &World::default()), Limit::LlmTokens);
-    change(&mut audited, |draft| {
+    apply(&mut audited, |draft| {
         draft.audited("met", None, question(1))
-    })
-    .unwrap();
+    });
     assert_eq!(steps(&audited, &World::default()), [Step::Settle]);
 }
 
@@ -278,11 +269,10 @@ fn time_is_used_by_what_is_under_way_and_once() {
         [Step::Issue(TaskId(1)), Step::CountTime],
         "a kill makes less than a minute forgotten"
     );
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.count_time(world(1, 60).lived());
         Ok(())
-    })
-    .unwrap();
+    });
     // Another daemon goes on with its own time.
     assert_eq!(steps(&plan, &world(2, 29)), [Step::Issue(TaskId(1))]);
     assert_eq!(stop(&mut plan, &world(2, 30)), Limit::WallTime);
@@ -297,7 +287,7 @@ fn a_budget_that_is_raised_answers_its_question() {
         ..Budget::NONE
     };
     restart(&mut plan, limited(true, calls(1)));
-    change(&mut plan, |draft| draft.begin_ask(&Subject::Plan)).unwrap();
+    apply(&mut plan, |draft| draft.begin_ask(&Subject::Plan));
     stop(&mut plan, &World::default());
     let asked = plan.open_questions().next().unwrap().id.clone();
     restart(&mut plan, limited(true, calls(1)));

@@ -6,14 +6,13 @@ fn of_person(names: &[&str], owner: &str) -> Plan {
     let mut head = head();
     head.owner = owner.to_owned();
     let mut plan = Plan::new(head);
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         let new = |name: &&str| NewTask {
             origin: Origin::Person,
             ..task(name, &[])
         };
         draft.make_tasks(names.iter().map(new).collect())
-    })
-    .unwrap();
+    });
     plan
 }
 
@@ -30,11 +29,11 @@ fn words_that_a_tool_or_a_model_changes_are_no_longer_a_persons() {
         dependencies: Some(vec![TaskRef::Number(TaskId(2))]),
         ..words("")
     };
-    change(&mut plan, |draft| draft.amend_task(TaskId(1), &more)).unwrap();
+    apply(&mut plan, |draft| draft.amend_task(TaskId(1), &more));
     assert_eq!(origins(&plan), [Origin::Person; 3]);
 
-    change(&mut plan, |draft| draft.amend_task(TaskId(1), &words("x"))).unwrap();
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| draft.amend_task(TaskId(1), &words("x")));
+    apply(&mut plan, |draft| {
         draft.start(Policy::default(), "/work")?;
         draft.issue(TaskId(2), issue(5))?;
         draft.report(&command(5), report(ReportStatus::Failed, Time(1)))?;
@@ -45,8 +44,7 @@ fn words_that_a_tool_or_a_model_changes_are_no_longer_a_persons() {
         draft.judge(&command(5), &verdict, question(5))?;
         let edit = Edit::Update(TaskId(3), Box::new(words("y")));
         draft.replan(&[edit], "x")
-    })
-    .unwrap();
+    });
     assert_eq!(
         origins(&plan),
         [Origin::Model, Origin::Person, Origin::Model]
@@ -71,28 +69,26 @@ fn a_plan_that_a_person_has_yet_to_start_is_edited_and_not_begun() {
         assert_eq!(change(&mut plan, operation), Err(Refusal::NotStarted));
         assert_eq!(plan, before);
     }
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.skip_task(TaskId(1), "not needed")?;
         draft.add_tasks(vec![task("c", &[])], None)?;
         draft.follow_tasks();
         draft.remove_task(TaskId(2))
-    })
-    .unwrap();
+    });
     assert_eq!(plan.status(), &PlanStatus::Idle);
 }
 
 #[test]
 fn nothing_is_started_in_a_paused_plan() {
     let mut plan = of_person(&["a", "b"], "tasks");
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.start_task(TaskId(1))?;
         draft.pause("a break")
-    })
-    .unwrap();
+    });
     let paused = PlanStatus::Paused("a break".to_owned());
     let started = change(&mut plan, |draft| draft.start_task(TaskId(2)));
     assert_eq!(started, Err(Refusal::PlanIs(paused)));
-    change(&mut plan, |draft| draft.complete_task(TaskId(1), "")).unwrap();
+    apply(&mut plan, |draft| draft.complete_task(TaskId(1), ""));
 }
 
 #[test]
@@ -101,20 +97,18 @@ fn the_number_of_an_attempt_is_not_used_again() {
     attempt(&mut plan, 1, ReportStatus::Failed);
     attempt(&mut plan, 2, ReportStatus::Success);
     let before = plan.clone();
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.settle("done")?;
         draft.reset()?;
         draft.start(Policy::default(), "/work").map(drop)
-    })
-    .unwrap();
+    });
     attempt(&mut plan, 3, ReportStatus::Success);
-    change(&mut plan, |draft| draft.restore(&before, 1)).unwrap();
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| draft.restore(&before, 1));
+    apply(&mut plan, |draft| {
         draft.settle("done")?;
         draft.reset()?;
         draft.replace_tasks(vec![task("b", &[])])
-    })
-    .unwrap();
+    });
     let numbers = |plan: &Plan| {
         let made = plan.attempts_of(TaskId(1));
         made.map(|attempt| attempt.number).collect::<Vec<_>>()
@@ -126,23 +120,21 @@ fn the_number_of_an_attempt_is_not_used_again() {
 fn a_restored_plan_stays_where_it_is_among_those_of_its_owner() {
     let mut plan = of_person(&["a"], "tasks");
     let earlier = plan.clone();
-    change_at(&mut plan, Time(5), |draft| draft.take_up()).unwrap();
-    change(&mut plan, |draft| {
+    apply_at(&mut plan, Time(5), |draft| draft.take_up());
+    apply(&mut plan, |draft| {
         draft.add_tasks(vec![task("b", &[])], None)
-    })
-    .unwrap();
-    change(&mut plan, |draft| draft.restore(&earlier, 1)).unwrap();
+    });
+    apply(&mut plan, |draft| draft.restore(&earlier, 1));
     assert_eq!(plan.head().taken_up, Some(Time(5)));
     for (put_away, restored) in [
         (Shelf::History, Shelf::History),
         (Shelf::Deleted, Shelf::Current),
     ] {
-        change(&mut plan, |draft| {
+        apply(&mut plan, |draft| {
             draft.add_tasks(vec![task("b", &[])], None)?;
             draft.put_away(put_away)?;
             draft.restore(&earlier, 1)
-        })
-        .unwrap();
+        });
         assert_eq!(plan.head().shelf, restored);
     }
 }
@@ -150,7 +142,7 @@ fn a_restored_plan_stays_where_it_is_among_those_of_its_owner() {
 #[test]
 fn a_plan_that_was_abandoned_is_not_changed_until_it_goes_on() {
     let mut plan = of_person(&["a"], "notebook");
-    change(&mut plan, |draft| draft.finish_plan(false, "enough")).unwrap();
+    apply(&mut plan, |draft| draft.finish_plan(false, "enough"));
     let before = plan.clone();
     let refused = Err(Refusal::PlanIs(PlanStatus::Abandoned));
     let changes = TaskChanges {
@@ -168,9 +160,8 @@ fn a_plan_that_was_abandoned_is_not_changed_until_it_goes_on() {
         assert_eq!(change(&mut plan, operation), refused);
         assert_eq!(plan, before);
     }
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.go_on()?;
         draft.update_task(TaskId(1), &changes)
-    })
-    .unwrap();
+    });
 }

@@ -103,11 +103,10 @@ fn with_roles(tasks: &[(&str, Option<&str>)], max_parallel: u32, roles: &[(&str,
         ..Policy::default()
     };
     let (tasks, policy) = (tasks.collect(), policy);
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.make_tasks(tasks)?;
         draft.start(policy, "/work")
-    })
-    .unwrap();
+    });
     plan
 }
 
@@ -127,22 +126,20 @@ fn a_role_at_its_limit_holds_up_nobody_else() {
     ];
     let mut plan = with_roles(&tasks, 10, &[("coder", 2), ("reviewer", 1)]);
     assert_eq!(numbers(&issued(&plan)), [1, 2, 4, 5, 6]);
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.issue(TaskId(1), issue(1))?;
         draft.issue(TaskId(2), issue(2))
-    })
-    .unwrap();
+    });
     assert_eq!(numbers(&issued(&plan)), [4, 5, 6]);
     let lanes = Lanes::of(&plan);
     assert_eq!(numbers(&lanes.roles["coder"].busy), [1, 2]);
     assert!(lanes.full_for(Some("coder")) && !lanes.full_for(Some("reviewer")));
     // Free again as soon as one of its tasks is done.
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.report(&command(1), report(ReportStatus::Success, Time(1)))?;
         let verdict = rules::judge(draft.plan().attempt(&command(1)).unwrap(), Time(1));
         draft.judge(&command(1), &verdict, question(1))
-    })
-    .unwrap();
+    });
     assert_eq!(numbers(&issued(&plan)), [3, 4, 5, 6]);
 }
 
@@ -177,15 +174,14 @@ fn an_attempt_may_become_as_old_as_its_role_allows() {
     let mut plan = with_roles(&[("a", Some("coder")), ("b", None)], 2, &[("coder", 1)]);
     let mut policy = plan.head().policy.clone();
     policy.roles.get_mut("coder").unwrap().task_deadline = Some(Duration::from_secs(30));
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.start(policy, "/work")?;
         for n in [1, 2] {
             draft.issue(TaskId(n), issue(n))?;
             draft.claim(&command(n), None)?;
         }
         Ok(())
-    })
-    .unwrap();
+    });
     let world = World {
         now: Time(1).plus(Duration::from_secs(31)),
         scan_began: Some(Time(1).plus(Duration::from_secs(31))),
@@ -238,12 +234,11 @@ fn what_is_not_begun_by_those_who_are_lost_is_taken_back_and_holds_up_nobody() {
         ("d", Some("reviewer")),
     ];
     let mut plan = with_roles(&tasks, 2, &[("coder", 2)]);
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.issue(TaskId(1), issue(1))?;
         draft.issue(TaskId(2), issue(2))?;
         draft.claim(&command(1), None).map(drop)
-    })
-    .unwrap();
+    });
     // As long as they end, what they say counts.
     let unfit = due(&plan, &lost("coder", Crew::Unfit, 9));
     assert_eq!(unfit.steps, []);
@@ -258,11 +253,10 @@ fn what_is_not_begun_by_those_who_are_lost_is_taken_back_and_holds_up_nobody() {
     let gone = lost("coder", Crew::Gone(Time(5)), 9);
     let both = [Step::Withdraw(command(1)), Step::Withdraw(command(2))];
     assert_eq!(due(&plan, &gone).steps, both);
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.withdrawn(&command(1))?;
         draft.withdrawn(&command(2))
-    })
-    .unwrap();
+    });
     let now = due(&plan, &gone);
     assert_eq!(now.steps, [Step::Issue(TaskId(4))]);
     assert!(now.held);
@@ -271,7 +265,7 @@ fn what_is_not_begun_by_those_who_are_lost_is_taken_back_and_holds_up_nobody() {
 #[test]
 fn a_task_waits_for_its_role_while_that_has_something_else_in_hand() {
     let mut plan = with_roles(&[("a", Some("coder"))], 2, &[("coder", 1)]);
-    change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+    apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     let late = Time(1).plus(Duration::from_secs(601));
     let mut world = World {
         now: late,
@@ -300,7 +294,7 @@ fn a_command_that_nobody_takes_holds_up_only_its_role() {
         ("e", None),
     ];
     let mut plan = with_roles(&tasks, 1, &[("ghost", 1), ("coder", 2)]);
-    change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+    apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     let mut world = World {
         now: Time(1).plus(Duration::from_secs(9)),
         ..World::default()
@@ -318,15 +312,14 @@ fn a_command_that_nobody_takes_holds_up_only_its_role() {
     world.held.insert("ghost".to_owned(), world.now);
     assert_eq!(due(&plan, &world).steps, []);
     world.held.clear();
-    change(&mut plan, |draft| draft.issue(TaskId(3), issue(3))).unwrap();
-    change(&mut plan, |draft| draft.claim(&command(3), None).map(drop)).unwrap();
+    apply(&mut plan, |draft| draft.issue(TaskId(3), issue(3)));
+    apply(&mut plan, |draft| draft.claim(&command(3), None).map(drop));
     assert_eq!(due(&plan, &world).steps, []);
     // Where one conversation is about all tasks, nothing is taken up besides.
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         let mut policy = draft.plan().head().policy.clone();
         policy.session = SessionScope::Plan;
         draft.start(policy, "/work")
-    })
-    .unwrap();
+    });
     assert_eq!(due(&plan, &world).steps, []);
 }

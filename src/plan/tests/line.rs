@@ -4,11 +4,10 @@ use super::*;
 
 fn isolated(names: &[(&str, &[usize])]) -> Plan {
     let mut plan = running(names);
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.isolate("base", "/trees")?;
         draft.branch_moved("base")
-    })
-    .unwrap();
+    });
     plan
 }
 
@@ -31,29 +30,26 @@ fn tip(plan: &Plan) -> &str {
 fn results_are_merged_one_at_a_time_in_the_order_of_their_reports() {
     let mut plan = isolated(&[("a", &[]), ("b", &[])]);
     assert_eq!(plan.workspace_of(TaskId(2)), "/trees/task-2");
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.issue(TaskId(1), issue(1))?;
         draft.issue(TaskId(2), issue(2))?;
         hear(draft, 2, report(ReportStatus::Success, Time(2)))?;
         hear(draft, 1, report(ReportStatus::Success, Time(3)))
-    })
-    .unwrap();
+    });
     let steps = |plan: &Plan| due(plan, &World::default()).steps;
     assert_eq!(steps(&plan), [Step::Check(command(2))]);
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         merge(draft, &command(2), 2)?;
         draft.checked(&command(2), vec![])
-    })
-    .unwrap();
+    });
     assert_eq!(steps(&plan), [Step::JudgeByRules(command(2))]);
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.judge(&command(2), &verdict(Decision::Next), question(1))
-    })
-    .unwrap();
+    });
     assert_eq!(tip(&plan), "commit 2");
     let next = [Step::MoveBranch, Step::Check(command(1))];
     assert!(steps(&plan).ends_with(&next));
-    change(&mut plan, |draft| draft.branch_moved("commit 2")).unwrap();
+    apply(&mut plan, |draft| draft.branch_moved("commit 2"));
     let stale = Merge {
         onto: "base".to_owned(),
         head: "head".to_owned(),
@@ -61,12 +57,11 @@ fn results_are_merged_one_at_a_time_in_the_order_of_their_reports() {
     };
     change(&mut plan, |draft| draft.merged(&command(1), stale)).unwrap_err();
     // A result that was refused leaves no trace on the line.
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         merge(draft, &command(1), 1)?;
         draft.checked(&command(1), vec![])?;
         draft.judge(&command(1), &verdict(Decision::Retry), question(2))
-    })
-    .unwrap();
+    });
     assert_eq!(tip(&plan), "commit 2");
 }
 
@@ -80,15 +75,14 @@ fn what_a_person_accepts_late_is_merged_again_before_it_counts() {
         draft.checked(&command(task), vec![])?;
         draft.judge(&command(task), &verdict(decision), question(task))
     };
-    change(&mut plan, |draft| done(draft, 1, Decision::Abort)).unwrap();
-    change(&mut plan, |draft| done(draft, 2, Decision::Next)).unwrap();
+    apply(&mut plan, |draft| done(draft, 1, Decision::Abort));
+    apply(&mut plan, |draft| done(draft, 2, Decision::Next));
     assert_eq!(tip(&plan), "commit 2");
-    change(&mut plan, |draft| {
+    apply(&mut plan, |draft| {
         draft.branch_moved("commit 2")?;
         draft.answer(&question(1), Choice::Accept, "", "test")
-    })
-    .unwrap();
-    let status = |plan: &Plan| plan.task(TaskId(1)).unwrap().status;
+    });
+    let status = |plan: &Plan| task_of(&plan, 1).status;
     assert_eq!(status(&plan), TaskStatus::InProgress);
     let mut other = plan.clone();
     for (plan, passed) in [(&mut plan, true), (&mut other, false)] {
@@ -101,14 +95,13 @@ fn what_a_person_accepts_late_is_merged_again_before_it_counts() {
             tail: String::new(),
             finding: String::new(),
         };
-        change(plan, |draft| {
+        apply(plan, |draft| {
             merge(draft, &command(1), 3)?;
             draft.checked(&command(1), vec![result])
-        })
-        .unwrap();
+        });
         let steps = due(plan, &World::default()).steps;
         assert_eq!(steps, [Step::Accept(command(1))]);
-        change(plan, |draft| draft.accept_merged(&command(1), question(9))).unwrap();
+        apply(plan, |draft| draft.accept_merged(&command(1), question(9)));
     }
     assert_eq!(status(&plan), TaskStatus::Completed);
     assert_eq!(tip(&plan), "commit 3");
@@ -124,7 +117,7 @@ fn what_a_person_accepts_late_is_merged_again_before_it_counts() {
 fn a_branch_that_somebody_else_moved_stays_there_until_a_human_has_answered() {
     let mut plan = isolated(&[("a", &[])]);
     let elsewhere = |draft: &mut Draft<'_>| draft.branch_elsewhere("theirs", "moved", question(1));
-    change(&mut plan, elsewhere).unwrap();
+    apply(&mut plan, elsewhere);
     let line = |plan: &Plan| plan.head().line.clone().unwrap();
     assert!(!line(&plan).behind());
     let mut other = plan.clone();
@@ -132,7 +125,7 @@ fn a_branch_that_somebody_else_moved_stays_there_until_a_human_has_answered() {
         (&mut plan, Choice::Retry, "base"),
         (&mut other, Choice::Accept, "theirs"),
     ] {
-        change(plan, |draft| draft.answer(&question(1), choice, "", "test")).unwrap();
+        apply(plan, |draft| draft.answer(&question(1), choice, "", "test"));
         assert_eq!(line(plan).shown.as_deref(), Some(shown));
     }
     let merge = Merge {
@@ -141,7 +134,7 @@ fn a_branch_that_somebody_else_moved_stays_there_until_a_human_has_answered() {
         commit: "both".to_owned(),
     };
     assert!(line(&other).behind());
-    change(&mut other, |draft| draft.branch_joined(&merge)).unwrap();
+    apply(&mut other, |draft| draft.branch_joined(&merge));
     assert_eq!(tip(&other), "both");
     change(&mut other, |draft| draft.branch_joined(&merge)).unwrap_err();
 }

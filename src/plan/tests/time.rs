@@ -5,11 +5,10 @@ use super::*;
 #[test]
 fn silence_is_counted_from_the_last_sign_and_confirmed_by_a_scan() {
     let mut plan = running(&[("a", &[])]);
-    change_at(&mut plan, Time(0), |draft| {
+    apply_at(&mut plan, Time(0), |draft| {
         draft.issue(TaskId(1), issue(1))?;
         draft.claim(&command(1), None)
-    })
-    .unwrap();
+    });
     let minute = |n: u64| Time(0).plus(Duration::from_secs(60 * n));
     let mut world = World {
         now: minute(9),
@@ -37,12 +36,11 @@ fn silence_is_counted_from_the_last_sign_and_confirmed_by_a_scan() {
 fn a_command_issued_within_the_change_has_not_waited_since_the_start() {
     let mut plan = running(&[("a", &[])]);
     let minute = |n: u64| Time(0).plus(Duration::from_secs(60 * n));
-    change_at(
+    apply_at(
         &mut plan,
         minute(20).plus(Duration::from_millis(4)),
         |draft| draft.issue(TaskId(1), issue(1)),
-    )
-    .unwrap();
+    );
     // The change begins a little before the moment that it records.
     let mut world = World {
         now: minute(20),
@@ -59,11 +57,10 @@ fn a_command_issued_within_the_change_has_not_waited_since_the_start() {
 #[test]
 fn what_a_daemon_did_not_live_through_is_nobody_s_silence() {
     let mut plan = running(&[("a", &[])]);
-    change_at(&mut plan, Time(0), |draft| {
+    apply_at(&mut plan, Time(0), |draft| {
         draft.issue(TaskId(1), issue(1))?;
         draft.claim(&command(1), None)
-    })
-    .unwrap();
+    });
     let minute = |n: u64| Time(0).plus(Duration::from_secs(60 * n));
     let mut world = World {
         now: minute(300),
@@ -91,7 +88,7 @@ fn what_a_daemon_did_not_live_through_is_nobody_s_silence() {
 #[test]
 fn a_command_nobody_takes_is_no_failure_but_a_question_that_closes_itself() {
     let mut plan = running(&[("a", &[])]);
-    change_at(&mut plan, Time(0), |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+    apply_at(&mut plan, Time(0), |draft| draft.issue(TaskId(1), issue(1)));
     let late = Time(0).plus(Duration::from_secs(601));
     let world = World {
         now: late,
@@ -102,12 +99,11 @@ fn a_command_nobody_takes_is_no_failure_but_a_question_that_closes_itself() {
     let [Step::AskHuman(about, task, reason)] = &steps[..] else {
         panic!("{steps:?}");
     };
-    change_at(&mut plan, late, |draft| {
+    apply_at(&mut plan, late, |draft| {
         draft.ask(question(1), *about, *task, reason)
-    })
-    .unwrap();
-    assert_eq!(plan.task(TaskId(1)).unwrap().failures, 0);
-    change_at(&mut plan, late, |draft| draft.claim(&command(1), None)).unwrap();
+    });
+    assert_eq!(task_of(&plan, 1).failures, 0);
+    apply_at(&mut plan, late, |draft| draft.claim(&command(1), None));
     assert_eq!(plan.open_questions().count(), 0);
 }
 
@@ -115,11 +111,10 @@ fn a_command_nobody_takes_is_no_failure_but_a_question_that_closes_itself() {
 fn a_clock_that_was_wrong_when_an_attempt_began_delays_no_time_out() {
     let mut plan = running(&[("a", &[])]);
     let year = Time(0).plus(Duration::from_secs(365 * 24 * 3600));
-    change_at(&mut plan, year, |draft| {
+    apply_at(&mut plan, year, |draft| {
         draft.issue(TaskId(1), issue(1))?;
         draft.claim(&command(1), None)
-    })
-    .unwrap();
+    });
     let world = World {
         now: Time(5),
         started: Time(5),
@@ -135,15 +130,14 @@ fn a_clock_that_was_wrong_when_an_attempt_began_delays_no_time_out() {
 fn what_a_person_is_asked_for_an_attempt_is_nobody_s_silence_and_nobody_s_age() {
     let mut plan = running(&[("a", &[])]);
     let minute = |n: u64| Time(0).plus(Duration::from_secs(60 * n));
-    change_at(&mut plan, Time(0), |draft| {
+    apply_at(&mut plan, Time(0), |draft| {
         draft.issue(TaskId(1), issue(1))?;
         draft.claim(&command(1), None)
-    })
-    .unwrap();
+    });
     let request = CommandId::new("task-asked");
     let ask =
         |draft: &mut Draft<'_>| draft.ask_for_request(question(1), TaskId(1), &request, "which?");
-    change_at(&mut plan, minute(1), ask).unwrap();
+    apply_at(&mut plan, minute(1), ask);
     let mut world = World {
         now: minute(1000),
         scan_began: Some(minute(1000)),
@@ -156,13 +150,12 @@ fn what_a_person_is_asked_for_an_attempt_is_nobody_s_silence_and_nobody_s_age() 
         [Choice::Reply, Choice::Skip, Choice::Abort],
         "what would try the task again is not offered while it goes on"
     );
-    change_at(&mut plan, minute(1001), |draft| {
+    apply_at(&mut plan, minute(1001), |draft| {
         draft.answer(&question(1), Choice::Reply, "that one", "file")
-    })
-    .unwrap();
-    let attempt = plan.attempt(&command(1)).unwrap();
+    });
+    let attempt = attempt_of(&plan, 1);
     assert_eq!(attempt.with_person, Duration::from_secs(60 * 1000));
-    assert_eq!(plan.task(TaskId(1)).unwrap().note, None);
+    assert_eq!(task_of(&plan, 1).note, None);
     world.signs.insert(command(1), minute(1001));
     world.now = minute(1002);
     let deadline = plan.deadline_of(TaskId(1));
@@ -183,9 +176,9 @@ fn a_question_for_a_request_goes_with_the_attempt_that_it_is_for() {
             draft.ask_for_request(question(1), TaskId(1), &request, "which?")
         };
         assert!(change(&mut plan, ask).is_err(), "nobody is at work on it");
-        change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
-        change(&mut plan, ask).unwrap();
-        change(&mut plan, ends).unwrap();
+        apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
+        apply(&mut plan, ask);
+        apply(&mut plan, ends);
         assert_eq!(plan.open_questions().count(), 0);
     };
     asked(&|draft| draft.time_out(&command(1), "too long", question(2)));

@@ -46,7 +46,7 @@ fn told(plan: &mut Plan, change: impl FnOnce(&mut Draft<'_>)) -> (Vec<(String, W
 #[test]
 fn a_wait_is_told_once_and_ends_once() {
     let mut plan = running(&[("a", &[])]);
-    change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+    apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     let begin = |draft: &mut Draft<'_>| {
         draft.begin_wait(&command(1), wait(1)).unwrap();
         draft.begin_wait(&command(1), wait(1)).unwrap();
@@ -77,8 +77,8 @@ fn what_is_waited_for_ends_with_the_attempt_that_it_is_for() {
     ];
     for end in ends {
         let mut plan = running(&[("a", &[])]);
-        change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
-        change(&mut plan, |draft| draft.begin_wait(&command(1), wait(1))).unwrap();
+        apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
+        apply(&mut plan, |draft| draft.begin_wait(&command(1), wait(1)));
         let taken_back = vec![("request-1".to_owned(), WaitEnd::TakenBack)];
         assert_eq!(told(&mut plan, end), (taken_back, 0));
         let late = change(&mut plan, |draft| draft.begin_wait(&command(1), wait(2)));
@@ -89,19 +89,19 @@ fn what_is_waited_for_ends_with_the_attempt_that_it_is_for() {
 #[test]
 fn an_attempt_of_before_there_were_waits_is_read() {
     let mut plan = running(&[("a", &[])]);
-    change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
-    let mut stored = serde_json::to_value(plan.attempt(&command(1)).unwrap()).unwrap();
+    apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
+    let mut stored = serde_json::to_value(attempt_of(&plan, 1)).unwrap();
     stored.as_object_mut().unwrap().remove("waits").unwrap();
     let read: Attempt = serde_json::from_value(stored).unwrap();
-    assert_eq!(&read, plan.attempt(&command(1)).unwrap());
+    assert_eq!(&read, attempt_of(&plan, 1));
 }
 
 #[test]
 fn a_restored_plan_tells_that_nobody_waits_any_more() {
     let mut plan = running(&[("a", &[])]);
     let earlier = Plan::from_rows(plan.rows()).unwrap();
-    change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
-    change(&mut plan, |draft| draft.begin_wait(&command(1), wait(1))).unwrap();
+    apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
+    apply(&mut plan, |draft| draft.begin_wait(&command(1), wait(1)));
     let mut draft = Draft::new(&mut plan, Time(6));
     draft.restore(&earlier, 1).unwrap();
     let events = draft.finish().events;
@@ -122,10 +122,10 @@ fn a_task_that_somebody_has_taken_is_not_for_nobody() {
     let mut head = plan.head().clone();
     head.policy.roles_only = true;
     drop(plan.put(Row::Head(Box::new(head))));
-    let nobodys = |plan: &Plan| plan.is_nobodys(plan.task(TaskId(1)).unwrap());
+    let nobodys = |plan: &Plan| plan.is_nobodys(task_of(&plan, 1));
     assert!(nobodys(&plan));
-    change(&mut plan, |draft| draft.issue(TaskId(1), issue(1))).unwrap();
+    apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     assert!(nobodys(&plan), "its command lies there");
-    change(&mut plan, |draft| draft.claim(&command(1), None).map(drop)).unwrap();
+    apply(&mut plan, |draft| draft.claim(&command(1), None).map(drop));
     assert!(!nobodys(&plan));
 }

@@ -11,11 +11,6 @@ async fn toolbox() -> Toolbox {
     Toolbox::in_memory().await.unwrap()
 }
 
-/// Calls tools in turn and checks what they answer.
-async fn run(toolbox: &Toolbox, calls: &str) {
-    crate::tools::tests::run(toolbox, Dialect::PlanTool, calls).await;
-}
-
 async fn ask(toolbox: &Toolbox, name: &str, arguments: Value) -> Answer {
     toolbox.call(Dialect::PlanTool, name, arguments).await
 }
@@ -125,79 +120,96 @@ async fn transitions_are_those_of_the_table() {
 }
 
 #[tokio::test]
-async fn a_summary_that_is_left_out_stays() {
-    let toolbox = made().await;
-    assert_eq!(
-        task(&toolbox, "code").await,
-        ("ready".to_owned(), Value::Null)
-    );
-    for (status, summary, kept) in [
-        ("inprogress", Some("begun"), "begun"),
-        ("error", None, "begun"),
-        ("ready", None, "begun"),
-        ("error", Some("no disk"), "no disk"),
-        ("inprogress", None, "no disk"),
-        ("completed", None, "no disk"),
-        ("completed", Some("another"), "no disk"),
-    ] {
-        assert!(update(&toolbox, "code", status, summary).await);
-        assert_eq!(
-            task(&toolbox, "code").await,
-            (status.to_owned(), json!(kept))
-        );
-    }
-}
+async fn tasks_go_from_status_to_status() {
+    let table = r#"
+        == a_summary_that_is_left_out_stays: a release
+        get_task {"task_id": "code"} =~ {"status": "ready", "result_summary": null}
+        update_task_status {"task_id": "code", "status": "inprogress", "result_summary": "begun"}
+        get_task {"task_id": "code"} =~ {"status": "inprogress", "result_summary": "begun"}
+        update_task_status {"task_id": "code", "status": "error"}
+        get_task {"task_id": "code"} =~ {"status": "error", "result_summary": "begun"}
+        update_task_status {"task_id": "code", "status": "ready"}
+        get_task {"task_id": "code"} =~ {"status": "ready", "result_summary": "begun"}
+        update_task_status {"task_id": "code", "status": "error", "result_summary": "no disk"}
+        get_task {"task_id": "code"} =~ {"status": "error", "result_summary": "no disk"}
+        update_task_status {"task_id": "code", "status": "inprogress"}
+        get_task {"task_id": "code"} =~ {"status": "inprogress", "result_summary": "no disk"}
+        update_task_status {"task_id": "code", "status": "completed"}
+        get_task {"task_id": "code"} =~ {"status": "completed", "result_summary": "no disk"}
+        update_task_status {"task_id": "code", "status": "completed", "result_summary": "another"}
+        get_task {"task_id": "code"} =~ {"status": "completed", "result_summary": "no disk"}
 
-#[tokio::test]
-async fn a_task_is_skipped_with_a_reason_unless_it_is_optional() {
-    let toolbox = made().await;
-    for (id, summary, skipped) in [
-        ("code", None, false),
-        ("code", Some(" "), false),
-        ("code", Some("not needed"), true),
-        ("news", None, true),
-    ] {
-        assert_eq!(update(&toolbox, id, "skipped", summary).await, skipped);
-    }
-    let arguments = json!({"plan_id": "r1", "task_id": "测试", "status": "skipped"});
-    assert_eq!(
-        declined(&toolbox, "update_task_status", arguments).await.1,
-        "task `测试` is not optional: say in result_summary why it is skipped"
-    );
-}
+        == a_task_is_skipped_with_a_reason_unless_it_is_optional: a release
+        ! update_task_status {"task_id": "code", "status": "skipped"}
+        ! update_task_status {"task_id": "code", "status": "skipped", "result_summary": " "}
+        update_task_status {"task_id": "code", "status": "skipped", "result_summary": "not needed"}
+        update_task_status {"task_id": "news", "status": "skipped"}
+        ! update_task_status {"task_id": "测试", "status": "skipped"} => task `测试` is not optional: say in result_summary why it is skipped
 
-#[tokio::test]
-async fn the_status_of_the_plan_follows_its_tasks() {
-    let toolbox = made().await;
-    let steps = [
-        ("code", "error", "running"),
-        ("测试", "completed", "running"),
-        ("news", "skipped", "error"),
-        ("code", "inprogress", "running"),
-        ("code", "error", "error"),
-        ("code", "ready", "running"),
-        ("code", "completed", "completed"),
-    ];
-    for (id, status, plan) in steps {
-        assert!(update(&toolbox, id, status, None).await);
-        assert_eq!(plan_status(&toolbox).await, plan, "{id} {status}");
-    }
-    let structure = done(&toolbox, "get_plan_structure", json!({})).await;
-    assert!(structure["result"]["completion_time"].is_string());
-}
+        == the_status_of_the_plan_follows_its_tasks: a release
+        update_task_status {"task_id": "code", "status": "error"}
+        get_plan_status => "running"
+        update_task_status {"task_id": "测试", "status": "completed"}
+        get_plan_status => "running"
+        update_task_status {"task_id": "news", "status": "skipped"}
+        get_plan_status => "error"
+        update_task_status {"task_id": "code", "status": "inprogress"}
+        get_plan_status => "running"
+        update_task_status {"task_id": "code", "status": "error"}
+        get_plan_status => "error"
+        update_task_status {"task_id": "code", "status": "ready"}
+        get_plan_status => "running"
+        update_task_status {"task_id": "code", "status": "completed"}
+        get_plan_status => "completed"
+        get_plan_structure =~ {"completion_time": "…Z"}
 
-#[tokio::test]
-async fn tasks_are_found_by_their_role_and_status() {
-    let toolbox = made().await;
-    let calls = r#"
+        == tasks_are_found_by_their_role_and_status: a release
         get_tasks_for_role {"plan_id": "r1", "role_id": "dev"} =~ [{"task_id": "code"}, {"task_id": "news"}]
         update_task_status {"plan_id": "r1", "task_id": "code", "status": "inprogress"}
         get_tasks_for_role {"plan_id": "r1", "role_id": "dev"} =~ [{"task_id": "news"}]
         get_tasks_for_role {"plan_id": "r1", "role_id": "dev", "status": "inprogress"} =~ [{"task_id": "code"}]
         get_tasks_for_role {"plan_id": "r1", "role_id": "qa", "status": "ready"} =~ [{"task_id": "测试"}]
         get_tasks_for_role {"plan_id": "r1", "role_id": "nobody"} => []
+
+        == a_plan_of_a_daemon_is_meant_only_by_its_name: a daemon's
+        ! get_plan_status => there is no plan yet
+        get_plan_status {"plan_id": "daemons"} => "running"
+        update_task_status {"plan_id": "daemons", "task_id": "2", "status": "skipped", "result_summary": "not needed"}
+        ! update_task_status {"plan_id": "daemons", "task_id": "1", "status": "inprogress"}
+        ! update_task_status {"plan_id": "daemons", "task_id": "1", "status": "completed"}
+        ! update_task_status {"plan_id": "daemons", "task_id": "1", "status": "error"}
+        ! delete_plan {"plan_id": "daemons"} => the plan is running
+
+        == bad_input_is_declined_and_changes_nothing: a release
+        update_task_status {"task_id": "code", "status": "completed"}
+        ! get_tasks => there is no tool `get_tasks`; is `get_task` meant?
+        ! TaskList => there is no tool `TaskList` here; the dialect `tasks` has it
+        ! get_task => `task_id` is missing; it is a text
+        ! get_task {"task_id": "nobody"} => there is no task `nobody`
+        ! get_task {"task_id": 1} => `task_id` is 1, not a text
+        ! get_task {"task_id": "code", "plan": "r1"} => `plan` is no field; known are limit, offset, plan_id, task_id
+        ! update_task_status {"task_id": "code"} => `status` is missing; it is one of ready, inprogress, completed, error, skipped
+        ! update_task_status {"task_id": "code", "status": "in_progress"} => `status` is "in_progress", not one of ready, inprogress, completed, error, skipped
+        ! update_task_status {"task_id": "code", "status": "ready"} => task `code` is completed, which is final; it cannot become ready
+        ! update_task_status {"task_id": "nobody", "status": "ready"} => there is no task `nobody`
+        ! update_task_status {"task_id": "测试", "status": "completed", "result_summary": "$x300000"} => `result_summary` has 300000 bytes; at most 262144 fit
+        ! get_ready_tasks {"limit": -1} => `limit` is -1, not a whole number from 0
+        ! get_ready_tasks {"offset": "many"} => `offset` is "many", not a whole number from 0
+        ! get_tasks_for_role => `role_id` is missing; it is a text
+        ! get_tasks_for_role {"role_id": "dev", "status": "todo"} => `status` is "todo", not one of ready, inprogress, completed, error, skipped
+        ! get_plan_status {"plan_id": {"id": 1}} => `plan_id` is {"id":1}, not a text
+        ! get_plan_structure [1] => the arguments are [1], not an object
+        ! delete_plan {"plan_id": "$x1000"} => there is no plan `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`
     "#;
-    run(&toolbox, calls).await;
+    let given = async |given: &str| match given {
+        "a release" => made().await,
+        _ => {
+            let toolbox = toolbox().await;
+            crate::tools::tests::of_a_daemon(&toolbox, &["Code", "Code"]).await;
+            toolbox
+        }
+    };
+    crate::tools::tests::cases(Dialect::PlanTool, given, table).await;
 }
 
 #[tokio::test]
@@ -209,28 +221,22 @@ async fn a_deleted_plan_is_unknown_and_its_id_is_free_again() {
         json!({"result": true})
     );
     let unknown = "there is no plan `r1`";
-    for (name, arguments, otherwise) in [
-        (
-            "get_task",
-            json!({"plan_id": "r1", "task_id": "code"}),
-            json!(null),
-        ),
-        (
-            "update_task_status",
-            json!({"plan_id": "r1", "task_id": "code", "status": "ready"}),
-            json!(false),
-        ),
-        ("get_ready_tasks", json!({"plan_id": "r1"}), json!([])),
-        (
-            "get_tasks_for_role",
-            json!({"plan_id": "r1", "role_id": "dev"}),
-            json!([]),
-        ),
-        ("get_plan_status", json!({"plan_id": "r1"}), json!(null)),
-        ("get_plan_structure", json!({"plan_id": "r1"}), json!(null)),
-        ("delete_plan", json!({"plan_id": "r1"}), json!(false)),
+    let r1 = |more: Value| {
+        let mut arguments = json!({"plan_id": "r1"});
+        (arguments.as_object_mut().unwrap()).extend(more.as_object().cloned().unwrap());
+        arguments
+    };
+    let update = json!({"task_id": "code", "status": "ready"});
+    for (name, more, otherwise) in [
+        ("get_task", json!({"task_id": "code"}), json!(null)),
+        ("update_task_status", update, json!(false)),
+        ("get_ready_tasks", json!({}), json!([])),
+        ("get_tasks_for_role", json!({"role_id": "dev"}), json!([])),
+        ("get_plan_status", json!({}), json!(null)),
+        ("get_plan_structure", json!({}), json!(null)),
+        ("delete_plan", json!({}), json!(false)),
     ] {
-        let answer = declined(&toolbox, name, arguments).await;
+        let answer = declined(&toolbox, name, r1(more)).await;
         assert_eq!(answer, (otherwise, unknown.to_owned()), "{name}");
     }
     let nothing = declined(&toolbox, "get_plan_status", json!({})).await;
@@ -255,36 +261,6 @@ async fn a_deleted_plan_is_unknown_and_its_id_is_free_again() {
     assert_eq!(task(&toolbox, "code").await.0, "ready");
     let structure = done(&toolbox, "get_plan_structure", json!({})).await;
     assert_eq!(structure["result"]["plan_id"], "r1");
-}
-
-#[tokio::test]
-async fn bad_input_is_declined_and_changes_nothing() {
-    let toolbox = made().await;
-    update(&toolbox, "code", "completed", None).await;
-    let (huge, long) = ("x".repeat(300_000), "x".repeat(1000));
-    let calls = format!(
-        r#"
-        ! get_tasks => there is no tool `get_tasks`; is `get_task` meant?
-        ! TaskList => there is no tool `TaskList` here; the dialect `tasks` has it
-        ! get_task => `task_id` is missing; it is a text
-        ! get_task {{"task_id": "nobody"}} => there is no task `nobody`
-        ! get_task {{"task_id": 1}} => `task_id` is 1, not a text
-        ! get_task {{"task_id": "code", "plan": "r1"}} => `plan` is no field; known are limit, offset, plan_id, task_id
-        ! update_task_status {{"task_id": "code"}} => `status` is missing; it is one of ready, inprogress, completed, error, skipped
-        ! update_task_status {{"task_id": "code", "status": "in_progress"}} => `status` is "in_progress", not one of ready, inprogress, completed, error, skipped
-        ! update_task_status {{"task_id": "code", "status": "ready"}} => task `code` is completed, which is final; it cannot become ready
-        ! update_task_status {{"task_id": "nobody", "status": "ready"}} => there is no task `nobody`
-        ! update_task_status {{"task_id": "测试", "status": "completed", "result_summary": "{huge}"}} => `result_summary` has 300000 bytes; at most 262144 fit
-        ! get_ready_tasks {{"limit": -1}} => `limit` is -1, not a whole number from 0
-        ! get_ready_tasks {{"offset": "many"}} => `offset` is "many", not a whole number from 0
-        ! get_tasks_for_role => `role_id` is missing; it is a text
-        ! get_tasks_for_role {{"role_id": "dev", "status": "todo"}} => `status` is "todo", not one of ready, inprogress, completed, error, skipped
-        ! get_plan_status {{"plan_id": {{"id": 1}}}} => `plan_id` is {{"id":1}}, not a text
-        ! get_plan_structure [1] => the arguments are [1], not an object
-        ! delete_plan {{"plan_id": "{long}"}} => there is no plan `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`
-        "#
-    );
-    run(&toolbox, &calls).await;
 }
 
 #[tokio::test]
@@ -437,32 +413,6 @@ async fn plans_outlive_the_process() {
     let task = after.get_task(None, "code").await.unwrap().unwrap();
     assert_eq!(task.status, TaskStatus::Completed);
     assert_eq!(task.result_summary.as_deref(), Some("done"));
-}
-
-#[tokio::test]
-async fn a_plan_of_a_daemon_is_meant_only_by_its_name() {
-    let toolbox = toolbox().await;
-    let head = Head::new(PlanId::new("r1"), "a goal", Time(0));
-    let task = plan::NewTask {
-        name: "Code".to_owned(),
-        ..plan::NewTask::default()
-    };
-    let run = |draft: &mut Draft<'_>| {
-        draft.add_tasks(vec![task.clone(), task], None)?;
-        draft.start(plan::Policy::default(), "/w").map(drop)
-    };
-    toolbox.store().create(head, "t", "", run).await.unwrap();
-    let unnamed = declined(&toolbox, "get_plan_status", json!({})).await;
-    assert_eq!(unnamed.1, "there is no plan yet");
-    assert_eq!(plan_status(&toolbox).await, "running");
-    assert!(update(&toolbox, "2", "skipped", Some("not needed")).await);
-    let before = state(&toolbox).await;
-    for status in ["inprogress", "completed", "error"] {
-        assert!(!update(&toolbox, "1", status, None).await, "{status}");
-    }
-    let delete = declined(&toolbox, "delete_plan", json!({"plan_id": "r1"})).await;
-    assert_eq!(delete, (json!(false), "the plan is running".to_owned()));
-    assert_eq!(state(&toolbox).await, before);
 }
 
 #[test]

@@ -14,6 +14,15 @@ async fn run(toolbox: &Toolbox, calls: &str) {
     crate::tools::tests::run(toolbox, Dialect::Tasks, calls).await;
 }
 
+/// Runs cases. Given are three tasks one after the other, or nothing.
+async fn cases(cases: &str) {
+    let given = async |given: &str| match given {
+        "nothing" => toolbox().await,
+        _ => three().await,
+    };
+    crate::tools::tests::cases(Dialect::Tasks, given, cases).await;
+}
+
 /// Calls a tool that is to succeed.
 async fn done(toolbox: &Toolbox, name: &str, arguments: Value) -> Value {
     let answer = toolbox.call(Dialect::Tasks, name, arguments).await;
@@ -61,25 +70,6 @@ async fn three() -> Toolbox {
     toolbox
 }
 
-async fn plan_status(toolbox: &Toolbox) -> String {
-    let plan = toolbox.current(Dialect::Tasks).await.unwrap();
-    let read = |plan: &Plan, _| plan.status().as_str().to_owned();
-    toolbox.store().read(&plan, read).await.unwrap()
-}
-
-#[tokio::test]
-async fn the_first_task_makes_the_list_and_ids_are_numbers_as_text() {
-    let calls = r#"
-        TaskList => []
-        TaskCreate {"subject": "Fix it", "description": "d", "activeForm": "Fixing it"} => {"id": "1", "subject": "Fix it"}
-        TaskCreate {"subject": "Test it", "owner": "me", "metadata": {"k": [1]}, "addBlockedBy": ["1"]}
-        TaskList null => [{"id": "1", "subject": "Fix it", "status": "pending", "blockedBy": []}, {"id": "2", "subject": "Test it", "status": "pending", "owner": "me", "blockedBy": ["1"]}]
-        TaskGet {"taskId": 1} => {"id": "1", "subject": "Fix it", "description": "d", "status": "pending", "activeForm": "Fixing it", "blocks": ["2"], "blockedBy": []}
-        TaskGet {"taskId": 2} => {"id": "2", "subject": "Test it", "description": "", "status": "pending", "owner": "me", "metadata": {"k": [1]}, "blocks": [], "blockedBy": ["1"]}
-    "#;
-    run(&toolbox().await, calls).await;
-}
-
 #[tokio::test]
 async fn several_tasks_are_made_in_one_step() {
     let toolbox = three().await;
@@ -111,36 +101,6 @@ async fn dry_run_says_what_would_be_made_and_makes_nothing() {
 }
 
 #[tokio::test]
-async fn a_task_goes_from_pending_to_completed() {
-    let toolbox = three().await;
-    let calls = r#"
-        TaskUpdate {"taskId": "1", "status": "in_progress", "owner": "me"} => {"taskId": "1", "updatedFields": ["owner", "status"], "statusChange": {"from": "pending", "to": "in_progress"}}
-    "#;
-    run(&toolbox, calls).await;
-    assert_eq!(plan_status(&toolbox).await, "running");
-    // The same again changes nothing; a task may also end without a word in between.
-    let calls = r##"
-        TaskUpdate {"taskId": 1, "status": "completed", "result": "it works"}
-        TaskGet {"taskId": 1} =~ {"result": "it works"}
-        TaskUpdate {"taskId": 1, "status": "completed", "result": "it works"} => {"taskId": "1", "updatedFields": []}
-        TaskUpdate {"taskId": "#2", "status": "completed"}
-        TaskUpdate {"taskId": 3, "status": "completed"}
-    "##;
-    run(&toolbox, calls).await;
-    assert_eq!(plan_status(&toolbox).await, "completed");
-}
-
-#[tokio::test]
-async fn a_task_that_waits_cannot_begin_nor_be_completed() {
-    let calls = r#"
-        ! TaskUpdate {"taskId": "3", "status": "in_progress", "subject": "x"} => task `3` waits for `1`, `2`
-        ! TaskUpdate {"taskId": "3", "status": "completed", "subject": "x"} => task `3` waits for `1`, `2`
-        ! TaskUpdate {"taskId": "3", "status": "failed", "subject": "x"} => task `3` waits for `1`, `2`
-    "#;
-    run(&three().await, calls).await;
-}
-
-#[tokio::test]
 async fn a_deleted_plan_is_not_changed() {
     let toolbox = three().await;
     let plan = toolbox.current(Dialect::Tasks).await.unwrap();
@@ -153,95 +113,6 @@ async fn a_deleted_plan_is_not_changed() {
         ! TaskUpdate {"taskId": 1, "subject": "other"} => the plan was deleted
     "#;
     run(&toolbox.with_plan(plan), calls).await;
-}
-
-#[tokio::test]
-async fn what_came_of_a_task_is_kept_and_can_be_said_again() {
-    let toolbox = three().await;
-    let calls = r#"
-        TaskUpdate {"taskId": 1, "status": "completed", "result": "precious"}
-        TaskUpdate {"taskId": 1, "status": "deleted"}
-        TaskUpdate {"taskId": 1, "status": "completed"}
-        TaskGet {"taskId": 1} =~ {"result": "precious"}
-        TaskUpdate {"taskId": 1, "status": "completed", "result": "more"} =~ {"updatedFields": ["result"]}
-        TaskGet {"taskId": 1} =~ {"result": "more"}
-        TaskUpdate {"taskId": 2, "status": "deleted"}
-        TaskUpdate {"taskId": 2, "status": "completed"}
-    "#;
-    run(&toolbox, calls).await;
-    // Of a task that was deleted before anything came of it, nothing has come.
-    assert_ne!(get(&toolbox, 2).await["result"], "deleted");
-}
-
-#[tokio::test]
-async fn what_is_settled_can_be_taken_back() {
-    let toolbox = three().await;
-    let calls = r#"
-        TaskUpdate {"taskId": 1, "status": "completed", "result": "r"}
-        TaskUpdate {"taskId": 2, "status": "completed", "result": "r"}
-        TaskUpdate {"taskId": 3, "status": "completed", "result": "r"}
-        TaskUpdate {"taskId": 2, "status": "in_progress", "description": "anew"} => {"taskId": "2", "updatedFields": ["description", "status"], "statusChange": {"from": "completed", "to": "in_progress"}}
-        TaskGet {"taskId": 2} =~ {"result": null}
-    "#;
-    run(&toolbox, calls).await;
-    // A list that has ended goes on with the next task.
-    for (call, status) in [
-        (
-            r#"TaskUpdate {"taskId": 2, "status": "pending"}"#,
-            "running",
-        ),
-        (
-            r#"TaskUpdate {"taskId": 2, "status": "failed", "result": "no"}"#,
-            "failed",
-        ),
-        (
-            r#"TaskUpdate {"taskId": 2, "status": "completed"}"#,
-            "completed",
-        ),
-        (r#"TaskCreate {"subject": "four"}"#, "running"),
-        (
-            r#"TaskGet {"taskId": 4} =~ {"status": "pending"}"#,
-            "running",
-        ),
-    ] {
-        run(&toolbox, call).await;
-        assert_eq!(plan_status(&toolbox).await, status, "{call}");
-    }
-}
-
-#[tokio::test]
-async fn a_deleted_task_is_not_listed_and_nothing_waits_for_it() {
-    // Also one in progress, and a completed one.
-    let calls = r#"
-        TaskUpdate {"taskId": 1, "status": "deleted"}
-        TaskList =~ [{"id": "2", "status": "pending"}, {"id": "3", "status": "pending"}]
-        TaskList {"status": "deleted"} =~ [{"id": "1", "status": "deleted"}]
-        TaskGet {"taskId": 1} =~ {"status": "deleted", "result": "deleted"}
-        TaskUpdate {"taskId": 2, "status": "in_progress"}
-        TaskUpdate {"taskId": 2, "status": "deleted", "result": "not needed"}
-        TaskUpdate {"taskId": 3, "status": "completed"}
-        TaskUpdate {"taskId": 3, "status": "deleted"}
-        TaskList => []
-        TaskUpdate {"taskId": 2, "status": "pending"}
-        TaskList =~ [{"id": "2", "status": "pending"}]
-    "#;
-    run(&three().await, calls).await;
-}
-
-#[tokio::test]
-async fn an_error_names_the_field_and_calls_a_new_task_by_its_name() {
-    let long = "x".repeat(20_000);
-    let calls = format!(
-        r#"
-        ! TaskCreate {{"subject": "s", "activeForm": "{long}"}} => `activeForm` has 20000 bytes; at most 4096 fit
-        ! TaskCreate {{"tasks": [{{"subject": "s"}}, {{"subject": "s", "activeForm": "{long}"}}]}} => `tasks[1].activeForm` has 20000 bytes; at most 4096 fit
-        ! TaskUpdate {{"taskId": 1, "activeForm": "{long}"}} => `activeForm` has 20000 bytes; at most 4096 fit
-        ! TaskCreate {{"subject": "Bake", "addBlockedBy": [77]}} => the new task `Bake` depends on `77`, which does not exist
-        ! TaskCreate {{"tasks": [{{"subject": "Knead"}}, {{"subject": "Bake", "blockedBy": [3]}}]}} => the new task `Bake` at place 2 depends on `place 3`, which does not exist
-        ! TaskUpdate {{"taskId": 1, "addBlockedBy": [77]}} => task `1` depends on `77`, which does not exist
-        "#
-    );
-    run(&three().await, &calls).await;
 }
 
 #[tokio::test]
@@ -313,39 +184,6 @@ async fn a_list_is_filtered_paged_and_bounded() {
 }
 
 #[tokio::test]
-async fn what_is_said_of_a_task_changes_in_every_state() {
-    // What is done is not described anew.
-    let calls = r#"
-        TaskUpdate {"taskId": 1, "activeForm": "Doing", "owner": "me", "metadata": {"a": 1, "b": {"c": 2}}, "subject": " uno ", "description": "d"} =~ {"updatedFields": ["subject", "description", "owner", "activeForm", "metadata"]}
-        TaskGet {"taskId": 1} =~ {"subject": "uno"}
-        TaskUpdate {"taskId": 1, "status": "in_progress"}
-        TaskUpdate {"taskId": 1, "description": "how far it is"}
-        TaskUpdate {"taskId": 1, "status": "completed"}
-        TaskUpdate {"taskId": 1, "owner": "", "metadata": {"a": null, "d": "x"}}
-        TaskGet {"taskId": 1} => {"id": "1", "subject": "uno", "description": "how far it is", "status": "completed", "activeForm": "Doing", "metadata": {"b": {"c": 2}, "d": "x"}, "blocks": ["2", "3"], "blockedBy": []}
-        ! TaskUpdate {"taskId": 1, "subject": "x"} => task `1` is completed
-    "#;
-    run(&three().await, calls).await;
-}
-
-#[tokio::test]
-async fn dependencies_are_added_from_both_ends() {
-    let calls = r##"
-        TaskCreate {"subject": "one"}
-        TaskCreate {"subject": "two"}
-        TaskCreate {"subject": "three"}
-        TaskUpdate {"taskId": 2, "addBlocks": [3], "addBlockedBy": ["1", "#1"]} =~ {"updatedFields": ["blockedBy", "blocks"]}
-        TaskUpdate {"taskId": 2, "addBlocks": [3], "addBlockedBy": ["1", "#1"]} =~ {"updatedFields": []}
-        TaskGet {"taskId": 2} =~ {"blocks": ["3"], "blockedBy": ["1"]}
-        ! TaskUpdate {"taskId": 1, "addBlockedBy": [3]} => the dependencies form a cycle: 1 → 3 → 2 → 1
-        ! TaskUpdate {"taskId": 3, "addBlocks": [1]} => the dependencies form a cycle: 1 → 3 → 2 → 1
-        TaskUpdate {"taskId": 1, "status": "in_progress"}
-        ! TaskUpdate {"taskId": 3, "addBlocks": [1]} => task `1` is in_progress
-    "##;
-    run(&toolbox().await, calls).await;
-}
-
-#[tokio::test]
 async fn a_bound_plan_of_another_owner_is_used_under_the_same_ids() {
     let toolbox = three().await;
     let id = PlanId::new("mine");
@@ -353,8 +191,7 @@ async fn a_bound_plan_of_another_owner_is_used_under_the_same_ids() {
     let change = |draft: &mut Draft<'_>| {
         let task = crate::plan::NewTask {
             key: Some("k".to_owned()),
-            name: "keyed".to_owned(),
-            ..Default::default()
+            ..crate::plan::tests::testing::task("keyed", &[])
         };
         draft.add_tasks(vec![task], None).map(drop)
     };
@@ -388,55 +225,6 @@ async fn two_callers_at_once_make_one_list() {
     assert_eq!(ids, ["1", "2", "3", "4", "5", "6", "7", "8"]);
 }
 
-#[tokio::test]
-async fn bad_input_is_refused_and_changes_nothing() {
-    let toolbox = three().await;
-    update(&toolbox, json!({"taskId": 1, "status": "in_progress"})).await;
-    let huge = "x".repeat(300_000);
-    let large = "x".repeat(20_000);
-    let long = "x".repeat(100);
-    let calls = format!(
-        r#"
-        ! TaskCreat => there is no tool `TaskCreat`; is `TaskCreate` meant?
-        ! createPlan => there is no tool `createPlan` here; the dialect `plan-manager` has it
-        ! TaskCreate [] => the arguments are [], not an object
-        ! TaskCreate => `subject` is missing; it is a text
-        ! TaskCreate {{"subject": ""}} => a task needs a name
-        ! TaskCreate {{"subject": 7}} => `subject` is 7, not a text
-        ! TaskCreate {{"subject": "{huge}"}} => `subject` has 300000 bytes; at most 262144 fit
-        ! TaskCreate {{"subject": "s", "title": "t"}} => `title` is no field; known are activeForm, addBlockedBy, description, dry_run, metadata, owner, subject, tasks
-        ! TaskCreate {{"subject": "s", "metadata": [1]}} => `metadata` is [1], not an object
-        ! TaskCreate {{"subject": "s", "metadata": {{"k": "{large}"}}}} => the metadata of a task has at most 16384 bytes, not 20008
-        ! TaskCreate {{"subject": "s", "addBlockedBy": ["9"]}} => the new task `s` depends on `9`, which does not exist
-        ! TaskCreate {{"subject": "s", "tasks": [{{"subject": "t"}}]}} => `tasks` stands alone: what a task is goes into its place in the list
-        ! TaskCreate {{"tasks": []}} => a plan needs at least one task
-        ! TaskCreate {{"tasks": [{{"description": "d"}}]}} => `tasks[0].subject` is missing; it is a text
-        ! TaskCreate {{"tasks": [{{"subject": "a", "blockedBy": [0]}}]}} => the new task `a` depends on `place 0`, which does not exist
-        ! TaskCreate {{"tasks": [{{"subject": "a", "blockedBy": [-1]}}]}} => `tasks[0].blockedBy[0]` is -1, not a whole number from 0
-        ! TaskCreate {{"tasks": [{{"subject": "a", "blockedBy": [7]}}]}} => the new task `a` depends on `place 7`, which does not exist
-        ! TaskCreate {{"tasks": [{{"subject": "a", "blockedBy": [2]}}, {{"subject": "b", "blockedBy": [1]}}]}} => the dependencies form a cycle: 1 → 2 → 1
-        ! TaskCreate {{"tasks": [{{"subject": "a", "blockedBy": [1]}}], "dry_run": true}} => the dependencies form a cycle: 1 → 1
-        ! TaskGet => `taskId` is missing; it is a text or a whole number
-        ! TaskGet {{"taskId": "-1"}} => there is no task `-1`
-        ! TaskGet {{"taskId": "99999999999"}} => there is no task `99999999999`
-        ! TaskGet {{"taskId": "{long}"}} => there is no task `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`
-        ! TaskGet {{"taskId": {{"id": 1}}}} => `taskId` is {{"id":1}}, not a text or a whole number
-        ! TaskList {{"status": "done"}} => `status` is "done", not one of pending, in_progress, completed, failed, deleted
-        ! TaskList {{"limit": -1}} => `limit` is -1, not a whole number from 0
-        ! TaskUpdate {{"status": "completed"}} => `taskId` is missing; it is a text or a whole number
-        ! TaskUpdate {{"taskId": 4, "status": "completed"}} => there is no task `4`
-        ! TaskUpdate {{"taskId": 1, "status": "done"}} => `status` is "done", not one of pending, in_progress, completed, failed, deleted
-        ! TaskUpdate {{"taskId": 1, "result": "r"}} => `result` goes with a `status`
-        ! TaskUpdate {{"taskId": 2, "subject": " "}} => a task needs a name
-        ! TaskUpdate {{"taskId": 2, "addBlockedBy": [2]}} => the dependencies form a cycle: 2 → 2
-        ! TaskUpdate {{"taskId": 2, "addBlocks": [8]}} => there is no task `8`
-        ! TaskUpdate {{"taskId": 1, "addBlockedBy": [2]}} => task `1` is in_progress
-        ! TaskUpdate {{"taskId": 2, "status": "in_progress", "owner": "me"}} => task `2` waits for `1`
-        "#
-    );
-    run(&toolbox, &calls).await;
-}
-
 #[test]
 fn words_and_states_map_onto_each_other() {
     for status in [
@@ -448,4 +236,147 @@ fn words_and_states_map_onto_each_other() {
     ] {
         assert_eq!(TaskStatus::from(TaskWord::from(status)), status);
     }
+}
+
+#[tokio::test]
+async fn the_task_list_is_kept() {
+    let table = r##"
+        == the_first_task_makes_the_list_and_ids_are_numbers_as_text: nothing
+        TaskList => []
+        TaskCreate {"subject": "Fix it", "description": "d", "activeForm": "Fixing it"} => {"id": "1", "subject": "Fix it"}
+        TaskCreate {"subject": "Test it", "owner": "me", "metadata": {"k": [1]}, "addBlockedBy": ["1"]}
+        TaskList null => [{"id": "1", "subject": "Fix it", "status": "pending", "blockedBy": []}, {"id": "2", "subject": "Test it", "status": "pending", "owner": "me", "blockedBy": ["1"]}]
+        TaskGet {"taskId": 1} => {"id": "1", "subject": "Fix it", "description": "d", "status": "pending", "activeForm": "Fixing it", "blocks": ["2"], "blockedBy": []}
+        TaskGet {"taskId": 2} => {"id": "2", "subject": "Test it", "description": "", "status": "pending", "owner": "me", "metadata": {"k": [1]}, "blocks": [], "blockedBy": ["1"]}
+
+        == a_task_goes_from_pending_to_completed: three
+        TaskUpdate {"taskId": "1", "status": "in_progress", "owner": "me"} => {"taskId": "1", "updatedFields": ["owner", "status"], "statusChange": {"from": "pending", "to": "in_progress"}}
+        = running
+        // The same again changes nothing; a task may also end without a word in between.
+        TaskUpdate {"taskId": 1, "status": "completed", "result": "it works"}
+        TaskGet {"taskId": 1} =~ {"result": "it works"}
+        TaskUpdate {"taskId": 1, "status": "completed", "result": "it works"} => {"taskId": "1", "updatedFields": []}
+        TaskUpdate {"taskId": "#2", "status": "completed"}
+        TaskUpdate {"taskId": 3, "status": "completed"}
+        = completed
+
+        == a_task_that_waits_cannot_begin_nor_be_completed: three
+        ! TaskUpdate {"taskId": "3", "status": "in_progress", "subject": "x"} => task `3` waits for `1`, `2`
+        ! TaskUpdate {"taskId": "3", "status": "completed", "subject": "x"} => task `3` waits for `1`, `2`
+        ! TaskUpdate {"taskId": "3", "status": "failed", "subject": "x"} => task `3` waits for `1`, `2`
+
+        == a_deleted_task_is_not_listed_and_nothing_waits_for_it: three
+        // Also one in progress, and a completed one.
+        TaskUpdate {"taskId": 1, "status": "deleted"}
+        TaskList =~ [{"id": "2", "status": "pending"}, {"id": "3", "status": "pending"}]
+        TaskList {"status": "deleted"} =~ [{"id": "1", "status": "deleted"}]
+        TaskGet {"taskId": 1} =~ {"status": "deleted", "result": "deleted"}
+        TaskUpdate {"taskId": 2, "status": "in_progress"}
+        TaskUpdate {"taskId": 2, "status": "deleted", "result": "not needed"}
+        TaskUpdate {"taskId": 3, "status": "completed"}
+        TaskUpdate {"taskId": 3, "status": "deleted"}
+        TaskList => []
+        TaskUpdate {"taskId": 2, "status": "pending"}
+        TaskList =~ [{"id": "2", "status": "pending"}]
+
+        == what_is_said_of_a_task_changes_in_every_state: three
+        // What is done is not described anew.
+        TaskUpdate {"taskId": 1, "activeForm": "Doing", "owner": "me", "metadata": {"a": 1, "b": {"c": 2}}, "subject": " uno ", "description": "d"} =~ {"updatedFields": ["subject", "description", "owner", "activeForm", "metadata"]}
+        TaskGet {"taskId": 1} =~ {"subject": "uno"}
+        TaskUpdate {"taskId": 1, "status": "in_progress"}
+        TaskUpdate {"taskId": 1, "description": "how far it is"}
+        TaskUpdate {"taskId": 1, "status": "completed"}
+        TaskUpdate {"taskId": 1, "owner": "", "metadata": {"a": null, "d": "x"}}
+        TaskGet {"taskId": 1} => {"id": "1", "subject": "uno", "description": "how far it is", "status": "completed", "activeForm": "Doing", "metadata": {"b": {"c": 2}, "d": "x"}, "blocks": ["2", "3"], "blockedBy": []}
+        ! TaskUpdate {"taskId": 1, "subject": "x"} => task `1` is completed
+
+        == dependencies_are_added_from_both_ends: nothing
+        TaskCreate {"subject": "one"}
+        TaskCreate {"subject": "two"}
+        TaskCreate {"subject": "three"}
+        TaskUpdate {"taskId": 2, "addBlocks": [3], "addBlockedBy": ["1", "#1"]} =~ {"updatedFields": ["blockedBy", "blocks"]}
+        TaskUpdate {"taskId": 2, "addBlocks": [3], "addBlockedBy": ["1", "#1"]} =~ {"updatedFields": []}
+        TaskGet {"taskId": 2} =~ {"blocks": ["3"], "blockedBy": ["1"]}
+        ! TaskUpdate {"taskId": 1, "addBlockedBy": [3]} => the dependencies form a cycle: 1 → 3 → 2 → 1
+        ! TaskUpdate {"taskId": 3, "addBlocks": [1]} => the dependencies form a cycle: 1 → 3 → 2 → 1
+        TaskUpdate {"taskId": 1, "status": "in_progress"}
+        ! TaskUpdate {"taskId": 3, "addBlocks": [1]} => task `1` is in_progress
+
+        == an_error_names_the_field_and_calls_a_new_task_by_its_name: three
+        ! TaskCreate {"subject": "s", "activeForm": "$x20000"} => `activeForm` has 20000 bytes; at most 4096 fit
+        ! TaskCreate {"tasks": [{"subject": "s"}, {"subject": "s", "activeForm": "$x20000"}]} => `tasks[1].activeForm` has 20000 bytes; at most 4096 fit
+        ! TaskUpdate {"taskId": 1, "activeForm": "$x20000"} => `activeForm` has 20000 bytes; at most 4096 fit
+        ! TaskCreate {"subject": "Bake", "addBlockedBy": [77]} => the new task `Bake` depends on `77`, which does not exist
+        ! TaskCreate {"tasks": [{"subject": "Knead"}, {"subject": "Bake", "blockedBy": [3]}]} => the new task `Bake` at place 2 depends on `place 3`, which does not exist
+        ! TaskUpdate {"taskId": 1, "addBlockedBy": [77]} => task `1` depends on `77`, which does not exist
+
+        == bad_input_is_refused_and_changes_nothing: three
+        TaskUpdate {"taskId": 1, "status": "in_progress"}
+        ! TaskCreat => there is no tool `TaskCreat`; is `TaskCreate` meant?
+        ! createPlan => there is no tool `createPlan` here; the dialect `plan-manager` has it
+        ! TaskCreate [] => the arguments are [], not an object
+        ! TaskCreate => `subject` is missing; it is a text
+        ! TaskCreate {"subject": ""} => a task needs a name
+        ! TaskCreate {"subject": 7} => `subject` is 7, not a text
+        ! TaskCreate {"subject": "$x300000"} => `subject` has 300000 bytes; at most 262144 fit
+        ! TaskCreate {"subject": "s", "title": "t"} => `title` is no field; known are activeForm, addBlockedBy, description, dry_run, metadata, owner, subject, tasks
+        ! TaskCreate {"subject": "s", "metadata": [1]} => `metadata` is [1], not an object
+        ! TaskCreate {"subject": "s", "metadata": {"k": "$x20000"}} => the metadata of a task has at most 16384 bytes, not 20008
+        ! TaskCreate {"subject": "s", "addBlockedBy": ["9"]} => the new task `s` depends on `9`, which does not exist
+        ! TaskCreate {"subject": "s", "tasks": [{"subject": "t"}]} => `tasks` stands alone: what a task is goes into its place in the list
+        ! TaskCreate {"tasks": []} => a plan needs at least one task
+        ! TaskCreate {"tasks": [{"description": "d"}]} => `tasks[0].subject` is missing; it is a text
+        ! TaskCreate {"tasks": [{"subject": "a", "blockedBy": [0]}]} => the new task `a` depends on `place 0`, which does not exist
+        ! TaskCreate {"tasks": [{"subject": "a", "blockedBy": [-1]}]} => `tasks[0].blockedBy[0]` is -1, not a whole number from 0
+        ! TaskCreate {"tasks": [{"subject": "a", "blockedBy": [7]}]} => the new task `a` depends on `place 7`, which does not exist
+        ! TaskCreate {"tasks": [{"subject": "a", "blockedBy": [2]}, {"subject": "b", "blockedBy": [1]}]} => the dependencies form a cycle: 1 → 2 → 1
+        ! TaskCreate {"tasks": [{"subject": "a", "blockedBy": [1]}], "dry_run": true} => the dependencies form a cycle: 1 → 1
+        ! TaskGet => `taskId` is missing; it is a text or a whole number
+        ! TaskGet {"taskId": "-1"} => there is no task `-1`
+        ! TaskGet {"taskId": "99999999999"} => there is no task `99999999999`
+        ! TaskGet {"taskId": "$x100"} => there is no task `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`
+        ! TaskGet {"taskId": {"id": 1}} => `taskId` is {"id":1}, not a text or a whole number
+        ! TaskList {"status": "done"} => `status` is "done", not one of pending, in_progress, completed, failed, deleted
+        ! TaskList {"limit": -1} => `limit` is -1, not a whole number from 0
+        ! TaskUpdate {"status": "completed"} => `taskId` is missing; it is a text or a whole number
+        ! TaskUpdate {"taskId": 4, "status": "completed"} => there is no task `4`
+        ! TaskUpdate {"taskId": 1, "status": "done"} => `status` is "done", not one of pending, in_progress, completed, failed, deleted
+        ! TaskUpdate {"taskId": 1, "result": "r"} => `result` goes with a `status`
+        ! TaskUpdate {"taskId": 2, "subject": " "} => a task needs a name
+        ! TaskUpdate {"taskId": 2, "addBlockedBy": [2]} => the dependencies form a cycle: 2 → 2
+        ! TaskUpdate {"taskId": 2, "addBlocks": [8]} => there is no task `8`
+        ! TaskUpdate {"taskId": 1, "addBlockedBy": [2]} => task `1` is in_progress
+        ! TaskUpdate {"taskId": 2, "status": "in_progress", "owner": "me"} => task `2` waits for `1`
+
+        == what_came_of_a_task_is_kept_and_can_be_said_again: three
+        TaskUpdate {"taskId": 1, "status": "completed", "result": "precious"}
+        TaskUpdate {"taskId": 1, "status": "deleted"}
+        TaskUpdate {"taskId": 1, "status": "completed"}
+        TaskGet {"taskId": 1} =~ {"result": "precious"}
+        TaskUpdate {"taskId": 1, "status": "completed", "result": "more"} =~ {"updatedFields": ["result"]}
+        TaskGet {"taskId": 1} =~ {"result": "more"}
+        TaskUpdate {"taskId": 2, "status": "deleted"}
+        TaskUpdate {"taskId": 2, "status": "completed"}
+        // Of a task that was deleted before anything came of it, nothing has come.
+        TaskGet {"taskId": 2} =~ {"result": null}
+
+        == what_is_settled_can_be_taken_back: three
+        TaskUpdate {"taskId": 1, "status": "completed", "result": "r"}
+        TaskUpdate {"taskId": 2, "status": "completed", "result": "r"}
+        TaskUpdate {"taskId": 3, "status": "completed", "result": "r"}
+        TaskUpdate {"taskId": 2, "status": "in_progress", "description": "anew"} => {"taskId": "2", "updatedFields": ["description", "status"], "statusChange": {"from": "completed", "to": "in_progress"}}
+        TaskGet {"taskId": 2} =~ {"result": null}
+        // A list that has ended goes on with the next task.
+        TaskUpdate {"taskId": 2, "status": "pending"}
+        = running
+        TaskUpdate {"taskId": 2, "status": "failed", "result": "no"}
+        = failed
+        TaskUpdate {"taskId": 2, "status": "completed"}
+        = completed
+        TaskCreate {"subject": "four"}
+        = running
+        TaskGet {"taskId": 4} =~ {"status": "pending"}
+        = running
+        "##;
+    cases(table).await;
 }

@@ -4,7 +4,8 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::{Answer, Dialect, Toolbox};
+use super::super::{Dialect, Toolbox};
+use super::run;
 use crate::plan::{PlanId, PlanStatus, TaskStatus};
 
 /// What is asked for; a place that does not fit is taken for the next that does.
@@ -90,48 +91,35 @@ impl Model {
     }
 }
 
-async fn done(toolbox: &Toolbox, dialect: Dialect, name: &str, arguments: Value) -> Answer {
-    let answer = toolbox.call(dialect, name, arguments).await;
-    assert!(answer.success, "{name}: {}", answer.value);
-    answer
-}
-
 /// Makes a plan of tasks one after the other, and returns the tools bound to it.
 async fn create(dialect: Dialect, count: usize) -> Toolbox {
     let toolbox = Toolbox::in_memory().await.unwrap();
     let before = |at: usize| if at == 0 { vec![] } else { vec![at] };
+    let tasks = |task: &dyn Fn(usize) -> Value| json!((0..count).map(task).collect::<Vec<_>>());
     let (name, arguments) = match dialect {
         Dialect::PlanTool => {
-            let task = |at: usize| {
+            let tasks = tasks(&|at| {
                 let before: Vec<String> = before(at).iter().map(ToString::to_string).collect();
                 json!({"task_id": (at + 1).to_string(), "name": "T", "dependencies": before})
-            };
-            let tasks: Vec<Value> = (0..count).map(task).collect();
+            });
             let steps = json!([{"step_id": "s", "name": "S", "tasks": tasks}]);
-            (
-                "create_plan_from_structure",
-                json!({"structure_data": {"name": "P", "steps": steps}}),
-            )
+            let structure = json!({"structure_data": {"name": "P", "steps": steps}});
+            ("create_plan_from_structure", structure)
         }
         Dialect::PlanManager => {
-            let task = |at| json!({"name": "T", "dependencies": before(at), "reasoning": "r"});
-            let tasks: Vec<Value> = (0..count).map(task).collect();
+            let tasks = tasks(&|at| json!({"name": "T", "dependencies": before(at)}));
             ("createPlan", json!({"goal": "G", "tasks": tasks}))
         }
         Dialect::Notebook => {
-            let tasks: Vec<Value> = (0..count).map(subtask).collect();
-            let arguments = json!({
-                "name": "P", "description": "d", "expected_outcome": "e", "subtasks": tasks,
-            });
-            ("create_plan", arguments)
+            let plan = json!({"name": "P", "description": "d", "expected_outcome": "e", "subtasks": tasks(&subtask)});
+            ("create_plan", plan)
         }
         Dialect::Tasks => {
-            let task = |at| json!({"subject": "T", "blockedBy": before(at)});
-            let tasks: Vec<Value> = (0..count).map(task).collect();
+            let tasks = tasks(&|at| json!({"subject": "T", "blockedBy": before(at)}));
             ("TaskCreate", json!({ "tasks": tasks }))
         }
     };
-    done(&toolbox, dialect, name, arguments).await;
+    run(&toolbox, dialect, &format!("{name} {arguments}")).await;
     let plan = toolbox.current(dialect).await.unwrap();
     toolbox.with_plan(plan)
 }
@@ -140,72 +128,69 @@ fn subtask(at: usize) -> Value {
     json!({"name": format!("T{at}"), "description": "d", "expected_outcome": "e"})
 }
 
-async fn apply(toolbox: &Toolbox, dialect: Dialect, operation: Operation, count: usize) {
-    let (name, arguments) = match (dialect, operation) {
-        // It has no tool for this; whoever wants a task added does it in another dialect.
-        (Dialect::Tasks | Dialect::PlanTool, Operation::Add) => {
-            let arguments = json!({"subject": "T", "addBlockedBy": [count]});
-            done(toolbox, Dialect::Tasks, "TaskCreate", arguments).await;
-            return;
-        }
-        (Dialect::PlanTool, operation) => {
-            let (at, status) = match operation {
-                Operation::Start(at) => (at, "inprogress"),
-                Operation::Complete(at) => (at, "completed"),
-                Operation::Skip(at) => (at, "skipped"),
-                Operation::Add => unreachable!("added above"),
-            };
-            let id = (at + 1).to_string();
-            let arguments = json!({"task_id": id, "status": status, "result_summary": "r"});
-            ("update_task_status", arguments)
-        }
-        (Dialect::Tasks, operation) => {
-            let (at, status) = match operation {
-                Operation::Start(at) => (at, "in_progress"),
-                Operation::Complete(at) => (at, "completed"),
-                Operation::Skip(at) => (at, "deleted"),
-                Operation::Add => unreachable!("added above"),
-            };
-            ("TaskUpdate", json!({"taskId": at + 1, "status": status}))
-        }
-        (Dialect::PlanManager, operation) => match operation {
-            Operation::Start(_) => ("startNextTask", json!({})),
-            Operation::Complete(at) => ("completeTask", json!({"task_id": at + 1, "result": "r"})),
-            Operation::Skip(at) => ("skipTask", json!({"task_id": at + 1, "reason": "r"})),
-            Operation::Add => (
-                "addTask",
-                json!({"name": "T", "dependencies": [count], "reasoning": "r"}),
-            ),
-        },
-        (Dialect::Notebook, operation) => match operation {
-            Operation::Start(at) => (
-                "update_subtask_state",
-                json!({"subtask_idx": at, "state": "in_progress"}),
-            ),
-            Operation::Complete(at) => (
-                "finish_subtask",
-                json!({"subtask_idx": at, "subtask_outcome": "r"}),
-            ),
-            Operation::Skip(at) => (
-                "update_subtask_state",
-                json!({"subtask_idx": at, "state": "abandoned"}),
-            ),
-            Operation::Add => (
-                "revise_current_plan",
-                json!({"subtask_idx": count, "action": "add", "subtask": subtask(count)}),
-            ),
-        },
+/// Returns how an operation is asked for in a dialect, and in which one where it has no tool for it.
+
+fn call(dialect: Dialect, operation: Operation, count: usize) -> (Dialect, String) {
+    use Operation::{Add, Complete, Skip, Start};
+    let tool = |at: usize, status| {
+        format!(
+            r#"update_task_status {{"task_id": "{}", "status": "{status}", "result_summary": "r"}}"#,
+            at + 1
+        )
     };
-    done(toolbox, dialect, name, arguments).await;
+    let manager =
+        |tool: &str, at: usize, word| format!(r#"{tool} {{"task_id": {}, "{word}": "r"}}"#, at + 1);
+    let state = |at: usize, state| {
+        format!(r#"update_subtask_state {{"subtask_idx": {at}, "state": "{state}"}}"#)
+    };
+    let update = |at: usize, status| {
+        format!(
+            r#"TaskUpdate {{"taskId": {}, "status": "{status}"}}"#,
+            at + 1
+        )
+    };
+    let call = match (dialect, operation) {
+        (Dialect::PlanTool, Start(at)) => tool(at, "inprogress"),
+        (Dialect::PlanTool, Complete(at)) => tool(at, "completed"),
+        (Dialect::PlanTool, Skip(at)) => tool(at, "skipped"),
+        (Dialect::PlanManager, Start(_)) => "startNextTask".to_owned(),
+        (Dialect::PlanManager, Complete(at)) => manager("completeTask", at, "result"),
+        (Dialect::PlanManager, Skip(at)) => manager("skipTask", at, "reason"),
+        (Dialect::PlanManager, Add) => {
+            format!(r#"addTask {{"name": "T", "dependencies": [{count}], "reasoning": "r"}}"#)
+        }
+        (Dialect::Notebook, Start(at)) => state(at, "in_progress"),
+        (Dialect::Notebook, Complete(at)) => {
+            format!(r#"finish_subtask {{"subtask_idx": {at}, "subtask_outcome": "r"}}"#)
+        }
+        (Dialect::Notebook, Skip(at)) => state(at, "abandoned"),
+        (Dialect::Notebook, Add) => format!(
+            r#"revise_current_plan {{"subtask_idx": {count}, "action": "add", "subtask": {}}}"#,
+            subtask(count)
+        ),
+        (Dialect::Tasks, Start(at)) => update(at, "in_progress"),
+        (Dialect::Tasks, Complete(at)) => update(at, "completed"),
+        (Dialect::Tasks, Skip(at)) => update(at, "deleted"),
+        (Dialect::Tasks | Dialect::PlanTool, Add) => {
+            return (
+                Dialect::Tasks,
+                format!(r#"TaskCreate {{"subject": "T", "addBlockedBy": [{count}]}}"#),
+            );
+        }
+    };
+    (dialect, call)
+}
+
+async fn apply(toolbox: &Toolbox, dialect: Dialect, operation: Operation, count: usize) {
+    let (dialect, line) = call(dialect, operation, count);
+    run(toolbox, dialect, &line).await;
     // The notebook begins the next subtask by itself; here that is an operation of its own.
     if let (Dialect::Notebook, Operation::Complete(_)) = (dialect, operation) {
         let states = states(toolbox).await;
-        let begun = states
-            .iter()
-            .position(|status| *status == TaskStatus::InProgress);
-        if let Some(at) = begun {
-            let arguments = json!({"subtask_idx": at, "state": "todo"});
-            done(toolbox, dialect, "update_subtask_state", arguments).await;
+        let begun = |status: &TaskStatus| *status == TaskStatus::InProgress;
+        if let Some(at) = states.iter().position(begun) {
+            let line = format!(r#"update_subtask_state {{"subtask_idx": {at}, "state": "todo"}}"#);
+            run(toolbox, dialect, &line).await;
         }
     }
 }
@@ -226,11 +211,10 @@ async fn check(toolbox: &Toolbox, made_by: Dialect, model: &Model, after: &str) 
     let status = toolbox.store().read(plan_of(toolbox), read).await.unwrap();
     let (wanted, [tool, manager, notebook]) = model.plan(made_by);
     assert_eq!(status, wanted, "{after}");
-    let none = json!({});
-    let said = done(toolbox, Dialect::PlanTool, "get_plan_status", none.clone()).await;
-    assert_eq!(said.value["result"], tool, "{after}");
-    let said = done(toolbox, Dialect::PlanManager, "getPlanStatus", none).await;
-    assert_eq!(said.value["data"]["status"], manager, "{after}");
+    let line = format!("get_plan_status => {}", json!(tool));
+    run(toolbox, Dialect::PlanTool, &line).await;
+    let line = format!("getPlanStatus =~ {}", json!({"status": manager}));
+    run(toolbox, Dialect::PlanManager, &line).await;
     let own = super::super::notebook::PlanNotebook::new(toolbox.clone());
     let plan = own.current_plan().await.unwrap().unwrap();
     assert_eq!(plan.state.as_str(), notebook, "{after}");
@@ -249,38 +233,23 @@ async fn same_states(
     let toolbox = create(made_by, count).await;
     let mut model = Model(vec![TaskStatus::Pending; count], false);
     let mut turns = turns.iter().copied().cycle();
+    let mut wishes = wishes.iter();
     check(&toolbox, made_by, &model, "made").await;
-    for wish in wishes {
-        let Some(operation) = model.operation(*wish) else {
-            continue;
-        };
-        let dialect = turns.next().unwrap_or(made_by);
-        apply(&toolbox, dialect, operation, model.0.len()).await;
-        model.apply(operation);
-        check(
-            &toolbox,
-            made_by,
-            &model,
-            &format!("{dialect}: {operation:?}"),
-        )
-        .await;
-    }
     while let Some(at) = model.open() {
-        let operation = match model.0[at] {
-            TaskStatus::Pending if leave_out => Operation::Skip(at),
-            TaskStatus::Pending => Operation::Start(at),
-            _ => Operation::Complete(at),
+        let operation = match (wishes.next(), model.0[at]) {
+            (Some(wish), _) => match model.operation(*wish) {
+                Some(operation) => operation,
+                None => continue,
+            },
+            (None, TaskStatus::Pending) if leave_out => Operation::Skip(at),
+            (None, TaskStatus::Pending) => Operation::Start(at),
+            (None, _) => Operation::Complete(at),
         };
         let dialect = turns.next().unwrap_or(made_by);
         apply(&toolbox, dialect, operation, model.0.len()).await;
         model.apply(operation);
-        check(
-            &toolbox,
-            made_by,
-            &model,
-            &format!("{dialect}: {operation:?}"),
-        )
-        .await;
+        let after = format!("{dialect}: {operation:?}");
+        check(&toolbox, made_by, &model, &after).await;
     }
 }
 

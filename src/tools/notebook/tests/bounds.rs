@@ -111,22 +111,10 @@ async fn bad_arguments_are_refused_and_change_nothing() {
 #[tokio::test]
 async fn a_plan_that_a_daemon_carries_out_is_not_taken_from_it() {
     let notebook = notebook().await;
-    let head = crate::plan::Head::new(PlanId::new("daemons"), "goal", crate::plan::Time(0));
-    let made = notebook
-        .toolbox
-        .store()
-        .create(head, "daemon", "", |draft| {
-            let task = |name: &str| crate::plan::NewTask {
-                name: name.to_owned(),
-                ..crate::plan::NewTask::default()
-            };
-            draft.make_tasks(vec![task("a"), task("b")])?;
-            draft.start(crate::plan::Policy::default(), "/w")
-        });
-    made.await.unwrap();
+    let bound = crate::tools::tests::of_a_daemon(&notebook.toolbox, &["a", "b"]).await;
     // Unnamed, it is never meant.
     assert_eq!(notebook.current_plan().await.unwrap(), None);
-    let bound = PlanNotebook::new(notebook.toolbox.clone().with_plan(PlanId::new("daemons")));
+    let bound = PlanNotebook::new(bound);
     assert_eq!(current(&bound).await.state, State::InProgress);
     let calls = r#"
         ! finish_plan {"state": "abandoned", "outcome": "x"}

@@ -33,16 +33,6 @@ async fn a_finished_plan_goes_into_the_history_and_there_is_none() {
 }
 
 #[tokio::test]
-async fn a_plan_with_open_subtasks_is_not_done() {
-    let notebook = with_plan(&["a", "b"]).await;
-    finish(&notebook, 1).await;
-    let calls = r#"
-        ! finish_plan {"state": "done", "outcome": "x"} => OPEN_SUBTASKS: …1 of 2 subtasks are open…index 1, named 'b'…
-    "#;
-    run(&notebook, calls).await;
-}
-
-#[tokio::test]
 async fn an_abandoned_plan_abandons_its_open_subtasks() {
     let notebook = with_plan(&["a", "b", "c"]).await;
     let id = current(&notebook).await.id;
@@ -53,16 +43,6 @@ async fn an_abandoned_plan_abandons_its_open_subtasks() {
     assert_eq!(kept.outcome.as_deref(), Some("no longer wanted"));
     let states: Vec<State> = kept.subtasks.iter().map(|it| it.state).collect();
     assert_eq!(states, [State::Done, State::Abandoned, State::Abandoned]);
-}
-
-#[tokio::test]
-async fn a_plan_ends_only_by_the_words_for_it() {
-    let calls = r#"
-        ! finish_plan {"state": "todo", "outcome": "x"} => INVALID_STATE: …one of done, abandoned…
-        ! finish_plan {"state": "in_progress", "outcome": "x"} => INVALID_STATE: …one of done, abandoned…
-        ! finish_plan {"state": "finished", "outcome": "x"} => INVALID_STATE: …one of done, abandoned…
-    "#;
-    run(&with_plan(&["a"]).await, calls).await;
 }
 
 #[tokio::test]
@@ -491,4 +471,20 @@ async fn pages_beside_the_history_say_what_is_there() {
         view_historical_plans {"limit": 0} => 1 more: go on with a larger offset.
     "#;
     run(&notebook, calls).await;
+}
+
+#[tokio::test]
+async fn plans_end_and_come_back() {
+    let table = r#"
+        == a_plan_with_open_subtasks_is_not_done: a b
+        update_subtask_state {"subtask_idx": 0, "state": "in_progress"}
+        finish_subtask {"subtask_idx": 0, "subtask_outcome": "done"}
+        ! finish_plan {"state": "done", "outcome": "x"} => OPEN_SUBTASKS: …1 of 2 subtasks are open…index 1, named 'b'…
+
+        == a_plan_ends_only_by_the_words_for_it: a
+        ! finish_plan {"state": "todo", "outcome": "x"} => INVALID_STATE: …one of done, abandoned…
+        ! finish_plan {"state": "in_progress", "outcome": "x"} => INVALID_STATE: …one of done, abandoned…
+        ! finish_plan {"state": "finished", "outcome": "x"} => INVALID_STATE: …one of done, abandoned…
+        "#;
+    cases(table).await;
 }

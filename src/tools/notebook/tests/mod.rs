@@ -40,6 +40,19 @@ pub(super) async fn run(notebook: &PlanNotebook, calls: &str) {
     crate::tools::tests::run(&notebook.toolbox, Dialect::Notebook, calls).await;
 }
 
+/// Runs cases. Given are the names of subtasks of the current plan, or nothing.
+pub(super) async fn cases(cases: &str) {
+    let given = async |given: &str| match given {
+        "nothing" => notebook().await.toolbox,
+        names => {
+            with_plan(&names.split(' ').collect::<Vec<_>>())
+                .await
+                .toolbox
+        }
+    };
+    crate::tools::tests::cases(Dialect::Notebook, given, cases).await;
+}
+
 /// Calls a tool as an agent does; returns whether it succeeded, and the text.
 pub(super) async fn call(notebook: &PlanNotebook, name: &str, arguments: Value) -> (bool, String) {
     let Answer { success, value } = notebook.call(name, arguments).await;

@@ -52,18 +52,6 @@ async fn the_tools_stand_in_agentscopes_order_with_its_arguments() {
 }
 
 #[tokio::test]
-async fn without_a_plan_one_must_be_created_first() {
-    let calls = r#"
-        ! view_subtasks {"subtask_idx": [0]} => NO_PLAN: …created first with 'create_plan'.
-        ! update_subtask_state {"subtask_idx": 0, "state": "todo"} => NO_PLAN: …created first with 'create_plan'.
-        ! finish_subtask {"subtask_idx": 0, "subtask_outcome": "x"} => NO_PLAN: …created first with 'create_plan'.
-        ! revise_current_plan {"subtask_idx": 0, "action": "delete"} => NO_PLAN: …created first with 'create_plan'.
-        ! finish_plan {"state": "done", "outcome": "x"} => NO_PLAN: There is no plan to finish.
-    "#;
-    run(&notebook().await, calls).await;
-}
-
-#[tokio::test]
 async fn arguments_may_come_as_text() {
     let notebook = notebook().await;
     let subtask = r#"{"name": "a", "description": "d", "expected_outcome": "o"}"#;
@@ -82,29 +70,6 @@ async fn arguments_may_come_as_text() {
     );
     run(&notebook, &calls).await;
     assert_eq!(states(&notebook).await, "t");
-}
-
-#[tokio::test]
-async fn a_subtask_begins_only_in_its_turn_and_the_first_violation_is_told() {
-    let notebook = with_plan(&["a", "b", "c"]).await;
-    let calls = r#"
-        ! update_subtask_state {"subtask_idx": 2, "state": "in_progress"} => NOT_DONE_YET: …index 0, named 'a', is not done yet…
-        update_subtask_state {"subtask_idx": 0, "state": "in_progress"} => …index 0, named 'a'…'in_progress'…state of the plan is now 'in_progress'.
-        ! update_subtask_state {"subtask_idx": 1, "state": "in_progress"} => NOT_DONE_YET: …
-    "#;
-    run(&notebook, calls).await;
-    assert_eq!(states(&notebook).await, "itt");
-}
-
-#[tokio::test]
-async fn only_one_subtask_is_in_progress() {
-    let notebook = with_plan(&["a", "b", "c"]).await;
-    finish(&notebook, 1).await;
-    assert_eq!(states(&notebook).await, "dit");
-    let calls = r#"
-        ! update_subtask_state {"subtask_idx": 0, "state": "in_progress"} => ALREADY_IN_PROGRESS: …index 1, named 'b', is in progress already…
-    "#;
-    run(&notebook, calls).await;
 }
 
 #[tokio::test]
@@ -197,39 +162,6 @@ async fn a_finished_subtask_has_its_outcome_and_the_next_one_is_begun_and_named(
 }
 
 #[tokio::test]
-async fn a_subtask_is_not_finished_before_those_before_it() {
-    let notebook = with_plan(&["a", "b", "c"]).await;
-    finish(&notebook, 1).await;
-    let calls = r#"
-        ! finish_subtask {"subtask_idx": 2, "subtask_outcome": "x"} => NOT_DONE_YET: …index 1, named 'b', is not done yet…
-    "#;
-    run(&notebook, calls).await;
-}
-
-#[tokio::test]
-async fn only_what_is_in_progress_is_finished() {
-    let calls = r#"
-        ! finish_subtask {"subtask_idx": 0, "subtask_outcome": "x"} => NOT_IN_PROGRESS: …'todo', not in progress…
-        update_subtask_state {"subtask_idx": 0, "state": "in_progress"}
-        finish_subtask {"subtask_idx": 0, "subtask_outcome": "x"}
-        ! finish_subtask {"subtask_idx": 0, "subtask_outcome": "x"} => NOT_IN_PROGRESS: …'done', not in progress…
-    "#;
-    run(&with_plan(&["a", "b", "c"]).await, calls).await;
-}
-
-#[tokio::test]
-async fn finishing_revives_nothing_that_is_settled() {
-    let notebook = with_plan(&["a", "b", "c"]).await;
-    set(&notebook, 0, State::InProgress).await;
-    set(&notebook, 1, State::Abandoned).await;
-    let calls = r#"
-        finish_subtask {"subtask_idx": 0, "subtask_outcome": "x"} => …next subtask at index 2, named 'c'…
-    "#;
-    run(&notebook, calls).await;
-    assert_eq!(states(&notebook).await, "dai");
-}
-
-#[tokio::test]
 async fn subtasks_are_viewed_in_detail_and_wrong_indices_told() {
     let notebook = with_plan(&["a", "b", "c"]).await;
     let (success, text) = call(
@@ -245,12 +177,6 @@ async fn subtasks_are_viewed_in_detail_and_wrong_indices_told() {
     assert_eq!((success, text), (true, wanted));
     let calls = r#"! view_subtasks {"subtask_idx": []} => INVALID_INDEX: …between 0 and 2."#;
     run(&notebook, calls).await;
-}
-
-#[tokio::test]
-async fn an_unknown_tool_is_told_with_the_one_that_is_meant() {
-    let calls = "! finish_subtasks => UNKNOWN_TOOL: …'finish_subtask' meant?";
-    run(&notebook().await, calls).await;
 }
 
 #[tokio::test]
@@ -372,21 +298,62 @@ async fn a_plan_whose_subtasks_are_settled_is_open_here_and_ended_for_everybody_
 }
 
 #[tokio::test]
-async fn one_that_is_to_be_done_again_comes_before_the_one_that_was_begun_after_it() {
-    let notebook = with_plan(&["a", "b", "c"]).await;
-    finish(&notebook, 1).await;
-    assert_eq!(states(&notebook).await, "dit");
-    let calls = r#"
+async fn a_plan_is_gone_through() {
+    let table = r#"
+        == without_a_plan_one_must_be_created_first: nothing
+        ! view_subtasks {"subtask_idx": [0]} => NO_PLAN: …created first with 'create_plan'.
+        ! update_subtask_state {"subtask_idx": 0, "state": "todo"} => NO_PLAN: …created first with 'create_plan'.
+        ! finish_subtask {"subtask_idx": 0, "subtask_outcome": "x"} => NO_PLAN: …created first with 'create_plan'.
+        ! revise_current_plan {"subtask_idx": 0, "action": "delete"} => NO_PLAN: …created first with 'create_plan'.
+        ! finish_plan {"state": "done", "outcome": "x"} => NO_PLAN: There is no plan to finish.
+
+        == a_subtask_begins_only_in_its_turn_and_the_first_violation_is_told: a b c
+        ! update_subtask_state {"subtask_idx": 2, "state": "in_progress"} => NOT_DONE_YET: …index 0, named 'a', is not done yet…
+        update_subtask_state {"subtask_idx": 0, "state": "in_progress"} => …index 0, named 'a'…'in_progress'…state of the plan is now 'in_progress'.
+        ! update_subtask_state {"subtask_idx": 1, "state": "in_progress"} => NOT_DONE_YET: …
+        @ ipp
+
+        == only_one_subtask_is_in_progress: a b c
+        update_subtask_state {"subtask_idx": 0, "state": "in_progress"}
+        finish_subtask {"subtask_idx": 0, "subtask_outcome": "done"}
+        @ cip
+        ! update_subtask_state {"subtask_idx": 0, "state": "in_progress"} => ALREADY_IN_PROGRESS: …index 1, named 'b', is in progress already…
+
+        == a_subtask_is_not_finished_before_those_before_it: a b c
+        update_subtask_state {"subtask_idx": 0, "state": "in_progress"}
+        finish_subtask {"subtask_idx": 0, "subtask_outcome": "done"}
+        ! finish_subtask {"subtask_idx": 2, "subtask_outcome": "x"} => NOT_DONE_YET: …index 1, named 'b', is not done yet…
+
+        == only_what_is_in_progress_is_finished: a b c
+        ! finish_subtask {"subtask_idx": 0, "subtask_outcome": "x"} => NOT_IN_PROGRESS: …'todo', not in progress…
+        update_subtask_state {"subtask_idx": 0, "state": "in_progress"}
+        finish_subtask {"subtask_idx": 0, "subtask_outcome": "x"}
+        ! finish_subtask {"subtask_idx": 0, "subtask_outcome": "x"} => NOT_IN_PROGRESS: …'done', not in progress…
+
+        == finishing_revives_nothing_that_is_settled: a b c
+        update_subtask_state {"subtask_idx": 0, "state": "in_progress"}
+        update_subtask_state {"subtask_idx": 1, "state": "abandoned"}
+        finish_subtask {"subtask_idx": 0, "subtask_outcome": "x"} => …next subtask at index 2, named 'c'…
+        @ csi
+
+        == an_unknown_tool_is_told_with_the_one_that_is_meant: nothing
+        ! finish_subtasks => UNKNOWN_TOOL: …'finish_subtask' meant?
+
+        == one_that_is_to_be_done_again_comes_before_the_one_that_was_begun_after_it: a b c
+        update_subtask_state {"subtask_idx": 0, "state": "in_progress"}
+        finish_subtask {"subtask_idx": 0, "subtask_outcome": "done"}
+        @ cip
         update_subtask_state {"subtask_idx": 0, "state": "todo"} => …index 1, named 'b', was in progress and is 'todo' again…
-    "#;
-    run(&notebook, calls).await;
-    assert_eq!(states(&notebook).await, "ttt");
-    set(&notebook, 0, State::InProgress).await;
-    let calls = r#"
+        @ ppp
+        update_subtask_state {"subtask_idx": 0, "state": "in_progress"}
         revise_current_plan {"subtask_idx": 0, "action": "add", "subtask": {"name": "n", "description": "", "expected_outcome": ""}} => …index 1, named 'a', was in progress…
-    "#;
-    run(&notebook, calls).await;
-    assert_eq!(states(&notebook).await, "tttt");
-    finish(&notebook, 4).await;
-    assert_eq!(states(&notebook).await, "dddd");
+        @ pppp
+        update_subtask_state {"subtask_idx": 0, "state": "in_progress"}
+        finish_subtask {"subtask_idx": 0, "subtask_outcome": "done"}
+        finish_subtask {"subtask_idx": 1, "subtask_outcome": "done"}
+        finish_subtask {"subtask_idx": 2, "subtask_outcome": "done"}
+        finish_subtask {"subtask_idx": 3, "subtask_outcome": "done"}
+        @ cccc
+        "#;
+    cases(table).await;
 }

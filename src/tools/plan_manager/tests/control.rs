@@ -3,45 +3,6 @@
 use super::*;
 
 #[tokio::test]
-async fn a_paused_plan_starts_nothing_until_it_is_resumed() {
-    let calls = r#"
-        startNextTask
-        pausePlan => {"message": "Plan paused successfully"}
-        completeTask {"task_id": 1, "result": "done"}
-        ! startNextTask => PLAN_NOT_ACTIVE: The plan is paused {"plan_status":"paused"}
-        resumePlan => {"message": "Plan resumed successfully"}
-        startNextTask =~ {"task": {"id": 2}}
-    "#;
-    Manager::with_tasks(&[&[], &[]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn a_plan_that_was_not_begun_can_be_paused() {
-    let calls = r#"
-        pausePlan
-        ! startNextTask => PLAN_NOT_ACTIVE: …
-        resumePlan
-        getPlanStatus =~ {"status": "running"}
-    "#;
-    Manager::with_tasks(&[&[]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn pausing_and_resuming_fit_the_state_of_the_plan() {
-    let calls = r#"
-        ! resumePlan => PLAN_NOT_ACTIVE: …
-        startNextTask
-        ! resumePlan => INVALID_STATUS: …
-        pausePlan
-        ! pausePlan => INVALID_STATUS: …
-        completeTask {"task_id": 1, "result": "done"}
-        ! pausePlan => PLAN_NOT_ACTIVE: The plan is completed {"plan_status":"completed"}
-        ! resumePlan => PLAN_NOT_ACTIVE: The plan is completed {"plan_status":"completed"}
-    "#;
-    Manager::with_tasks(&[&[]]).await.run(calls).await;
-}
-
-#[tokio::test]
 async fn a_reset_plan_is_as_if_nothing_had_been_started() {
     let manager = Manager::with_tasks(&[&[], &[1], &[], &[], &[]]).await;
     let fresh = manager.ok("getTaskList", json!({})).await;
@@ -64,19 +25,6 @@ async fn a_reset_plan_is_as_if_nothing_had_been_started() {
 }
 
 #[tokio::test]
-async fn an_ended_and_a_paused_plan_can_be_reset() {
-    let calls = r#"
-        pausePlan
-        resetPlan
-        startNextTask
-        completeTask {"task_id": 1, "result": "done"}
-        resetPlan
-        getPlanStatus =~ {"status": "idle"}
-    "#;
-    Manager::with_tasks(&[&[]]).await.run(calls).await;
-}
-
-#[tokio::test]
 async fn without_a_plan_each_function_says_how_to_make_one() {
     let manager = Manager::empty().await;
     for (name, given) in errors::fitting() {
@@ -87,48 +35,10 @@ async fn without_a_plan_each_function_says_how_to_make_one() {
     }
 }
 
-/// Makes a plan as a daemon has it, with two tasks, and binds the functions to it.
-async fn of_a_daemon() -> Manager {
+/// With two tasks of a plan that a daemon carries out.
+pub(super) async fn of_a_daemon() -> Manager {
     let toolbox = Toolbox::in_memory().await.unwrap();
-    let head = Head::new(plan::PlanId::new("daemons"), "goal", Time(0));
-    let task = |name: &str| NewTask {
-        name: name.to_owned(),
-        ..NewTask::default()
-    };
-    let tasks = vec![task("One"), task("Two")];
-    let make = |draft: &mut Draft<'_>| {
-        draft.make_tasks(tasks)?;
-        draft.start(plan::Policy::default(), "/w")
-    };
-    let made = toolbox.store().create(head, DAEMON, "made", make);
-    made.await.unwrap();
-    Manager(toolbox.with_plan(plan::PlanId::new("daemons")))
-}
-
-#[tokio::test]
-async fn a_plan_that_a_daemon_carries_out_is_not_started_removed_from_paused_or_reset_here() {
-    let calls = r#"
-        ! startNextTask => PLAN_NOT_ACTIVE: A daemon carries the plan out… {"plan_status":"running"}
-        ! removeTask {"task_id": 1} => PLAN_NOT_ACTIVE: A daemon carries the plan out… {"plan_status":"running"}
-        ! pausePlan => PLAN_NOT_ACTIVE: A daemon carries the plan out… {"plan_status":"running"}
-        ! resumePlan => PLAN_NOT_ACTIVE: A daemon carries the plan out… {"plan_status":"running"}
-        ! resetPlan => PLAN_NOT_ACTIVE: A daemon carries the plan out… {"plan_status":"running"}
-        ! createPlan {"goal": "goal", "tasks": []} => PLAN_NOT_ACTIVE: …bound to plan `daemons`…
-    "#;
-    of_a_daemon().await.run(calls).await;
-}
-
-#[tokio::test]
-async fn waiting_tasks_of_a_plan_that_a_daemon_carries_out_are_added_updated_and_skipped() {
-    let manager = of_a_daemon().await;
-    let calls = r#"
-        addTask {"name": "Three", "dependencies": [2], "reasoning": ""}
-        updateTask {"task_id": 3, "updates": {"name": "Last"}}
-        skipTask {"task_id": 1, "reason": "no"}
-        getPlanStatus =~ {"status": "running"}
-    "#;
-    manager.run(calls).await;
-    assert_eq!(manager.ids(json!("skipped")).await, [1]);
+    Manager(crate::tools::tests::of_a_daemon(&toolbox, &["One", "Two"]).await)
 }
 
 #[tokio::test]
@@ -163,4 +73,57 @@ async fn a_deleted_plan_is_not_changed() {
     deleted.await.unwrap();
     let calls = "! startNextTask => PLAN_NOT_ACTIVE: The plan was deleted";
     bound.run(calls).await;
+}
+
+#[tokio::test]
+async fn a_plan_is_paused_resumed_and_reset() {
+    let table = r#"
+        == a_paused_plan_starts_nothing_until_it_is_resumed: [[], []]
+        startNextTask
+        pausePlan => {"message": "Plan paused successfully"}
+        completeTask {"task_id": 1, "result": "done"}
+        ! startNextTask => PLAN_NOT_ACTIVE: The plan is paused {"plan_status":"paused"}
+        resumePlan => {"message": "Plan resumed successfully"}
+        startNextTask =~ {"task": {"id": 2}}
+
+        == a_plan_that_was_not_begun_can_be_paused: [[]]
+        pausePlan
+        ! startNextTask => PLAN_NOT_ACTIVE: …
+        resumePlan
+        getPlanStatus =~ {"status": "running"}
+
+        == pausing_and_resuming_fit_the_state_of_the_plan: [[]]
+        ! resumePlan => PLAN_NOT_ACTIVE: …
+        startNextTask
+        ! resumePlan => INVALID_STATUS: …
+        pausePlan
+        ! pausePlan => INVALID_STATUS: …
+        completeTask {"task_id": 1, "result": "done"}
+        ! pausePlan => PLAN_NOT_ACTIVE: The plan is completed {"plan_status":"completed"}
+        ! resumePlan => PLAN_NOT_ACTIVE: The plan is completed {"plan_status":"completed"}
+
+        == an_ended_and_a_paused_plan_can_be_reset: [[]]
+        pausePlan
+        resetPlan
+        startNextTask
+        completeTask {"task_id": 1, "result": "done"}
+        resetPlan
+        getPlanStatus =~ {"status": "idle"}
+
+        == a_plan_that_a_daemon_carries_out_is_not_started_removed_from_paused_or_reset_here: a daemon's
+        ! startNextTask => PLAN_NOT_ACTIVE: A daemon carries the plan out… {"plan_status":"running"}
+        ! removeTask {"task_id": 1} => PLAN_NOT_ACTIVE: A daemon carries the plan out… {"plan_status":"running"}
+        ! pausePlan => PLAN_NOT_ACTIVE: A daemon carries the plan out… {"plan_status":"running"}
+        ! resumePlan => PLAN_NOT_ACTIVE: A daemon carries the plan out… {"plan_status":"running"}
+        ! resetPlan => PLAN_NOT_ACTIVE: A daemon carries the plan out… {"plan_status":"running"}
+        ! createPlan {"goal": "goal", "tasks": []} => PLAN_NOT_ACTIVE: …bound to plan `daemons`…
+
+        == waiting_tasks_of_a_plan_that_a_daemon_carries_out_are_added_updated_and_skipped: a daemon's
+        addTask {"name": "Three", "dependencies": [2], "reasoning": ""}
+        updateTask {"task_id": 3, "updates": {"name": "Last"}}
+        skipTask {"task_id": 1, "reason": "no"}
+        getPlanStatus =~ {"status": "running"}
+        getTaskList {"status_filter": "skipped"} =~ {"tasks": [{"id": 1}]}
+        "#;
+    cases(table).await;
 }

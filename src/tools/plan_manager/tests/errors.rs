@@ -104,44 +104,6 @@ async fn what_is_missing_too_much_or_of_a_wrong_type_is_an_invalid_argument() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_arguments_names_the_place() {
-    let calls = r#"
-        ! addTask {"name": "n", "dependencies": [1, "x"], "reasoning": "r"} => INVALID_ARGUMENT: `dependencies[1]` is "x", not a whole number {"argument":"dependencies[1]"}
-    "#;
-    Manager::with_tasks(&[&[]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn what_is_evident_is_taken() {
-    let calls = r#"
-        startNextTask null
-        failTask {"task_id": "1", "error_message": "no", "should_retry": "true"}
-        updateTask {"task_id": 2.0, "updates": "{\"dependencies\": [\"1\"]}"} =~ {"updated_task": {"dependencies": [1]}}
-        addTask {"name": "n", "dependencies": "[1, 2]", "reasoning": "", "after_task_id": null}
-    "#;
-    Manager::with_tasks(&[&[], &[]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn an_unknown_function_names_the_one_that_is_meant() {
-    let calls = "! completetask => INVALID_ARGUMENT: There is no tool `completetask`; is `completeTask` meant?";
-    Manager::with_tasks(&[&[]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn a_huge_text_is_refused_and_a_terminals_commands_are_left_out() {
-    let huge = "x".repeat(300_000);
-    let calls = format!(
-        r#"
-        ! addTask {{"name": "{huge}", "dependencies": [], "reasoning": ""}} => INVALID_ARGUMENT: …
-        ! {huge} => INVALID_ARGUMENT: …
-        addTask {{"name": "a\u001b[31mb", "dependencies": [], "reasoning": "\u001b]0;t\u0007r"}} =~ {{"new_task": {{"name": "ab", "reasoning": "r"}}}}
-        "#
-    );
-    Manager::with_tasks(&[&[]]).await.run(&calls).await;
-}
-
-#[tokio::test]
 async fn every_word_for_an_error_is_one_of_seven() {
     let words = [
         ErrorCode::TaskNotFound,
@@ -173,4 +135,27 @@ async fn a_store_that_fails_is_an_error_in_the_envelope() {
         error.to_json(),
         json!({"success": false, "error": {"code": "PLAN_NOT_ACTIVE", "message": "The plan store is closed", "details": {}}})
     );
+}
+
+#[tokio::test]
+async fn input_that_does_not_fit_is_refused() {
+    let table = r#"
+        == an_error_of_the_arguments_names_the_place: [[]]
+        ! addTask {"name": "n", "dependencies": [1, "x"], "reasoning": "r"} => INVALID_ARGUMENT: `dependencies[1]` is "x", not a whole number {"argument":"dependencies[1]"}
+
+        == what_is_evident_is_taken: [[], []]
+        startNextTask null
+        failTask {"task_id": "1", "error_message": "no", "should_retry": "true"}
+        updateTask {"task_id": 2.0, "updates": "{\"dependencies\": [\"1\"]}"} =~ {"updated_task": {"dependencies": [1]}}
+        addTask {"name": "n", "dependencies": "[1, 2]", "reasoning": "", "after_task_id": null}
+
+        == an_unknown_function_names_the_one_that_is_meant: [[]]
+        ! completetask => INVALID_ARGUMENT: There is no tool `completetask`; is `completeTask` meant?
+
+        == a_huge_text_is_refused_and_a_terminals_commands_are_left_out: [[]]
+        ! addTask {"name": "$x300000", "dependencies": [], "reasoning": ""} => INVALID_ARGUMENT: …
+        ! $x300000 => INVALID_ARGUMENT: …
+        addTask {"name": "a\u001b[31mb", "dependencies": [], "reasoning": "\u001b]0;t\u0007r"} =~ {"new_task": {"name": "ab", "reasoning": "r"}}
+        "#;
+    cases(table).await;
 }

@@ -3,227 +3,6 @@
 use super::*;
 
 #[tokio::test]
-async fn the_example_of_section_5_runs_as_it_stands() {
-    let manager = Manager::with_keyboards().await;
-    manager
-        .run(
-            r#"
-            startNextTask
-            getCurrentTask =~ {"id": 1}
-            completeTask {"task_id": 1, "result": "Successfully navigated to homepage"}
-            startNextTask =~ {"task": {"name": "Search for mechanical keyboard"}}
-            addTask {"name": "Close popup dialog", "dependencies": [1], "reasoning": "Unexpected popup appeared blocking the search", "after_task_id": 1} =~ {"new_task": {"id": 5}}
-            addTask {"name": "Add item to cart", "dependencies": [2, 3], "reasoning": "Final step to complete the purchase goal"} =~ {"new_task": {"id": 6}}
-            getPlanStatus =~ {"status": "running", "current_task_id": 2}
-            getExecutableTaskList =~ {"count": 1, "executable_tasks": [{"name": "Close popup dialog"}]}
-            "#,
-        )
-        .await;
-    assert_eq!(manager.ids(Value::Null).await, [1, 5, 2, 3, 4, 6]);
-}
-
-#[tokio::test]
-async fn the_calls_of_section_6_work_one_after_the_other() {
-    let calls = r#"
-        startNextTask
-        getCurrentTask =~ {"id": 1}
-        completeTask {"task_id": 1, "result": "Successfully loaded JD homepage"}
-        addTask {"name": "Handle login verification", "dependencies": [1], "reasoning": "Phone verification popup appeared during login"}
-        updateTask {"task_id": 3, "updates": {"dependencies": [1, 5]}}
-        getTaskById {"task_id": 3} =~ {"task": {"dependencies": [1, 5]}}
-        skipTask {"task_id": 4, "reason": "Price filter not needed"} =~ {"message": "Task skipped: Price filter not needed"}
-    "#;
-    Manager::with_keyboards().await.run(calls).await;
-}
-
-#[tokio::test]
-async fn the_current_task_has_the_fields_of_the_document() {
-    let calls = r#"
-        startNextTask
-        getCurrentTask => {"id": 1, "name": "Navigate to JD homepage", "status": "in_progress", "dependencies": [], "reasoning": "Need to open the target website first"}
-    "#;
-    Manager::with_keyboards().await.run(calls).await;
-}
-
-#[tokio::test]
-async fn the_current_task_is_null_when_none_is_in_progress() {
-    let calls = r#"
-        getCurrentTask => null
-        startNextTask
-        completeTask {"task_id": 1, "result": "done"}
-        getCurrentTask => null
-        getPlanStatus =~ {"current_task_id": null}
-    "#;
-    Manager::with_keyboards().await.run(calls).await;
-}
-
-#[tokio::test]
-async fn starting_returns_the_task_and_names_it() {
-    let calls = r#"
-        startNextTask
-        completeTask {"task_id": 1, "result": "done"}
-        startNextTask => {"task": {"id": 2, "name": "Search for mechanical keyboard", "status": "in_progress", "dependencies": [1], "reasoning": "Can only search after homepage is loaded", "result": null}, "message": "Started task 2: Search for mechanical keyboard"}
-    "#;
-    Manager::with_keyboards().await.run(calls).await;
-}
-
-#[tokio::test]
-async fn the_first_executable_task_in_the_plans_order_starts() {
-    let calls = r#"
-        addTask {"name": "First", "dependencies": [], "reasoning": "", "after_task_id": 1}
-        startNextTask =~ {"task": {"id": 4}}
-        completeTask {"task_id": 4, "result": "done"}
-        startNextTask =~ {"task": {"id": 2}}
-        completeTask {"task_id": 2, "result": "done"}
-        startNextTask =~ {"task": {"id": 1}}
-    "#;
-    Manager::with_tasks(&[&[2], &[], &[]])
-        .await
-        .run(calls)
-        .await;
-}
-
-#[tokio::test]
-async fn one_task_is_in_progress_at_a_time() {
-    let calls = r#"
-        startNextTask
-        ! startNextTask => INVALID_STATUS: Task 1 is in progress {"current_task_id":1}
-    "#;
-    Manager::with_tasks(&[&[], &[]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn nothing_starts_when_every_task_waits() {
-    let calls = r#"
-        startNextTask
-        failTask {"task_id": 1, "error_message": "no", "should_retry": false}
-        ! startNextTask => INVALID_STATUS: … {"blocked_tasks":[2,3],"failed_tasks":[1],"waits_for":[1]}
-    "#;
-    Manager::with_tasks(&[&[], &[1], &[2]])
-        .await
-        .run(calls)
-        .await;
-}
-
-#[tokio::test]
-async fn nothing_starts_in_a_plan_without_tasks() {
-    let calls = "! startNextTask => INVALID_STATUS: The plan has no tasks; addTask adds one";
-    Manager::with_tasks(&[]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn nothing_starts_in_a_plan_that_has_ended() {
-    let calls = r#"
-        startNextTask
-        completeTask {"task_id": 1, "result": "done"}
-        ! startNextTask => PLAN_NOT_ACTIVE: The plan is completed {"plan_status":"completed"}
-    "#;
-    Manager::with_tasks(&[&[]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn a_completed_task_keeps_its_result() {
-    let calls = r#"
-        startNextTask
-        completeTask {"task_id": 1, "result": "Open"} => {"task_id": 1, "message": "Task completed successfully"}
-        getTaskById {"task_id": 1} =~ {"task": {"status": "completed", "result": "Open"}}
-    "#;
-    Manager::with_keyboards().await.run(calls).await;
-}
-
-#[tokio::test]
-async fn only_a_task_in_progress_is_completed() {
-    let calls = r#"
-        ! completeTask {"task_id": 1, "result": "done"} => INVALID_STATUS: Task 1 is pending {"status":"pending","task_id":1}
-        ! completeTask {"task_id": 2, "result": "done"} => INVALID_STATUS: Task 2 is blocked {"status":"blocked","task_id":2}
-        startNextTask
-        completeTask {"task_id": 1, "result": "done"}
-        ! completeTask {"task_id": 1, "result": "again"} => INVALID_STATUS: …
-    "#;
-    Manager::with_tasks(&[&[], &[1]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn the_plan_is_completed_with_its_last_task() {
-    let calls = r#"
-        startNextTask
-        completeTask {"task_id": 1, "result": "done"}
-        getPlanStatus =~ {"status": "running"}
-        startNextTask
-        completeTask {"task_id": 2, "result": "done"}
-        getPlanStatus =~ {"status": "completed", "progress": 1.0}
-    "#;
-    Manager::with_tasks(&[&[], &[1]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn the_plan_has_failed_when_a_task_of_its_settled_ones_has() {
-    let calls = r#"
-        startNextTask
-        failTask {"task_id": 1, "error_message": "no", "should_retry": false}
-        getPlanStatus =~ {"status": "running"}
-        startNextTask
-        completeTask {"task_id": 2, "result": "done"}
-        getPlanStatus =~ {"status": "failed"}
-    "#;
-    Manager::with_tasks(&[&[], &[]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn a_failed_task_is_tried_again_unless_it_is_said_otherwise() {
-    let calls = r#"
-        startNextTask
-        failTask {"task_id": 1, "error_message": "time-out"} => {"task_id": 1, "will_retry": true, "retry_count": 1, "message": "Task failed, will retry"}
-        getTaskById {"task_id": 1} =~ {"task": {"status": "pending", "result": null}, "retry_count": 1, "last_error": "time-out"}
-    "#;
-    Manager::with_tasks(&[&[]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn the_third_failure_is_the_last() {
-    let calls = r#"
-        startNextTask =~ {"task": {"id": 1}}
-        failTask {"task_id": 1, "error_message": "error 1"} =~ {"retry_count": 1, "will_retry": true, "message": "Task failed, will retry"}
-        startNextTask =~ {"task": {"id": 1}}
-        failTask {"task_id": 1, "error_message": "error 2"} =~ {"retry_count": 2, "will_retry": true, "message": "Task failed, will retry"}
-        startNextTask =~ {"task": {"id": 1}}
-        failTask {"task_id": 1, "error_message": "error 3"} =~ {"retry_count": 3, "will_retry": false, "message": "Task failed, will not retry"}
-        getTaskById {"task_id": 1} =~ {"task": {"status": "failed", "result": "error 3"}}
-        startNextTask =~ {"task": {"id": 2}}
-    "#;
-    Manager::with_tasks(&[&[], &[]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn a_success_ends_the_row_of_failures() {
-    let calls = r#"
-        startNextTask
-        failTask {"task_id": 1, "error_message": "once"}
-        startNextTask
-        completeTask {"task_id": 1, "result": "done"}
-        getTaskById {"task_id": 1} =~ {"retry_count": null, "task": {"result": "done"}}
-    "#;
-    Manager::with_tasks(&[&[], &[1]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn should_retry_false_fails_at_once() {
-    let calls = r#"
-        startNextTask
-        failTask {"task_id": 1, "error_message": "gone", "should_retry": false} =~ {"will_retry": false, "retry_count": 1}
-        getTaskById {"task_id": 1} =~ {"task": {"status": "failed", "result": "gone"}}
-        getTaskById {"task_id": 2} =~ {"task": {"status": "blocked"}}
-    "#;
-    Manager::with_tasks(&[&[], &[1]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn only_a_task_in_progress_fails() {
-    let calls = r#"! failTask {"task_id": 1, "error_message": "no"} => INVALID_STATUS: …"#;
-    Manager::with_tasks(&[&[]]).await.run(calls).await;
-}
-
-#[tokio::test]
 async fn the_log_names_the_function_and_the_reason() {
     let manager = Manager::with_tasks(&[&[], &[]]).await;
     let calls = r#"
@@ -243,4 +22,130 @@ async fn the_log_names_the_function_and_the_reason() {
     ];
     assert_eq!(why, named);
     assert!(changes.iter().all(|change| change.by == "library"));
+}
+
+#[tokio::test]
+async fn a_plan_is_carried_out() {
+    let table = r#"
+        == the_example_of_section_5_runs_as_it_stands: keyboards
+        startNextTask
+        getCurrentTask =~ {"id": 1}
+        completeTask {"task_id": 1, "result": "Successfully navigated to homepage"}
+        startNextTask =~ {"task": {"name": "Search for mechanical keyboard"}}
+        addTask {"name": "Close popup dialog", "dependencies": [1], "reasoning": "Unexpected popup appeared blocking the search", "after_task_id": 1} =~ {"new_task": {"id": 5}}
+        addTask {"name": "Add item to cart", "dependencies": [2, 3], "reasoning": "Final step to complete the purchase goal"} =~ {"new_task": {"id": 6}}
+        getPlanStatus =~ {"status": "running", "current_task_id": 2}
+        getExecutableTaskList =~ {"count": 1, "executable_tasks": [{"name": "Close popup dialog"}]}
+        getTaskList {} =~ {"tasks": [{"id": 1}, {"id": 5}, {"id": 2}, {"id": 3}, {"id": 4}, {"id": 6}]}
+
+        == the_calls_of_section_6_work_one_after_the_other: keyboards
+        startNextTask
+        getCurrentTask =~ {"id": 1}
+        completeTask {"task_id": 1, "result": "Successfully loaded JD homepage"}
+        addTask {"name": "Handle login verification", "dependencies": [1], "reasoning": "Phone verification popup appeared during login"}
+        updateTask {"task_id": 3, "updates": {"dependencies": [1, 5]}}
+        getTaskById {"task_id": 3} =~ {"task": {"dependencies": [1, 5]}}
+        skipTask {"task_id": 4, "reason": "Price filter not needed"} =~ {"message": "Task skipped: Price filter not needed"}
+
+        == the_current_task_has_the_fields_of_the_document: keyboards
+        startNextTask
+        getCurrentTask => {"id": 1, "name": "Navigate to JD homepage", "status": "in_progress", "dependencies": [], "reasoning": "Need to open the target website first"}
+
+        == the_current_task_is_null_when_none_is_in_progress: keyboards
+        getCurrentTask => null
+        startNextTask
+        completeTask {"task_id": 1, "result": "done"}
+        getCurrentTask => null
+        getPlanStatus =~ {"current_task_id": null}
+
+        == starting_returns_the_task_and_names_it: keyboards
+        startNextTask
+        completeTask {"task_id": 1, "result": "done"}
+        startNextTask => {"task": {"id": 2, "name": "Search for mechanical keyboard", "status": "in_progress", "dependencies": [1], "reasoning": "Can only search after homepage is loaded", "result": null}, "message": "Started task 2: Search for mechanical keyboard"}
+
+        == the_first_executable_task_in_the_plans_order_starts: [[2], [], []]
+        addTask {"name": "First", "dependencies": [], "reasoning": "", "after_task_id": 1}
+        startNextTask =~ {"task": {"id": 4}}
+        completeTask {"task_id": 4, "result": "done"}
+        startNextTask =~ {"task": {"id": 2}}
+        completeTask {"task_id": 2, "result": "done"}
+        startNextTask =~ {"task": {"id": 1}}
+
+        == one_task_is_in_progress_at_a_time: [[], []]
+        startNextTask
+        ! startNextTask => INVALID_STATUS: Task 1 is in progress {"current_task_id":1}
+
+        == nothing_starts_when_every_task_waits: [[], [1], [2]]
+        startNextTask
+        failTask {"task_id": 1, "error_message": "no", "should_retry": false}
+        ! startNextTask => INVALID_STATUS: … {"blocked_tasks":[2,3],"failed_tasks":[1],"waits_for":[1]}
+
+        == nothing_starts_in_a_plan_without_tasks: []
+        ! startNextTask => INVALID_STATUS: The plan has no tasks; addTask adds one
+
+        == nothing_starts_in_a_plan_that_has_ended: [[]]
+        startNextTask
+        completeTask {"task_id": 1, "result": "done"}
+        ! startNextTask => PLAN_NOT_ACTIVE: The plan is completed {"plan_status":"completed"}
+
+        == a_completed_task_keeps_its_result: keyboards
+        startNextTask
+        completeTask {"task_id": 1, "result": "Open"} => {"task_id": 1, "message": "Task completed successfully"}
+        getTaskById {"task_id": 1} =~ {"task": {"status": "completed", "result": "Open"}}
+
+        == only_a_task_in_progress_is_completed: [[], [1]]
+        ! completeTask {"task_id": 1, "result": "done"} => INVALID_STATUS: Task 1 is pending {"status":"pending","task_id":1}
+        ! completeTask {"task_id": 2, "result": "done"} => INVALID_STATUS: Task 2 is blocked {"status":"blocked","task_id":2}
+        startNextTask
+        completeTask {"task_id": 1, "result": "done"}
+        ! completeTask {"task_id": 1, "result": "again"} => INVALID_STATUS: …
+
+        == the_plan_is_completed_with_its_last_task: [[], [1]]
+        startNextTask
+        completeTask {"task_id": 1, "result": "done"}
+        getPlanStatus =~ {"status": "running"}
+        startNextTask
+        completeTask {"task_id": 2, "result": "done"}
+        getPlanStatus =~ {"status": "completed", "progress": 1.0}
+
+        == the_plan_has_failed_when_a_task_of_its_settled_ones_has: [[], []]
+        startNextTask
+        failTask {"task_id": 1, "error_message": "no", "should_retry": false}
+        getPlanStatus =~ {"status": "running"}
+        startNextTask
+        completeTask {"task_id": 2, "result": "done"}
+        getPlanStatus =~ {"status": "failed"}
+
+        == a_failed_task_is_tried_again_unless_it_is_said_otherwise: [[]]
+        startNextTask
+        failTask {"task_id": 1, "error_message": "time-out"} => {"task_id": 1, "will_retry": true, "retry_count": 1, "message": "Task failed, will retry"}
+        getTaskById {"task_id": 1} =~ {"task": {"status": "pending", "result": null}, "retry_count": 1, "last_error": "time-out"}
+
+        == the_third_failure_is_the_last: [[], []]
+        startNextTask =~ {"task": {"id": 1}}
+        failTask {"task_id": 1, "error_message": "error 1"} =~ {"retry_count": 1, "will_retry": true, "message": "Task failed, will retry"}
+        startNextTask =~ {"task": {"id": 1}}
+        failTask {"task_id": 1, "error_message": "error 2"} =~ {"retry_count": 2, "will_retry": true, "message": "Task failed, will retry"}
+        startNextTask =~ {"task": {"id": 1}}
+        failTask {"task_id": 1, "error_message": "error 3"} =~ {"retry_count": 3, "will_retry": false, "message": "Task failed, will not retry"}
+        getTaskById {"task_id": 1} =~ {"task": {"status": "failed", "result": "error 3"}}
+        startNextTask =~ {"task": {"id": 2}}
+
+        == a_success_ends_the_row_of_failures: [[], [1]]
+        startNextTask
+        failTask {"task_id": 1, "error_message": "once"}
+        startNextTask
+        completeTask {"task_id": 1, "result": "done"}
+        getTaskById {"task_id": 1} =~ {"retry_count": null, "task": {"result": "done"}}
+
+        == should_retry_false_fails_at_once: [[], [1]]
+        startNextTask
+        failTask {"task_id": 1, "error_message": "gone", "should_retry": false} =~ {"will_retry": false, "retry_count": 1}
+        getTaskById {"task_id": 1} =~ {"task": {"status": "failed", "result": "gone"}}
+        getTaskById {"task_id": 2} =~ {"task": {"status": "blocked"}}
+
+        == only_a_task_in_progress_fails: [[]]
+        ! failTask {"task_id": 1, "error_message": "no"} => INVALID_STATUS: …
+        "#;
+    cases(table).await;
 }

@@ -75,19 +75,25 @@ impl Manager {
     async fn status(&self) -> Value {
         self.ok("getPlanStatus", json!({})).await
     }
+}
 
-    /// Returns the ids of the tasks in their order.
-    async fn ids(&self, filter: Value) -> Vec<i64> {
-        let list = self
-            .ok("getTaskList", json!({"status_filter": filter}))
-            .await;
-        let ids = list["tasks"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|task| task["id"].as_i64().unwrap());
-        ids.collect()
-    }
+/// Runs cases. Given are tasks that wait for those of the lists, or a plan that has a name.
+async fn cases(cases: &str) {
+    let given = async |given: &str| {
+        let manager = match given {
+            "nothing" => Manager::empty().await,
+            "keyboards" => Manager::with_keyboards().await,
+            "every state" => queries::of_every_state().await,
+            "a daemon's" => control::of_a_daemon().await,
+            lists => {
+                let lists: Vec<Vec<i64>> = serde_json::from_str(lists).unwrap();
+                let lists: Vec<&[i64]> = lists.iter().map(Vec::as_slice).collect();
+                Manager::with_tasks(&lists).await
+            }
+        };
+        manager.0
+    };
+    crate::tools::tests::cases(Dialect::PlanManager, given, cases).await;
 }
 
 fn keyboards() -> Value {

@@ -4,7 +4,7 @@ use super::*;
 use crate::wire::text::parse_time;
 
 /// A plan with a task in each state: completed, in progress, pending, blocked, failed, skipped.
-async fn of_every_state() -> Manager {
+pub(super) async fn of_every_state() -> Manager {
     let calls = r#"
         startNextTask
         completeTask {"task_id": 1, "result": "done"}
@@ -66,39 +66,6 @@ async fn updated_at_moves_with_each_change() {
 }
 
 #[tokio::test]
-async fn the_six_states_of_a_task_have_their_words() {
-    let calls = r#"
-        getTaskList =~ {"tasks": [{"status": "completed"}, {"status": "in_progress"}, {"status": "pending"}, {"status": "blocked"}, {"status": "failed"}, {"status": "skipped"}]}
-    "#;
-    of_every_state().await.run(calls).await;
-}
-
-#[tokio::test]
-async fn the_list_is_filtered_by_each_state() {
-    let calls = r#"
-        getTaskList {"status_filter": "completed"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 1, "status": "completed"}]}
-        getTaskList {"status_filter": "in_progress"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 2, "status": "in_progress"}]}
-        getTaskList {"status_filter": "pending"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 3, "status": "pending"}]}
-        getTaskList {"status_filter": "blocked"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 4, "status": "blocked"}]}
-        getTaskList {"status_filter": "failed"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 5, "status": "failed"}]}
-        getTaskList {"status_filter": "skipped"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 6, "status": "skipped"}]}
-        getTaskList =~ {"total": 6, "filtered": 6}
-        ! getTaskList {"status_filter": "done"} => INVALID_ARGUMENT: `status_filter` is "done", not one of pending, in_progress, completed, failed, skipped, blocked {"argument":"status_filter"}
-    "#;
-    of_every_state().await.run(calls).await;
-}
-
-#[tokio::test]
-async fn pending_leaves_out_what_is_blocked() {
-    let manager = Manager::with_tasks(&[&[], &[1], &[]]).await;
-    assert_eq!(manager.ids(json!("pending")).await, [1, 3]);
-    assert_eq!(manager.ids(json!("blocked")).await, [2]);
-    manager.start().await;
-    manager.complete(1).await;
-    assert_eq!(manager.ids(json!("pending")).await, [2, 3]);
-}
-
-#[tokio::test]
 async fn a_task_has_the_fields_of_the_document_and_no_others() {
     let manager = of_every_state().await;
     let list = manager.ok("getTaskList", json!({})).await;
@@ -114,20 +81,6 @@ async fn a_task_has_the_fields_of_the_document_and_no_others() {
         let fields: Vec<&String> = task.as_object().unwrap().keys().collect();
         assert_eq!(fields, wanted);
     }
-}
-
-#[tokio::test]
-async fn the_example_of_the_plan_status_comes_out_as_it_stands() {
-    let calls = r#"
-        startNextTask
-        completeTask {"task_id": 1, "result": "done"}
-        startNextTask
-        completeTask {"task_id": 2, "result": "done"}
-        startNextTask
-        getPlanStatus => {"status": "running", "progress": 0.4, "current_task_id": 3, "total_tasks": 5, "completed_tasks": 2, "failed_tasks": 0, "pending_tasks": 3, "in_progress_tasks": 1, "skipped_tasks": 0}
-    "#;
-    let manager = Manager::with_tasks(&[&[], &[], &[], &[], &[]]).await;
-    manager.run(calls).await;
 }
 
 #[tokio::test]
@@ -147,24 +100,6 @@ async fn progress_counts_what_was_skipped_and_is_0_without_tasks() {
 }
 
 #[tokio::test]
-async fn the_five_states_of_a_plan_have_their_words() {
-    let calls = r#"
-        getPlanStatus =~ {"status": "idle"}
-        startNextTask
-        getPlanStatus =~ {"status": "running"}
-        pausePlan
-        getPlanStatus =~ {"status": "paused"}
-        completeTask {"task_id": 1, "result": "done"}
-        getPlanStatus =~ {"status": "completed"}
-        resetPlan
-        startNextTask
-        failTask {"task_id": 1, "error_message": "no", "should_retry": false}
-        getPlanStatus =~ {"status": "failed"}
-    "#;
-    Manager::with_tasks(&[&[]]).await.run(calls).await;
-}
-
-#[tokio::test]
 async fn an_abandoned_plan_is_shown_as_failed() {
     let manager = Manager::with_tasks(&[&[]]).await;
     let (store, plan) = (manager.0.store(), manager.plan().await);
@@ -175,40 +110,6 @@ async fn an_abandoned_plan_is_shown_as_failed() {
         ! startNextTask => PLAN_NOT_ACTIVE: The plan is failed {"plan_status":"failed"}
     "#;
     manager.run(calls).await;
-}
-
-#[tokio::test]
-async fn a_task_is_found_by_its_id() {
-    let calls = r#"
-        getTaskById {"task_id": 2} => {"task": {"id": 2, "name": "Search for mechanical keyboard", "status": "blocked", "dependencies": [1], "reasoning": "Can only search after homepage is loaded", "result": null}}
-    "#;
-    Manager::with_keyboards().await.run(calls).await;
-}
-
-#[tokio::test]
-async fn executable_are_pending_tasks_whose_dependencies_are_met() {
-    let calls = r#"
-        getExecutableTaskList =~ {"count": 2, "executable_tasks": [{"id": 1}, {"id": 3}]}
-        startNextTask
-        getExecutableTaskList =~ {"count": 1, "executable_tasks": [{"id": 3}]}
-        completeTask {"task_id": 1, "result": "done"}
-        getExecutableTaskList =~ {"count": 2, "executable_tasks": [{"id": 2}, {"id": 3}]}
-        skipTask {"task_id": 2, "reason": "no"}
-        skipTask {"task_id": 3, "reason": "no"}
-        getExecutableTaskList =~ {"count": 1, "executable_tasks": [{"id": 4}]}
-    "#;
-    let manager = Manager::with_tasks(&[&[], &[1], &[], &[2, 3]]).await;
-    manager.run(calls).await;
-}
-
-#[tokio::test]
-async fn the_plan_is_drawn_as_a_graph_in_both_languages() {
-    let calls = r#"
-        getDependencyGraph => {"format": "mermaid", "graph": "graph LR\n  t1[\"1 · Task 1<br/>ready\"]:::pending\n…  t1 --> t2\n…"}
-        getDependencyGraph {"format": "dot"} => {"format": "dot", "graph": "…  t1 -> t2;\n…"}
-        ! getDependencyGraph {"format": "png"} => INVALID_ARGUMENT: …
-    "#;
-    Manager::with_tasks(&[&[], &[1]]).await.run(calls).await;
 }
 
 #[tokio::test]
@@ -231,13 +132,72 @@ async fn the_plan_is_written_as_a_prompt() {
 }
 
 #[tokio::test]
-async fn tasks_that_may_be_done_side_by_side_are_found() {
-    let calls = r#"
+async fn plans_and_tasks_are_shown() {
+    let table = r#"
+        == the_six_states_of_a_task_have_their_words: every state
+        getTaskList =~ {"tasks": [{"status": "completed"}, {"status": "in_progress"}, {"status": "pending"}, {"status": "blocked"}, {"status": "failed"}, {"status": "skipped"}]}
+
+        == the_list_is_filtered_by_each_state: every state
+        getTaskList {"status_filter": "completed"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 1, "status": "completed"}]}
+        getTaskList {"status_filter": "in_progress"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 2, "status": "in_progress"}]}
+        getTaskList {"status_filter": "pending"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 3, "status": "pending"}]}
+        getTaskList {"status_filter": "blocked"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 4, "status": "blocked"}]}
+        getTaskList {"status_filter": "failed"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 5, "status": "failed"}]}
+        getTaskList {"status_filter": "skipped"} =~ {"total": 6, "filtered": 1, "tasks": [{"id": 6, "status": "skipped"}]}
+        getTaskList =~ {"total": 6, "filtered": 6}
+        ! getTaskList {"status_filter": "done"} => INVALID_ARGUMENT: `status_filter` is "done", not one of pending, in_progress, completed, failed, skipped, blocked {"argument":"status_filter"}
+
+        == pending_leaves_out_what_is_blocked: [[], [1], []]
+        getTaskList {"status_filter": "pending"} =~ {"tasks": [{"id": 1}, {"id": 3}]}
+        getTaskList {"status_filter": "blocked"} =~ {"tasks": [{"id": 2}]}
+        startNextTask
+        completeTask {"task_id": 1, "result": "done"}
+        getTaskList {"status_filter": "pending"} =~ {"tasks": [{"id": 2}, {"id": 3}]}
+
+        == the_example_of_the_plan_status_comes_out_as_it_stands: [[], [], [], [], []]
+        startNextTask
+        completeTask {"task_id": 1, "result": "done"}
+        startNextTask
+        completeTask {"task_id": 2, "result": "done"}
+        startNextTask
+        getPlanStatus => {"status": "running", "progress": 0.4, "current_task_id": 3, "total_tasks": 5, "completed_tasks": 2, "failed_tasks": 0, "pending_tasks": 3, "in_progress_tasks": 1, "skipped_tasks": 0}
+
+        == the_five_states_of_a_plan_have_their_words: [[]]
+        getPlanStatus =~ {"status": "idle"}
+        startNextTask
+        getPlanStatus =~ {"status": "running"}
+        pausePlan
+        getPlanStatus =~ {"status": "paused"}
+        completeTask {"task_id": 1, "result": "done"}
+        getPlanStatus =~ {"status": "completed"}
+        resetPlan
+        startNextTask
+        failTask {"task_id": 1, "error_message": "no", "should_retry": false}
+        getPlanStatus =~ {"status": "failed"}
+
+        == a_task_is_found_by_its_id: keyboards
+        getTaskById {"task_id": 2} => {"task": {"id": 2, "name": "Search for mechanical keyboard", "status": "blocked", "dependencies": [1], "reasoning": "Can only search after homepage is loaded", "result": null}}
+
+        == executable_are_pending_tasks_whose_dependencies_are_met: [[], [1], [], [2, 3]]
+        getExecutableTaskList =~ {"count": 2, "executable_tasks": [{"id": 1}, {"id": 3}]}
+        startNextTask
+        getExecutableTaskList =~ {"count": 1, "executable_tasks": [{"id": 3}]}
+        completeTask {"task_id": 1, "result": "done"}
+        getExecutableTaskList =~ {"count": 2, "executable_tasks": [{"id": 2}, {"id": 3}]}
+        skipTask {"task_id": 2, "reason": "no"}
+        skipTask {"task_id": 3, "reason": "no"}
+        getExecutableTaskList =~ {"count": 1, "executable_tasks": [{"id": 4}]}
+
+        == the_plan_is_drawn_as_a_graph_in_both_languages: [[], [1]]
+        getDependencyGraph => {"format": "mermaid", "graph": "graph LR\n  t1[\"1 · Task 1<br/>ready\"]:::pending\n…  t1 --> t2\n…"}
+        getDependencyGraph {"format": "dot"} => {"format": "dot", "graph": "…  t1 -> t2;\n…"}
+        ! getDependencyGraph {"format": "png"} => INVALID_ARGUMENT: …
+
+        == tasks_that_may_be_done_side_by_side_are_found: [[], [], [1], [1, 2], [4], [3, 5]]
         startNextTask
         getParallelTasks => {"parallel_tasks": [1, 2], "groups": [[1, 2], [3, 4], [5], [6]]}
         failTask {"task_id": 1, "error_message": "no", "should_retry": false}
         getParallelTasks => {"parallel_tasks": [2], "groups": [[2]], "left": 4}
-    "#;
-    let manager = Manager::with_tasks(&[&[], &[], &[1], &[1, 2], &[4], &[3, 5]]).await;
-    manager.run(calls).await;
+        "#;
+    cases(table).await;
 }

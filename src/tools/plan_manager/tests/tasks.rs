@@ -3,34 +3,6 @@
 use super::*;
 
 #[tokio::test]
-async fn an_added_task_is_returned_as_it_is() {
-    let calls = r#"
-        addTask {"name": "Close popup", "dependencies": [1], "reasoning": "because"} => {"new_task": {"id": 2, "name": "Close popup", "status": "blocked", "dependencies": [1], "reasoning": "because", "result": null}, "message": "Task added successfully"}
-    "#;
-    Manager::with_tasks(&[&[]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn a_task_is_added_at_the_end_or_behind_another() {
-    let manager = Manager::with_tasks(&[&[], &[]]).await;
-    let calls = r#"
-        addTask {"name": "At the end", "dependencies": [], "reasoning": ""}
-        addTask {"name": "Behind", "dependencies": [], "reasoning": "", "after_task_id": 1} =~ {"new_task": {"id": 4}}
-        addTask {"name": "Behind", "dependencies": [], "reasoning": "", "after_task_id": 1} =~ {"new_task": {"id": 5}}
-    "#;
-    manager.run(calls).await;
-    assert_eq!(manager.ids(Value::Null).await, [1, 5, 4, 2, 3]);
-}
-
-#[tokio::test]
-async fn a_task_is_added_only_behind_one_that_exists() {
-    let calls = r#"
-        ! addTask {"name": "n", "dependencies": [], "reasoning": "", "after_task_id": 7} => TASK_NOT_FOUND: Task with ID 7 not found
-    "#;
-    Manager::with_tasks(&[&[]]).await.run(calls).await;
-}
-
-#[tokio::test]
 async fn dependencies_exist() {
     let manager = Manager::with_tasks(&[&[]]).await;
     for unknown in [0, 2, 9, -1, 99_999_999_999_i64] {
@@ -42,28 +14,6 @@ async fn dependencies_exist() {
         );
         manager.run(&calls).await;
     }
-}
-
-#[tokio::test]
-async fn a_removed_task_is_no_dependency_and_its_id_is_not_used_again() {
-    let calls = r#"
-        removeTask {"task_id": 2}
-        ! addTask {"name": "n", "dependencies": [2], "reasoning": ""} => INVALID_DEPENDENCY: …
-        addTask {"name": "n", "dependencies": [], "reasoning": ""} =~ {"new_task": {"id": 3}}
-    "#;
-    Manager::with_tasks(&[&[], &[]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn a_plan_that_has_ended_goes_on_with_a_new_task() {
-    let calls = r#"
-        startNextTask
-        completeTask {"task_id": 1, "result": "done"}
-        addTask {"name": "One more", "dependencies": [1], "reasoning": ""}
-        getPlanStatus =~ {"status": "running", "progress": 0.5}
-        startNextTask =~ {"task": {"id": 2}}
-    "#;
-    Manager::with_tasks(&[&[]]).await.run(calls).await;
 }
 
 #[tokio::test]
@@ -85,131 +35,6 @@ async fn each_field_of_a_task_is_updated_alone() {
         assert_eq!(updated, json!({"updated_task": task, "message": message}));
         assert_eq!(manager.task(2).await, task);
     }
-}
-
-#[tokio::test]
-async fn an_update_changes_something() {
-    let calls = r#"
-        ! updateTask {"task_id": 1, "updates": {}} => INVALID_ARGUMENT: …
-        ! updateTask {"task_id": 1, "updates": {"name": null}} => INVALID_ARGUMENT: …
-        ! updateTask {"task_id": 1, "updates": {"name": " "}} => INVALID_ARGUMENT: …
-        ! updateTask {"task_id": 1, "updates": {"status": "completed"}} => INVALID_ARGUMENT: …
-        ! updateTask {"task_id": 1, "updates": {"result": "x"}} => INVALID_ARGUMENT: …
-    "#;
-    Manager::with_tasks(&[&[]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn only_a_task_that_waits_is_updated_or_removed() {
-    let calls = r#"
-        startNextTask
-        completeTask {"task_id": 1, "result": "done"}
-        startNextTask
-        failTask {"task_id": 2, "error_message": "no", "should_retry": false}
-        skipTask {"task_id": 3, "reason": "no"}
-        startNextTask
-        ! updateTask {"task_id": 1, "updates": {"name": "n"}} => TASK_NOT_EDITABLE: Task 1 is completed {"status":"completed","task_id":1}
-        ! removeTask {"task_id": 1} => TASK_NOT_EDITABLE: Task 1 is completed {"status":"completed","task_id":1}
-        ! updateTask {"task_id": 2, "updates": {"name": "n"}} => TASK_NOT_EDITABLE: Task 2 is failed {"status":"failed","task_id":2}
-        ! removeTask {"task_id": 2} => TASK_NOT_EDITABLE: Task 2 is failed {"status":"failed","task_id":2}
-        ! updateTask {"task_id": 3, "updates": {"name": "n"}} => TASK_NOT_EDITABLE: Task 3 is skipped {"status":"skipped","task_id":3}
-        ! removeTask {"task_id": 3} => TASK_NOT_EDITABLE: Task 3 is skipped {"status":"skipped","task_id":3}
-        ! updateTask {"task_id": 4, "updates": {"name": "n"}} => TASK_NOT_EDITABLE: Task 4 is in_progress {"status":"in_progress","task_id":4}
-        ! removeTask {"task_id": 4} => TASK_NOT_EDITABLE: Task 4 is in_progress {"status":"in_progress","task_id":4}
-    "#;
-    let manager = Manager::with_tasks(&[&[], &[], &[], &[]]).await;
-    manager.run(calls).await;
-}
-
-#[tokio::test]
-async fn a_blocked_task_is_updated_skipped_and_removed_like_a_pending_one() {
-    let calls = r#"
-        updateTask {"task_id": 2, "updates": {"name": "n"}}
-        skipTask {"task_id": 2, "reason": "no"}
-        removeTask {"task_id": 3}
-    "#;
-    Manager::with_tasks(&[&[], &[1], &[1]])
-        .await
-        .run(calls)
-        .await;
-}
-
-#[tokio::test]
-async fn an_update_that_makes_a_circle_is_refused_with_the_way_round() {
-    let calls = r#"
-        ! updateTask {"task_id": 1, "updates": {"dependencies": [2]}} => CIRCULAR_DEPENDENCY: The dependencies form a cycle: 1 → 2 → 1 {"cycle":[1,2,1]}
-        ! updateTask {"task_id": 1, "updates": {"dependencies": [1]}} => CIRCULAR_DEPENDENCY: … {"cycle":[1,1]}
-    "#;
-    Manager::with_tasks(&[&[], &[1]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn a_skipped_task_tells_why_and_lets_others_go_on() {
-    let calls = r#"
-        skipTask {"task_id": 1, "reason": "reason"} => {"task_id": 1, "message": "Task skipped: reason"}
-        getTaskById {"task_id": 1} =~ {"task": {"status": "skipped", "result": "reason"}}
-        getTaskById {"task_id": 2} =~ {"task": {"status": "pending"}}
-    "#;
-    Manager::with_tasks(&[&[], &[1]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn a_task_in_progress_and_a_failed_one_can_be_skipped() {
-    let calls = r#"
-        startNextTask
-        skipTask {"task_id": 1, "reason": "no"}
-        startNextTask
-        failTask {"task_id": 2, "error_message": "no", "should_retry": false}
-        getPlanStatus =~ {"status": "failed"}
-        skipTask {"task_id": 2, "reason": "not needed"}
-        getPlanStatus =~ {"status": "completed"}
-    "#;
-    Manager::with_tasks(&[&[], &[]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn a_completed_task_is_not_skipped_nor_one_skipped_twice() {
-    let calls = r#"
-        startNextTask
-        completeTask {"task_id": 1, "result": "done"}
-        skipTask {"task_id": 2, "reason": "no"}
-        ! skipTask {"task_id": 1, "reason": "no"} => TASK_NOT_EDITABLE: … {"status":"completed","task_id":1}
-        ! skipTask {"task_id": 2, "reason": "no"} => TASK_NOT_EDITABLE: … {"status":"skipped","task_id":2}
-        getPlanStatus =~ {"status": "completed"}
-    "#;
-    Manager::with_tasks(&[&[], &[]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn a_removed_task_is_gone() {
-    let calls = r#"
-        removeTask {"task_id": 1} => {"task_id": 1, "message": "Task removed successfully"}
-        ! getTaskById {"task_id": 1} => TASK_NOT_FOUND: …
-        getPlanStatus =~ {"total_tasks": 1}
-    "#;
-    Manager::with_tasks(&[&[], &[]]).await.run(calls).await;
-}
-
-#[tokio::test]
-async fn a_task_that_others_depend_on_is_not_removed() {
-    let calls = r#"
-        ! removeTask {"task_id": 1} => INVALID_DEPENDENCY: Task `1` is needed by `2`, `3` {"dependants":[2,3],"task_id":1}
-    "#;
-    Manager::with_tasks(&[&[], &[1], &[1]])
-        .await
-        .run(calls)
-        .await;
-}
-
-#[tokio::test]
-async fn a_plan_whose_last_open_task_is_removed_is_completed() {
-    let calls = r#"
-        startNextTask
-        completeTask {"task_id": 1, "result": "done"}
-        removeTask {"task_id": 2}
-        getPlanStatus =~ {"status": "completed"}
-    "#;
-    Manager::with_tasks(&[&[], &[1]]).await.run(calls).await;
 }
 
 #[tokio::test]
@@ -259,8 +84,101 @@ async fn a_dry_run_checks_everything_and_makes_nothing() {
 }
 
 #[tokio::test]
-async fn a_plan_that_does_not_hold_together_is_not_made() {
-    let calls = r#"
+async fn tasks_are_added_changed_skipped_and_removed() {
+    let table = r#"
+        == an_added_task_is_returned_as_it_is: [[]]
+        addTask {"name": "Close popup", "dependencies": [1], "reasoning": "because"} => {"new_task": {"id": 2, "name": "Close popup", "status": "blocked", "dependencies": [1], "reasoning": "because", "result": null}, "message": "Task added successfully"}
+
+        == a_task_is_added_at_the_end_or_behind_another: [[], []]
+        addTask {"name": "At the end", "dependencies": [], "reasoning": ""}
+        addTask {"name": "Behind", "dependencies": [], "reasoning": "", "after_task_id": 1} =~ {"new_task": {"id": 4}}
+        addTask {"name": "Behind", "dependencies": [], "reasoning": "", "after_task_id": 1} =~ {"new_task": {"id": 5}}
+        getTaskList {} =~ {"tasks": [{"id": 1}, {"id": 5}, {"id": 4}, {"id": 2}, {"id": 3}]}
+
+        == a_task_is_added_only_behind_one_that_exists: [[]]
+        ! addTask {"name": "n", "dependencies": [], "reasoning": "", "after_task_id": 7} => TASK_NOT_FOUND: Task with ID 7 not found
+
+        == a_removed_task_is_no_dependency_and_its_id_is_not_used_again: [[], []]
+        removeTask {"task_id": 2}
+        ! addTask {"name": "n", "dependencies": [2], "reasoning": ""} => INVALID_DEPENDENCY: …
+        addTask {"name": "n", "dependencies": [], "reasoning": ""} =~ {"new_task": {"id": 3}}
+
+        == a_plan_that_has_ended_goes_on_with_a_new_task: [[]]
+        startNextTask
+        completeTask {"task_id": 1, "result": "done"}
+        addTask {"name": "One more", "dependencies": [1], "reasoning": ""}
+        getPlanStatus =~ {"status": "running", "progress": 0.5}
+        startNextTask =~ {"task": {"id": 2}}
+
+        == an_update_changes_something: [[]]
+        ! updateTask {"task_id": 1, "updates": {}} => INVALID_ARGUMENT: …
+        ! updateTask {"task_id": 1, "updates": {"name": null}} => INVALID_ARGUMENT: …
+        ! updateTask {"task_id": 1, "updates": {"name": " "}} => INVALID_ARGUMENT: …
+        ! updateTask {"task_id": 1, "updates": {"status": "completed"}} => INVALID_ARGUMENT: …
+        ! updateTask {"task_id": 1, "updates": {"result": "x"}} => INVALID_ARGUMENT: …
+
+        == only_a_task_that_waits_is_updated_or_removed: [[], [], [], []]
+        startNextTask
+        completeTask {"task_id": 1, "result": "done"}
+        startNextTask
+        failTask {"task_id": 2, "error_message": "no", "should_retry": false}
+        skipTask {"task_id": 3, "reason": "no"}
+        startNextTask
+        ! updateTask {"task_id": 1, "updates": {"name": "n"}} => TASK_NOT_EDITABLE: Task 1 is completed {"status":"completed","task_id":1}
+        ! removeTask {"task_id": 1} => TASK_NOT_EDITABLE: Task 1 is completed {"status":"completed","task_id":1}
+        ! updateTask {"task_id": 2, "updates": {"name": "n"}} => TASK_NOT_EDITABLE: Task 2 is failed {"status":"failed","task_id":2}
+        ! removeTask {"task_id": 2} => TASK_NOT_EDITABLE: Task 2 is failed {"status":"failed","task_id":2}
+        ! updateTask {"task_id": 3, "updates": {"name": "n"}} => TASK_NOT_EDITABLE: Task 3 is skipped {"status":"skipped","task_id":3}
+        ! removeTask {"task_id": 3} => TASK_NOT_EDITABLE: Task 3 is skipped {"status":"skipped","task_id":3}
+        ! updateTask {"task_id": 4, "updates": {"name": "n"}} => TASK_NOT_EDITABLE: Task 4 is in_progress {"status":"in_progress","task_id":4}
+        ! removeTask {"task_id": 4} => TASK_NOT_EDITABLE: Task 4 is in_progress {"status":"in_progress","task_id":4}
+
+        == a_blocked_task_is_updated_skipped_and_removed_like_a_pending_one: [[], [1], [1]]
+        updateTask {"task_id": 2, "updates": {"name": "n"}}
+        skipTask {"task_id": 2, "reason": "no"}
+        removeTask {"task_id": 3}
+
+        == an_update_that_makes_a_circle_is_refused_with_the_way_round: [[], [1]]
+        ! updateTask {"task_id": 1, "updates": {"dependencies": [2]}} => CIRCULAR_DEPENDENCY: The dependencies form a cycle: 1 → 2 → 1 {"cycle":[1,2,1]}
+        ! updateTask {"task_id": 1, "updates": {"dependencies": [1]}} => CIRCULAR_DEPENDENCY: … {"cycle":[1,1]}
+
+        == a_skipped_task_tells_why_and_lets_others_go_on: [[], [1]]
+        skipTask {"task_id": 1, "reason": "reason"} => {"task_id": 1, "message": "Task skipped: reason"}
+        getTaskById {"task_id": 1} =~ {"task": {"status": "skipped", "result": "reason"}}
+        getTaskById {"task_id": 2} =~ {"task": {"status": "pending"}}
+
+        == a_task_in_progress_and_a_failed_one_can_be_skipped: [[], []]
+        startNextTask
+        skipTask {"task_id": 1, "reason": "no"}
+        startNextTask
+        failTask {"task_id": 2, "error_message": "no", "should_retry": false}
+        getPlanStatus =~ {"status": "failed"}
+        skipTask {"task_id": 2, "reason": "not needed"}
+        getPlanStatus =~ {"status": "completed"}
+
+        == a_completed_task_is_not_skipped_nor_one_skipped_twice: [[], []]
+        startNextTask
+        completeTask {"task_id": 1, "result": "done"}
+        skipTask {"task_id": 2, "reason": "no"}
+        ! skipTask {"task_id": 1, "reason": "no"} => TASK_NOT_EDITABLE: … {"status":"completed","task_id":1}
+        ! skipTask {"task_id": 2, "reason": "no"} => TASK_NOT_EDITABLE: … {"status":"skipped","task_id":2}
+        getPlanStatus =~ {"status": "completed"}
+
+        == a_removed_task_is_gone: [[], []]
+        removeTask {"task_id": 1} => {"task_id": 1, "message": "Task removed successfully"}
+        ! getTaskById {"task_id": 1} => TASK_NOT_FOUND: …
+        getPlanStatus =~ {"total_tasks": 1}
+
+        == a_task_that_others_depend_on_is_not_removed: [[], [1], [1]]
+        ! removeTask {"task_id": 1} => INVALID_DEPENDENCY: Task `1` is needed by `2`, `3` {"dependants":[2,3],"task_id":1}
+
+        == a_plan_whose_last_open_task_is_removed_is_completed: [[], [1]]
+        startNextTask
+        completeTask {"task_id": 1, "result": "done"}
+        removeTask {"task_id": 2}
+        getPlanStatus =~ {"status": "completed"}
+
+        == a_plan_that_does_not_hold_together_is_not_made: [[]]
         ! createPlan {"goal": "g", "tasks": [{"name": "a"}, {"name": "b", "dependencies": [0]}]} => INVALID_DEPENDENCY: … {"dependency":0}
         ! createPlan {"goal": "g", "tasks": [{"name": "a"}, {"name": "b", "dependencies": [-1]}]} => INVALID_DEPENDENCY: … {"dependency":-1}
         ! createPlan {"goal": "g", "tasks": [{"name": "a"}, {"name": "b", "dependencies": [3]}]} => INVALID_DEPENDENCY: … {"dependency":3}
@@ -271,15 +189,10 @@ async fn a_plan_that_does_not_hold_together_is_not_made() {
         ! createPlan {"goal": "g", "tasks": [{"name": "n", "id": 1}]} => INVALID_ARGUMENT: …
         ! createPlan {"goal": "g", "tasks": "no list"} => INVALID_ARGUMENT: …
         ! createPlan {"goal": " ", "tasks": []} => INVALID_ARGUMENT: …
-    "#;
-    Manager::with_tasks(&[&[]]).await.run(calls).await;
-}
 
-#[tokio::test]
-async fn a_new_task_is_called_by_its_name_and_one_that_exists_by_its_number() {
-    let calls = r#"
+        == a_new_task_is_called_by_its_name_and_one_that_exists_by_its_number: [[], []]
         ! addTask {"name": "Last", "dependencies": [77], "reasoning": "r"} => INVALID_DEPENDENCY: The new task `Last` depends on `77`, which does not exist {"dependency":77}
         ! updateTask {"task_id": 2, "updates": {"dependencies": [77]}} => INVALID_DEPENDENCY: Task `2` depends on `77`, which does not exist {"dependency":77}
-    "#;
-    Manager::with_tasks(&[&[], &[]]).await.run(calls).await;
+        "#;
+    cases(table).await;
 }

@@ -1,0 +1,72 @@
+//! Sample plans and what happens to them, for tests.
+
+use crate::plan::{
+    CommandId, Draft, Head, Issue, Kind, NewTask, Plan, PlanId, Policy, Report, ReportStatus,
+    SessionId, TaskRef, Time,
+};
+
+/// Returns the head of a plan of which nothing is known but the goal.
+pub(crate) fn head() -> Head {
+    Head::new(PlanId::new("testplan"), "reach it", Time(0))
+}
+
+/// Returns a plan that runs, with tasks that wait for those of the lists, by their places from 0.
+pub(crate) fn running(names: &[(&str, &[usize])]) -> Plan {
+    let mut plan = Plan::new(head());
+    let mut draft = Draft::new(&mut plan, Time(0));
+    draft
+        .make_tasks(
+            names
+                .iter()
+                .map(|(name, after)| task(name, after))
+                .collect(),
+        )
+        .unwrap();
+    draft.start(Policy::default(), "/work").unwrap();
+    draft.finish();
+    plan
+}
+
+/// Returns a task that waits for others of the same list.
+pub(crate) fn task(name: &str, after: &[usize]) -> NewTask {
+    NewTask {
+        name: name.to_owned(),
+        dependencies: after.iter().map(|index| TaskRef::New(*index)).collect(),
+        ..NewTask::default()
+    }
+}
+
+/// Returns the id of the n-th command.
+pub(crate) fn command(n: u32) -> CommandId {
+    CommandId::new(format!("task-{n:04}"))
+}
+
+/// Returns the n-th command, to be handed out.
+pub(crate) fn issue(n: u32) -> Issue {
+    Issue {
+        id: command(n),
+        kind: Kind::New,
+        session: None,
+        text: format!("text {n}"),
+    }
+}
+
+/// Returns what an agent says.
+pub(crate) fn report(status: ReportStatus, at: Time) -> Report {
+    Report {
+        name: "report.md".to_owned(),
+        status,
+        session: Some(SessionId::new("s")),
+        results: "did it".to_owned(),
+        pitfalls: String::new(),
+        next_steps: String::new(),
+        question: None,
+        blocked_until: None,
+        collaboration: None,
+        input_tokens: 1,
+        output_tokens: 1,
+        cost_usd: 0.0,
+        hash: format!("{status:?}"),
+        received: at,
+    }
+}
