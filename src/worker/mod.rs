@@ -8,6 +8,7 @@ mod roles;
 mod talk;
 mod work;
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -141,7 +142,13 @@ async fn work(worker: Worker, look: Duration) -> Result<(), WorkerError> {
     let mut passed = PassedOver::default();
     while !*stopping.borrow_and_update() && !worker.fitness.is_lost() {
         let agent = worker.agent.name();
-        let worked = match Claim::next(&worker.volumes, agent, &worker.role, &passed) {
+        let worked = match Claim::next(
+            &worker.volumes,
+            agent,
+            &worker.role,
+            &passed,
+            &BTreeSet::new(),
+        ) {
             Ok(Some(claim)) => {
                 let id = claim.id().clone();
                 match worker.carry_out(claim).await {

@@ -1,4 +1,4 @@
-//! One lane of a role in the process: takes one thing at a time, hands it to the role, and waits with it for other roles.
+//! One lane of a role in the process: takes one command at a time, hands it to the role, and waits with it for other roles.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::Resident;
 use super::board::Lane;
 use super::house::House;
-use super::link::{Hand, Link};
+use super::link::{Hand, Link, message_of};
 use super::patience::{Hold, Patience, hold, left_of};
 use crate::plan::{AttemptState, PlanId, Spent, Time};
 use crate::role::{
@@ -22,7 +22,7 @@ use crate::volumes::{Folder, Life, VolumesError, Watch};
 use crate::wire::command::{Command, CommandType, sections};
 use crate::wire::report::{command_of, render};
 use crate::worker::RoleFilter;
-use crate::worker::claim::Claim;
+use crate::worker::claim::{Claim, PassedOver};
 use crate::worker::work::{now, read, unread};
 
 /// The longest pause after faults in a row, such as a full disk.
@@ -52,11 +52,10 @@ pub(super) struct Worker {
     started: Time,
 }
 
-/// What a lane is at.
-enum Work {
-    /// A command, or why it cannot be read.
-    Command(Claim, Result<Box<Command>, String>),
-    Request(StructuredMessage),
+/// What a lane is at: a command, or why it cannot be read.
+struct Work {
+    claim: Claim,
+    command: Result<Command, String>,
 }
 
 /// Why work is left before it is done.
@@ -101,10 +100,7 @@ type Driven = Result<(Role, Result<(), RoleError>), JoinError>;
 
 impl Work {
     fn assignment(&self) -> RequestId {
-        match self {
-            Self::Command(claim, _) => claim.id().clone().into(),
-            Self::Request(message) => message.assignment(),
-        }
+        self.claim.id().clone().into()
     }
 }
 
@@ -164,25 +160,14 @@ impl Worker {
     /// Finds something to do: first what was begun before, then what others wait for, then something new.
     fn next(&self, filter: &RoleFilter) -> Result<Option<Work>, VolumesError> {
         let (board, volumes) = (&self.house.board, &self.house.volumes);
-        if let Some(request) = board.take(&self.lane, |request| self.house.begun(request)) {
-            return Ok(Some(Work::Request(request)));
-        }
-        if let Some(claim) = Claim::left(volumes, SIGN, filter)? {
-            return Ok(Some(self.command(claim)));
-        }
-        if let Some(request) = board.take(&self.lane, |_| true) {
-            return Ok(Some(Work::Request(request)));
-        }
-        let claim = Claim::fresh(volumes, SIGN, filter)?;
-        Ok(claim.map(|claim| self.command(claim)))
-    }
-
-    fn command(&self, claim: Claim) -> Work {
-        self.house
-            .board
-            .works(&self.lane, &claim.id().clone().into());
-        let command = read(claim.volumes(), Folder::CommandsProcessed, claim.id());
-        Work::Command(claim, command.map(Box::new))
+        let first = board.unanswered(&self.lane.role);
+        let claim = Claim::next(volumes, SIGN, filter, &PassedOver::default(), &first)?;
+        Ok(claim.map(|claim| {
+            let command = read(claim.volumes(), Folder::CommandsProcessed, claim.id());
+            let work = Work { claim, command };
+            board.works(&self.lane, &work.assignment());
+            work
+        }))
     }
 
     /// Does what the lane is at, and lets go of it.
@@ -192,10 +177,10 @@ impl Worker {
     async fn carry_out(&self, work: Work) -> Result<(), VolumesError> {
         let left = self.work_on(&work).await;
         self.house.board.rests(&self.lane);
-        match (work, left) {
+        match left {
             // Whoever works here next takes it up.
-            (_, Left::Undone) | (Work::Request(_), Left::Done) => Ok(()),
-            (Work::Command(claim, _), Left::Done) => claim.finish(),
+            Left::Undone => Ok(()),
+            Left::Done => work.claim.finish(),
         }
     }
 
@@ -217,8 +202,7 @@ impl Worker {
 
     /// Keeps the sign of life as long as the lane is at something, and says why it may not go on any longer.
     async fn attend(&self, work: &Work) -> Halt {
-        let (house, assignment) = (&self.house, work.assignment());
-        let mut news = house.board.news();
+        let (house, id) = (&self.house, work.claim.id());
         let mut stopping = self.stopping.clone();
         let life = Life {
             started_at: Some(now()),
@@ -227,27 +211,21 @@ impl Worker {
         let every = BEAT.min(self.silence / 5).max(GLANCE);
         let mut next_beat = Instant::now();
         loop {
+            if house.volumes.cancel_mark(id).exists() {
+                return Halt::Cancelled;
+            }
             if *stopping.borrow_and_update() {
                 return Halt::Stopping;
             }
-            if house.board.cancelled(&assignment) {
-                return Halt::Cancelled;
-            }
-            if let Work::Command(claim, _) = work {
-                if house.volumes.cancel_mark(claim.id()).exists() {
-                    return Halt::Cancelled;
-                }
-                if Instant::now() >= next_beat {
-                    next_beat = Instant::now() + every;
-                    // The role works all the same; the next one may succeed.
-                    if let Err(error) = house.volumes.live(claim.id(), &life) {
-                        tracing::debug!(command = %claim.id(), %error, "no sign of life");
-                    }
+            if Instant::now() >= next_beat {
+                next_beat = Instant::now() + every;
+                // The role works all the same; the next one may succeed.
+                if let Err(error) = house.volumes.live(id, &life) {
+                    tracing::debug!(command = %id, %error, "no sign of life");
                 }
             }
             tokio::select! {
                 () = sleep(GLANCE) => {}
-                _ = news.changed() => {}
                 _ = stopping.changed() => {}
             }
         }
@@ -314,25 +292,12 @@ impl Worker {
 
     /// Returns the message by which the role is given the work; `None` if nothing is to be done.
     async fn begin(&self, work: &Work) -> Option<StructuredMessage> {
-        let house = &self.house;
-        let (claim, command) = match work {
-            Work::Request(message) => {
-                let hand = house.hand_of(message.plan_id.as_ref()).await;
-                let hand = hand.unwrap_or_else(|error| {
-                    tracing::warn!(role = %self.lane.role, %error, "where a request belongs");
-                    Hand::default()
-                });
-                self.link.take_in_hand(hand);
-                return Some(message.clone());
-            }
-            Work::Command(claim, command) => (claim, command),
-        };
-        let id = claim.id();
+        let (house, id) = (&self.house, work.claim.id());
         // By this role before a crash, or by a person.
         if house.volumes.reported(id).unwrap_or(false) {
             return None;
         }
-        let command = match command {
+        let command = match &work.command {
             Ok(command) if command.kind == CommandType::End => return None,
             Ok(command) => command,
             Err(reason) => {
@@ -342,17 +307,30 @@ impl Worker {
                 return None;
             }
         };
-        self.link.take_in_hand(Hand {
-            workspace: command.workspace.clone(),
-            task: command.task.map_or(0, |task| task.0),
-            command: Some(command.id.clone()),
+        let asked = message_of(command).filter(|message| message.to == self.lane.role);
+        self.link.take_in_hand(match &asked {
+            Some(message) => {
+                let hand = house.hand_of(message.plan_id.as_ref()).await;
+                hand.unwrap_or_else(|error| {
+                    tracing::warn!(role = %self.lane.role, %error, "where a request belongs");
+                    Hand::default()
+                })
+            }
+            None => Hand {
+                workspace: command.workspace.clone(),
+                task: command.task.map_or(0, |task| task.0),
+                command: Some(command.id.clone()),
+            },
         });
-        if house.recalled(command).await {
+        if house.recalled(&command.id).await {
             // The mark that says so may come later than the lane; a report would count as a late one.
             self.give_up(work).await;
             return None;
         }
-        Some(self.message(command).await)
+        match asked {
+            Some(message) => Some(message),
+            None => Some(self.message(command).await),
+        }
     }
 
     /// Turns a command into the message that says the same: the task in the words of the plan, and as context whatever else the
@@ -554,7 +532,7 @@ impl Worker {
                 result: format!("The role `{}` could not do it: {reason}.", self.lane.role),
                 spent: Spent::default(),
             };
-            let Err(error) = self.link.conclude(update).await else {
+            let Err(error) = self.link.conclude(&update).await else {
                 break;
             };
             tracing::warn!(role = %self.lane.role, %error, "told again later");
