@@ -28,8 +28,11 @@ use crate::volumes::{Folder, Volumes};
 use crate::wire::command::Language;
 use board::Lane;
 use house::House;
-use lane::Worker;
+use lane::RoleDoer;
 use link::Link;
+
+use super::work::Worker;
+use super::{Fitness, RoleFilter};
 
 pub use house::{Member, Place};
 
@@ -119,14 +122,19 @@ impl Inside {
         let mut lanes = JoinSet::new();
         for resident in &self.residents {
             for index in 0..self.house.lanes(&resident.id) {
-                let worker = Worker::new(
-                    Arc::clone(&self.house),
-                    Lane::of(resident, index),
-                    resident.clone(),
-                    self.silence,
-                    stopping.clone(),
-                );
-                lanes.spawn(worker.run());
+                let worker = Worker {
+                    volumes: self.house.volumes.clone(),
+                    role: RoleFilter::Only(resident.id.to_string()),
+                    silence: self.silence,
+                    look: self.house.timing.work,
+                    fitness: Fitness::default(),
+                    told: None,
+                    news: self.house.board.news(),
+                    stopping: stopping.clone(),
+                };
+                let lane = Lane::of(resident, index);
+                let doer = RoleDoer::new(Arc::clone(&self.house), lane, resident.clone());
+                lanes.spawn(async move { worker.work(&doer).await });
             }
         }
         while let Some(ended) = lanes.join_next().await {
