@@ -17,8 +17,8 @@ use crate::plan::{
     Policy, QuestionId, Report, ReportStatus, TaskId, Time,
 };
 use crate::role::{
-    Abilities, Ability, MessageKind, Refused, RequestId, RoleSettings, StepDoes, StepSpec,
-    StepTemplate, StructuredMessage, Workplace, WriteFile, ability, with_person,
+    Abilities, MessageKind, Refused, RequestId, RoleSettings, StepDoes, StepSpec, StepTemplate,
+    StructuredMessage, Workplace, ability, built_in, with_person,
 };
 use crate::volumes::Folder;
 use crate::wire::command::{Command, CommandType};

@@ -1,6 +1,6 @@
 //! A store in memory, real folders, and lanes at work in them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::wire::report as wire;
@@ -73,7 +73,7 @@ pub(super) fn resident(
         patience,
         make: Arc::new(move |framework, workspace| {
             let (settings, store) = (settings.clone(), store.clone());
-            let write: Arc<dyn Ability> = Arc::new(WriteFile(Workplace::of(workspace)));
+            let files = built_in(&Workplace::of(workspace), BTreeMap::new());
             let schema = json!({"type": "object", "properties": {}});
             let breaks = ability("break", "breaks", schema.clone(), async |_| {
                 panic!("broken")
@@ -81,7 +81,7 @@ pub(super) fn resident(
             let hangs = ability("hang", "hangs", schema, async |_| {
                 std::future::pending().await
             });
-            let actions = Abilities::from_iter([write, breaks, hangs]);
+            let actions = files.and(Abilities::from_iter([breaks, hangs]));
             let made = Role::new(
                 settings,
                 store,
