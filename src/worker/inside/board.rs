@@ -203,16 +203,13 @@ impl Board {
     /// Tells what becomes of a request to a role here.
     pub(super) fn hold(&self, role: &RoleId, request: &RequestId) -> Hold {
         let state = self.state();
-        if let Some(lane) = state.at(request, role) {
-            return match state.is_with_person(lane) {
-                true => Hold::WithPerson,
-                false => Hold::Taken,
-            };
-        }
         let free = |lane: Lane| state.work_of(&lane).is_none();
-        match state.lanes_of(role).any(free) {
-            true => Hold::Untaken,
-            false => Hold::Busy,
+        match state.at(request, role) {
+            Some(lane) if state.is_with_person(lane.clone()) => Hold::Rests,
+            None if !state.lanes_of(role).any(free) => Hold::Rests,
+            at => Hold::Runs {
+                taken: at.is_some(),
+            },
         }
     }
 

@@ -6,12 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Options;
 use super::board::Board;
-use super::link::Hand;
 use super::patience::last_lives;
 use crate::clock::Clock;
 use crate::config::Timing;
 use crate::llm::Prompts;
-use crate::plan::{Attempt, AttemptState, CommandId, DAEMON, PlanId, ROLE, Time};
+use crate::plan::{Attempt, AttemptState, CommandId, DAEMON, ROLE, Time};
 use crate::role::{Chain, RoleId};
 use crate::store::{Store, StoreError};
 use crate::volumes::{Folder, Volumes, VolumesError};
@@ -183,25 +182,5 @@ impl House {
             plan.attempt(&id).is_some_and(recalled)
         });
         read.await.unwrap_or(false)
-    }
-
-    /// Returns for which task, and in which folder, something is done that belongs to an internal plan.
-    ///
-    /// # Errors
-    /// A failure of the store.
-    pub(super) async fn hand_of(&self, plan: Option<&PlanId>) -> Result<Hand, StoreError> {
-        let chain = Chain::of(&self.store, plan).await?;
-        let (Some(top), Some(command)) = (chain.top, chain.command) else {
-            return Ok(Hand::default());
-        };
-        let read = self.store.read(&top, move |plan, _| {
-            let task = plan.attempt(&command)?.task;
-            Some(Hand {
-                workspace: plan.workspace_of(task),
-                task: task.0,
-                command: Some(command),
-            })
-        });
-        Ok(read.await?.unwrap_or_default())
     }
 }

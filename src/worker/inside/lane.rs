@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::Resident;
 use super::board::Lane;
 use super::house::House;
-use super::link::{Hand, Link, message_of};
+use super::link::{Link, message_of};
 use super::patience::{Hold, Patience, hold, left_of};
 use crate::plan::{AttemptState, CommandId, PlanId, Spent, Time};
 use crate::role::{
@@ -202,20 +202,7 @@ impl RoleDoer {
             return None;
         }
         let asked = message_of(command).filter(|message| message.to == self.lane.role);
-        self.link.take_in_hand(match &asked {
-            Some(message) => {
-                let hand = house.hand_of(message.plan_id.as_ref()).await;
-                hand.unwrap_or_else(|error| {
-                    tracing::warn!(role = %self.lane.role, %error, "where a request belongs");
-                    Hand::default()
-                })
-            }
-            None => Hand {
-                workspace: command.workspace.clone(),
-                task: command.task.map_or(0, |task| task.0),
-                command: Some(command.id.clone()),
-            },
-        });
+        self.link.work_in(&command.workspace);
         if house.recalled(id).await {
             // The mark that says so may come later than the lane; a report would count as a late one.
             self.give_up(worker, &id.clone().into()).await.ok();
@@ -298,7 +285,9 @@ impl RoleDoer {
             Some(same) => patience.insert(same),
             None => {
                 let asked = asked.unwrap_or_default();
-                patience.insert(self.patience(&on, request.clone(), asked).await)
+                let command = state.command();
+                let fresh = self.patience(&on, request.clone(), asked, command).await;
+                patience.insert(fresh)
             }
         };
         let mut moved = house.store.moved();
@@ -322,7 +311,7 @@ impl RoleDoer {
                 note(with_person);
             }
             let hold = match with_person {
-                true => Hold::WithPerson,
+                true => Hold::Rests,
                 false => hold(house, &on, request),
             };
             if patience.over(hold, || self.lies_there(request)) {
@@ -341,14 +330,19 @@ impl RoleDoer {
     }
 
     /// Returns how long the answer to a request is waited for from now on.
-    async fn patience(&self, on: &RoleId, request: RequestId, asked: Time) -> Patience {
+    async fn patience(
+        &self,
+        on: &RoleId,
+        request: RequestId,
+        asked: Time,
+        command: Option<&CommandId>,
+    ) -> Patience {
         let whole = self.resident.patience;
         if asked >= self.started {
             return Patience::new(request, whole);
         }
         let house = &self.house;
-        let command = self.link.top_command();
-        let lived = command.and_then(|command| house.lived_last(&command));
+        let lived = command.and_then(|command| house.lived_last(command));
         let person = with_person(&house.store, on, &request, house.clock.now()).await;
         let person = person.unwrap_or_else(|error| {
             tracing::warn!(role = %self.lane.role, %error, "how long a person was asked");

@@ -7,7 +7,7 @@ use super::board::Lane;
 use super::house::{House, Member, Place};
 use crate::llm::questions::command_body;
 use crate::llm::{BoxFuture, CommandContext, CommandKind, indented};
-use crate::plan::{Collaboration, CommandId, Origin, PlanId, ReportStatus};
+use crate::plan::{Collaboration, Origin, PlanId, ReportStatus};
 use crate::role::{
     Chain, Colleague, Framework, FrameworkError, MessageKind, Refused, RequestId, RoleId,
     StructuredMessage, TaskUpdate,
@@ -25,55 +25,42 @@ const CONTEXT: usize = 20_000;
 /// Characters of the first line of a request in the heading of its command.
 const HEADING: usize = 80;
 
-/// What a lane is at.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Hand {
-    /// The folder that the task is done in.
-    pub workspace: String,
-    /// The number of the task in the plan that it belongs to.
-    pub task: u32,
-    /// The command by which that was handed out.
-    pub command: Option<CommandId>,
-}
-
 /// The program around a role, as one of its lanes knows it.
 #[derive(Debug)]
 pub(super) struct Link {
     house: Arc<House>,
     lane: Lane,
-    hand: Mutex<Hand>,
+    /// The folder in which the work is done.
+    workspace: Mutex<PathBuf>,
 }
 
 impl Link {
     pub(super) fn new(house: Arc<House>, lane: Lane) -> Self {
         Self {
+            workspace: Mutex::new(house.workspace.clone()),
             house,
             lane,
-            hand: Mutex::default(),
         }
-    }
-
-    /// Notes what the lane is at from now on.
-    pub(super) fn take_in_hand(&self, hand: Hand) {
-        *self.hand() = hand;
     }
 
     /// Returns the folder in which the work is done.
     pub(super) fn workspace(&self) -> PathBuf {
-        match self.hand().workspace.as_str() {
+        self.place().clone()
+    }
+
+    /// Notes in which folder the work is done from now on; an empty name stands for that where nothing names another.
+    pub(super) fn work_in(&self, workspace: &str) {
+        *self.place() = match workspace {
             "" => self.house.workspace.clone(),
             workspace => workspace.into(),
-        }
+        };
     }
 
-    /// Returns the command by which the task was handed out that the work is for.
-    pub(super) fn top_command(&self) -> Option<CommandId> {
-        self.hand().command.clone()
-    }
-
-    fn hand(&self) -> MutexGuard<'_, Hand> {
+    fn place(&self) -> MutexGuard<'_, PathBuf> {
         // What is in there is whole at every moment.
-        self.hand.lock().unwrap_or_else(PoisonError::into_inner)
+        self.workspace
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn member(&self, role: &RoleId) -> Option<&Member> {
@@ -109,7 +96,7 @@ impl Link {
                 self.house.board.keep_place(&self.lane, to)?;
                 serde_json::to_string(request).map_err(failed)?
             }
-            Place::Files => self.body(request, &member.prompt, top).await?,
+            Place::Files => self.body(request, &member.prompt, &chain).await?,
         };
         Ok(self.command(request, top, body))
     }
@@ -146,16 +133,22 @@ impl Link {
         &self,
         request: &StructuredMessage,
         prompt: &str,
-        top: Option<&PlanId>,
+        chain: &Chain,
     ) -> Result<String, FrameworkError> {
-        let (goal, constraints) = match top {
-            Some(top) => {
-                let head = self.house.store.read(top, |plan, _| {
-                    (plan.head().goal.clone(), plan.head().constraints.clone())
+        let (goal, constraints, number) = match (&chain.top, chain.command.clone()) {
+            (Some(top), Some(command)) => {
+                let known = self.house.store.read(top, move |plan, _| {
+                    let task = plan.attempt(&command).map(|attempt| attempt.task);
+                    let head = plan.head();
+                    (
+                        head.goal.clone(),
+                        head.constraints.clone(),
+                        task.map_or(0, |task| task.0),
+                    )
                 });
-                head.await.map_err(trouble)?
+                known.await.map_err(trouble)?
             }
-            None => Default::default(),
+            _ => Default::default(),
         };
         let asked = request.description.clone().unwrap_or_default();
         let mut description = asked.clone();
@@ -170,7 +163,7 @@ impl Link {
         let first = asked.lines().find(|line| !line.trim().is_empty());
         let context = CommandContext {
             language: self.house.language,
-            number: self.hand().task,
+            number,
             name: format!(
                 "{} asks: {}",
                 request.from,
@@ -221,17 +214,6 @@ impl Link {
         }
     }
 
-    /// Writes a report, unless one is there: of this role before a crash, or of a person.
-    ///
-    /// # Errors
-    /// What the file system says.
-    pub(super) fn submit(&self, id: &CommandId, text: &str) -> Result<(), VolumesError> {
-        match self.house.volumes.reported(id)? {
-            true => Ok(()),
-            false => self.house.volumes.submit(id, text),
-        }
-    }
-
     /// Takes in what came of the work.
     ///
     /// # Errors
@@ -246,6 +228,10 @@ impl Link {
 
     fn report(&self, update: &TaskUpdate) -> Result<(), VolumesError> {
         let id = update.assignment.command().clone();
+        // Of this role before a crash, or of a person.
+        if self.house.volumes.reported(&id)? {
+            return Ok(());
+        }
         let status = match update.status {
             Collaboration::Completed => ReportStatus::Success,
             Collaboration::Error | Collaboration::Rejected => ReportStatus::Failed,
@@ -262,7 +248,7 @@ impl Link {
         report.input_tokens = update.spent.input_tokens;
         report.output_tokens = update.spent.output_tokens;
         report.cost_usd = update.spent.cost_usd;
-        self.submit(&id, &report::render(&report))?;
+        self.house.volumes.submit(&id, &report::render(&report))?;
         tracing::info!(role = %self.lane.role, command = %id, status = update.status.as_str(), "reported");
         Ok(())
     }

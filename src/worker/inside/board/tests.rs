@@ -1,6 +1,9 @@
 use super::*;
 use crate::plan::CommandId;
 
+const TAKEN: Hold = Hold::Runs { taken: true };
+const UNTAKEN: Hold = Hold::Runs { taken: false };
+
 fn role(name: &str) -> RoleId {
     name.parse().unwrap()
 }
@@ -90,11 +93,11 @@ fn a_free_lane_makes_it_no_circle_and_a_request_that_is_in_hand_waits_for_its_ow
 fn a_request_waits_for_a_lane_that_does_something_else() {
     let board = board(&[("a", 1)]);
     let hold = || board.hold(&role("a"), &id("r"));
-    assert_eq!(hold(), Hold::Untaken);
+    assert_eq!(hold(), UNTAKEN);
     board.works(&lane("a", 0), &id("w"));
-    assert_eq!(hold(), Hold::Busy);
+    assert_eq!(hold(), Hold::Rests);
     board.works(&lane("a", 0), &id("r"));
-    assert_eq!(hold(), Hold::Taken);
+    assert_eq!(hold(), TAKEN);
 }
 
 #[test]
@@ -150,14 +153,14 @@ fn whoever_waits_for_one_that_waits_for_a_person_waits_for_that_person() {
     board.waits(&lane("a", 0), &id("wa"), &id("ra"), &role("b"), false);
     board.works(&lane("b", 0), &id("ra"));
     let hold = || board.hold(&role("b"), &id("ra"));
-    assert_eq!(hold(), Hold::Taken);
+    assert_eq!(hold(), TAKEN);
     let waits = |with_person| {
         let coder = role("coder");
         board.waits(&lane("b", 0), &id("ra"), &id("rb"), &coder, with_person);
     };
     waits(true);
-    assert_eq!(hold(), Hold::WithPerson);
-    assert_eq!(board.hold(&role("a"), &id("wa")), Hold::WithPerson);
+    assert_eq!(hold(), Hold::Rests);
+    assert_eq!(board.hold(&role("a"), &id("wa")), Hold::Rests);
     waits(false);
-    assert_eq!(hold(), Hold::Taken);
+    assert_eq!(hold(), TAKEN);
 }
