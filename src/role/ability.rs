@@ -51,25 +51,47 @@ where
     F: Fn(Value) -> R + Send + Sync + 'static,
     R: Future<Output = Result<String, String>> + Send + 'static,
 {
-    Arc::new(Function {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        schema,
-        function,
+    Function::ability(name, description, schema, false, move |params, _| {
+        Box::pin(function(params))
     })
 }
 
-struct Function<F> {
+/// A function with what is told of it: what all abilities of this program are.
+pub(super) struct Function<F> {
     name: String,
     description: String,
     schema: Value,
-    function: F,
+    limits_itself: bool,
+    does: F,
 }
 
-impl<F, R> Ability for Function<F>
+impl<F> Function<F>
 where
-    F: Fn(Value) -> R + Send + Sync,
-    R: Future<Output = Result<String, String>> + Send + 'static,
+    F: for<'a> Fn(Value, &'a Situation<'a>) -> BoxFuture<'a, Result<String, String>>
+        + Send
+        + Sync
+        + 'static,
+{
+    pub(super) fn ability(
+        name: &str,
+        description: &str,
+        schema: Value,
+        limits_itself: bool,
+        does: F,
+    ) -> Arc<dyn Ability> {
+        Arc::new(Self {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            schema,
+            limits_itself,
+            does,
+        })
+    }
+}
+
+impl<F> Ability for Function<F>
+where
+    F: for<'a> Fn(Value, &'a Situation<'a>) -> BoxFuture<'a, Result<String, String>> + Send + Sync,
 {
     fn name(&self) -> &str {
         &self.name
@@ -83,12 +105,16 @@ where
         &self.schema
     }
 
+    fn limits_itself(&self) -> bool {
+        self.limits_itself
+    }
+
     fn call<'a>(
         &'a self,
         params: Value,
-        _: &'a Situation<'a>,
+        situation: &'a Situation<'a>,
     ) -> BoxFuture<'a, Result<String, String>> {
-        Box::pin((self.function)(params))
+        (self.does)(params, situation)
     }
 }
 

@@ -1,13 +1,13 @@
 //! The actions that are built in: the language model, files of the workspace, configured checks.
 
 use std::collections::BTreeMap;
-use std::future::pending;
+use std::future::{pending, ready};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 
 use crate::exec::inside;
 use crate::exec::{Check, check, check_of_step};
@@ -17,7 +17,7 @@ use crate::tools::args;
 use crate::wire::plan_file::nearest;
 use crate::wire::text::quote;
 
-use super::ability::{Abilities, Ability};
+use super::ability::{Abilities, Ability, Function};
 use super::mind::Situation;
 use super::strategy::ASK;
 
@@ -50,19 +50,65 @@ impl Workplace {
 
 /// Returns the built-in actions, with the checks that are configured.
 pub fn built_in(workplace: &Workplace, checks: BTreeMap<String, Check>) -> Abilities {
-    let workplace = workplace.clone();
-    let actions: [Arc<dyn Ability>; 4] = [
-        Arc::new(Ask),
-        Arc::new(ReadFile(workplace.clone())),
-        Arc::new(WriteFile(workplace.clone())),
-        Arc::new(RunCheck { workplace, checks }),
+    let workplace = Arc::new(workplace.clone());
+    let (reads, writes) = (Arc::clone(&workplace), Arc::clone(&workplace));
+    let runs = Arc::new((workplace, checks));
+    let actions = [
+        ask(),
+        action(
+            "read_file",
+            "reads a text file of the workspace; the result is its content, of a long file the beginning",
+            false,
+            move |params, _| Box::pin(read_file(Arc::clone(&reads), params)),
+        ),
+        action(
+            "write_file",
+            "writes a whole file of the workspace, in the place of one that is there; folders are made",
+            false,
+            move |params, _| Box::pin(write_file(Arc::clone(&writes), params)),
+        ),
+        action(
+            "run_check",
+            "runs a configured check in the workspace; the step fails if the check does, and the result is the end of its output",
+            true,
+            move |params, situation| {
+                let runs = Arc::clone(&runs);
+                Box::pin(async move { run_check(&runs.0, &runs.1, params, situation).await })
+            },
+        ),
     ];
     actions.into_iter().collect()
 }
 
-/// The language model of the role does the task, or what is wanted of it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Ask;
+/// Returns the action by which the language model of the role does the task, or what is wanted of it.
+pub(super) fn ask() -> Arc<dyn Ability> {
+    let description = "has you write a text yourself: an answer, a design, a review, the content of a file. It sees the \
+                       task, and of the earlier results what `wanted` quotes";
+    action(ASK, description, true, |params: AskParams, situation| {
+        Box::pin(async move { situation.ask(&params.wanted.unwrap_or_default()).await })
+    })
+}
+
+fn action<P, F>(name: &str, description: &str, limits_itself: bool, does: F) -> Arc<dyn Ability>
+where
+    P: DeserializeOwned + JsonSchema + 'static,
+    F: for<'a> Fn(P, &'a Situation<'a>) -> BoxFuture<'a, Result<String, String>>
+        + Send
+        + Sync
+        + 'static,
+{
+    let schema = args::schema_of::<P>();
+    Function::ability(
+        name,
+        description,
+        schema,
+        limits_itself,
+        move |params, situation| match args::read(params) {
+            Ok(params) => does(params, situation),
+            Err(wrong) => Box::pin(ready(Err(wrong.to_string()))),
+        },
+    )
+}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -72,97 +118,12 @@ struct AskParams {
     wanted: Option<String>,
 }
 
-impl Ability for Ask {
-    fn name(&self) -> &str {
-        ASK
-    }
-
-    fn description(&self) -> &str {
-        "has you write a text yourself: an answer, a design, a review, the content of a file. It sees the task, and of the \
-         earlier results what `wanted` quotes"
-    }
-
-    fn schema(&self) -> &Value {
-        static SCHEMA: LazyLock<Value> = LazyLock::new(args::schema_of::<AskParams>);
-        &SCHEMA
-    }
-
-    fn limits_itself(&self) -> bool {
-        true
-    }
-
-    fn call<'a>(
-        &'a self,
-        params: Value,
-        situation: &'a Situation<'a>,
-    ) -> BoxFuture<'a, Result<String, String>> {
-        Box::pin(async move {
-            let params: AskParams = read(params)?;
-            situation.ask(&params.wanted.unwrap_or_default()).await
-        })
-    }
-}
-
-/// Reads a file of the workspace.
-#[derive(Clone, Debug)]
-pub struct ReadFile(pub Workplace);
-
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PathParams {
     /// Path of the file, from the workspace.
     path: String,
 }
-
-impl Ability for ReadFile {
-    fn name(&self) -> &str {
-        "read_file"
-    }
-
-    fn description(&self) -> &str {
-        "reads a text file of the workspace; the result is its content, of a long file the beginning"
-    }
-
-    fn schema(&self) -> &Value {
-        static SCHEMA: LazyLock<Value> = LazyLock::new(args::schema_of::<PathParams>);
-        &SCHEMA
-    }
-
-    fn call<'a>(
-        &'a self,
-        params: Value,
-        _: &'a Situation<'a>,
-    ) -> BoxFuture<'a, Result<String, String>> {
-        Box::pin(async move {
-            let params: PathParams = read(params)?;
-            let path = path(&params.path)?;
-            let (at, place) = (self.0.clone(), path.clone());
-            let read = move || inside::read(&at.workspace, &place, MAX_READ, &at.closed);
-            let (bytes, length) = blocking(read)
-                .await?
-                .map_err(|error| format!("cannot read {}: {error}", quote(&path)))?;
-            let cut = u64::try_from(bytes.len()).is_ok_and(|read| read < length);
-            let text = match String::from_utf8(bytes) {
-                Ok(text) => text,
-                // The end of what was read may lie within a character.
-                Err(error) if cut && error.utf8_error().error_len().is_none() => {
-                    let end = error.utf8_error().valid_up_to();
-                    String::from_utf8_lossy(&error.as_bytes()[..end]).into_owned()
-                }
-                Err(_) => return Err(format!("{} is no text file", quote(&path))),
-            };
-            let rest = length.saturating_sub(u64::try_from(text.len()).unwrap_or(0));
-            match cut {
-                true => Ok(format!("{text}\n[{rest} more bytes]\n")),
-                false => Ok(text),
-            }
-        })
-    }
-}
-
-/// Writes a file of the workspace.
-#[derive(Clone, Debug)]
-pub struct WriteFile(pub Workplace);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -173,46 +134,6 @@ struct WriteParams {
     content: String,
 }
 
-impl Ability for WriteFile {
-    fn name(&self) -> &str {
-        "write_file"
-    }
-
-    fn description(&self) -> &str {
-        "writes a whole file of the workspace, in the place of one that is there; folders are made"
-    }
-
-    fn schema(&self) -> &Value {
-        static SCHEMA: LazyLock<Value> = LazyLock::new(args::schema_of::<WriteParams>);
-        &SCHEMA
-    }
-
-    fn call<'a>(
-        &'a self,
-        params: Value,
-        _: &'a Situation<'a>,
-    ) -> BoxFuture<'a, Result<String, String>> {
-        Box::pin(async move {
-            let params: WriteParams = read(params)?;
-            let path = path(&params.path)?;
-            let (at, place, content) = (self.0.clone(), path.clone(), params.content);
-            let bytes = content.len();
-            blocking(move || inside::write(&at.workspace, &place, content.as_bytes(), &at.closed))
-                .await?
-                .map_err(|error| format!("cannot write {}: {error}", quote(&path)))?;
-            Ok(format!("wrote {path}, {bytes} bytes"))
-        })
-    }
-}
-
-/// Runs a configured check in the workspace.
-#[derive(Clone, Debug)]
-pub struct RunCheck {
-    pub workplace: Workplace,
-    /// By their names.
-    pub checks: BTreeMap<String, Check>,
-}
-
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CheckParams {
@@ -220,58 +141,63 @@ struct CheckParams {
     name: String,
 }
 
-impl Ability for RunCheck {
-    fn name(&self) -> &str {
-        "run_check"
-    }
-
-    fn description(&self) -> &str {
-        "runs a configured check in the workspace; the step fails if the check does, and the result is the end of its output"
-    }
-
-    fn schema(&self) -> &Value {
-        static SCHEMA: LazyLock<Value> = LazyLock::new(args::schema_of::<CheckParams>);
-        &SCHEMA
-    }
-
-    fn limits_itself(&self) -> bool {
-        true
-    }
-
-    fn call<'a>(
-        &'a self,
-        params: Value,
-        situation: &'a Situation<'a>,
-    ) -> BoxFuture<'a, Result<String, String>> {
-        Box::pin(async move {
-            let params: CheckParams = read(params)?;
-            let Some(wanted) = self.checks.get(&params.name) else {
-                let near = nearest(&params.name, self.checks.keys().map(String::as_str));
-                let near = near.map(|near| format!("; is `{near}` meant?"));
-                let name = quote(&params.name);
-                return Err(format!(
-                    "there is no check {name}{}",
-                    near.unwrap_or_default()
-                ));
-            };
-            let workspace = &self.workplace.workspace;
-            let checked = match &self.workplace.marks {
-                Some(marks) => {
-                    let step = format!("{}-{}", situation.plan, situation.step);
-                    let checked = check_of_step(wanted, workspace, marks, &step, pending()).await;
-                    checked.map_err(|error| format!("the check was not begun: {error}"))?
-                }
-                None => check(wanted, workspace, pending()).await,
-            };
-            let result = checked.ok_or("the check was cancelled")?;
-            let said = format!("{}: {}\n{}", result.name, result.outcome(), result.tail);
-            if result.passed { Ok(said) } else { Err(said) }
-        })
+async fn read_file(at: Arc<Workplace>, params: PathParams) -> Result<String, String> {
+    let path = path(&params.path)?;
+    let place = path.clone();
+    let read = move || inside::read(&at.workspace, &place, MAX_READ, &at.closed);
+    let (bytes, length) = blocking(read)
+        .await?
+        .map_err(|error| format!("cannot read {}: {error}", quote(&path)))?;
+    let cut = u64::try_from(bytes.len()).is_ok_and(|read| read < length);
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        // The end of what was read may lie within a character.
+        Err(error) if cut && error.utf8_error().error_len().is_none() => {
+            let end = error.utf8_error().valid_up_to();
+            String::from_utf8_lossy(&error.as_bytes()[..end]).into_owned()
+        }
+        Err(_) => return Err(format!("{} is no text file", quote(&path))),
+    };
+    let rest = length.saturating_sub(u64::try_from(text.len()).unwrap_or(0));
+    match cut {
+        true => Ok(format!("{text}\n[{rest} more bytes]\n")),
+        false => Ok(text),
     }
 }
 
-fn read<T: serde::de::DeserializeOwned + JsonSchema + 'static>(params: Value) -> Result<T, String> {
-    args::read(params).map_err(|error| error.to_string())
+async fn write_file(at: Arc<Workplace>, params: WriteParams) -> Result<String, String> {
+    let path = path(&params.path)?;
+    let (place, content) = (path.clone(), params.content);
+    let bytes = content.len();
+    blocking(move || inside::write(&at.workspace, &place, content.as_bytes(), &at.closed))
+        .await?
+        .map_err(|error| format!("cannot write {}: {error}", quote(&path)))?;
+    Ok(format!("wrote {path}, {bytes} bytes"))
+}
+
+async fn run_check(
+    at: &Workplace,
+    checks: &BTreeMap<String, Check>,
+    params: CheckParams,
+    situation: &Situation<'_>,
+) -> Result<String, String> {
+    let Some(wanted) = checks.get(&params.name) else {
+        let near = nearest(&params.name, checks.keys().map(String::as_str));
+        let near = near.map(|near| format!("; is `{near}` meant?"));
+        let (name, near) = (quote(&params.name), near.unwrap_or_default());
+        return Err(format!("there is no check {name}{near}"));
+    };
+    let checked = match &at.marks {
+        Some(marks) => {
+            let step = format!("{}-{}", situation.plan, situation.step);
+            let checked = check_of_step(wanted, &at.workspace, marks, &step, pending()).await;
+            checked.map_err(|error| format!("the check was not begun: {error}"))?
+        }
+        None => check(wanted, &at.workspace, pending()).await,
+    };
+    let result = checked.ok_or("the check was cancelled")?;
+    let said = format!("{}: {}\n{}", result.name, result.outcome(), result.tail);
+    if result.passed { Ok(said) } else { Err(said) }
 }
 
 fn path(path: &str) -> Result<String, String> {

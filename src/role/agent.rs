@@ -8,7 +8,7 @@ use crate::store::Store;
 use crate::wire::text::{one_line, printable};
 
 use super::ability::Abilities;
-use super::actions::Ask;
+use super::actions::ask;
 use super::base::{AgentBaseRole, ChosenStrategy};
 use super::framework::Framework;
 use super::message::{
@@ -81,7 +81,7 @@ impl Role {
     ) -> Result<Self, RoleFaults> {
         // A simple task is one step with it.
         if mind.is_some() && actions.get(ASK).is_none() {
-            actions.add(Arc::new(Ask));
+            actions.add(ask());
         }
         let role = Self {
             keeper: Keeper::new(store, &settings.id),

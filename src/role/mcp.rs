@@ -22,11 +22,9 @@ use uuid::Uuid;
 
 use crate::clock::Allowance;
 use crate::exec::{ExecError, Mark, Output, Piped, PipedGroup, Spec, Stdin, environment, piped};
-use crate::llm::BoxFuture;
 use crate::wire::text::{clip, one_line, printable, quote};
 
-use super::ability::{Abilities, Ability};
-use super::mind::Situation;
+use super::ability::{Abilities, Ability, Function};
 
 /// Bytes of one message.
 const MAX_MESSAGE: usize = 4 * 1024 * 1024;
@@ -146,16 +144,25 @@ impl McpServer {
             tracing::warn!(server = %self.settings.name, tool = %one_line(&tool.name, 80), "a tool that cannot be used");
             return None;
         }
-        Some(Arc::new(McpTool {
-            name: format!("{}.{}", self.settings.name, tool.name),
-            remote: tool.name.into_owned(),
-            description: clip(
-                &printable(&tool.description.unwrap_or_default()),
-                DESCRIPTION,
-            ),
+        let name = format!("{}.{}", self.settings.name, tool.name);
+        let description = clip(
+            &printable(&tool.description.unwrap_or_default()),
+            DESCRIPTION,
+        );
+        let (server, remote) = (Arc::clone(self), tool.name.into_owned());
+        Some(Function::ability(
+            &name,
+            &description,
             schema,
-            server: Arc::clone(self),
-        }))
+            true,
+            move |params, _| {
+                let (server, remote) = (Arc::clone(&server), remote.clone());
+                Box::pin(async move {
+                    let called = server.call(&remote, params).await;
+                    called.map_err(|error| error.to_string())
+                })
+            },
+        ))
     }
 
     /// Returns the way to the server, which is started if it does not run.
@@ -392,43 +399,5 @@ impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
             return Poll::Ready(Err(io::Error::other("a message is too long")));
         }
         read
-    }
-}
-
-struct McpTool {
-    name: String,
-    /// As the server calls it.
-    remote: String,
-    description: String,
-    schema: Value,
-    server: Arc<McpServer>,
-}
-
-impl Ability for McpTool {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn description(&self) -> &str {
-        &self.description
-    }
-
-    fn schema(&self) -> &Value {
-        &self.schema
-    }
-
-    fn limits_itself(&self) -> bool {
-        true
-    }
-
-    fn call<'a>(
-        &'a self,
-        params: Value,
-        _: &'a Situation<'a>,
-    ) -> BoxFuture<'a, Result<String, String>> {
-        Box::pin(async move {
-            let called = self.server.call(&self.remote, params).await;
-            called.map_err(|error| error.to_string())
-        })
     }
 }

@@ -19,7 +19,7 @@ mod waits;
 mod work;
 
 pub use ability::{Abilities, Ability, ability};
-pub use actions::{ACTIONS, Ask, ReadFile, RunCheck, Workplace, WriteFile, built_in};
+pub use actions::{ACTIONS, Workplace, built_in};
 pub use agent::{MAX_WAITING, Role};
 pub use base::{AgentBaseRole, ChosenStrategy};
 pub use framework::{Colleague, Framework, FrameworkError, Refused};

@@ -141,6 +141,11 @@ impl AgentState {
         self.current_task.as_ref()?.task_id.as_deref()
     }
 
+    /// Returns the command by which the task was handed out that all of it is for.
+    pub fn command(&self) -> Option<&CommandId> {
+        self.command.as_ref()
+    }
+
     /// Tells whether it waits for another role.
     pub fn waits(&self) -> bool {
         self.status == RoleStatus::WaitingForCollaboration

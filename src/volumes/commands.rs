@@ -171,8 +171,7 @@ impl Volumes {
         Ok(Withdrawal::Taken)
     }
 
-    /// Takes a command back, or, where an agent has taken it and not reported, tells that to stop. May be done again. A request to
-    /// a role in the process was never a file, and counts as taken.
+    /// Takes a command back, or, where an agent has taken it and not reported, tells that to stop. May be done again.
     ///
     /// # Errors
     /// What the file system says; whether the agent was told is not known then.

@@ -129,9 +129,10 @@ pub(crate) struct Parts<const N: usize> {
 }
 
 /// Sorts a text under the headings it is expected to have; a deeper heading stays with the part it stands in, what
-/// stands under any other heading is kept as it is. A text with none of the headings is wholly the first part.
+/// stands under any other heading is kept as it is. A text with none of the headings is wholly the first part. Headings that
+/// were escaped are text, and returned as they were.
 pub(crate) fn parts<const N: usize>(text: &str, words: [&[&str]; N]) -> Parts<N> {
-    let words = words.map(|words| words.iter().map(|word| letters(word)).collect::<Vec<_>>());
+    let words = words.map(in_letters);
     let mut known: [String; N] = std::array::from_fn(|_| String::new());
     let mut other = String::new();
     let mut current: Option<(usize, usize)> = None;
@@ -151,9 +152,43 @@ pub(crate) fn parts<const N: usize>(text: &str, words: [&[&str]; N]) -> Parts<N>
         known[0] = std::mem::take(&mut other);
     }
     for part in known.iter_mut().chain([&mut other]) {
-        *part = part.trim().to_owned();
+        *part = unescape(part.trim(), &words);
     }
     Parts { known, other }
+}
+
+/// Returns a text in which no line is read as one of these headings: [`parts`] returns it as it was.
+pub(crate) fn escape<const N: usize>(text: &str, words: [&[&str]; N]) -> String {
+    let words = words.map(in_letters);
+    change_lines(text, |line| {
+        is_known(line.trim_start_matches('\\'), &words).then(|| format!("\\{line}"))
+    })
+}
+
+fn unescape(text: &str, words: &[Vec<String>]) -> String {
+    change_lines(text, |line| {
+        let line = line.strip_prefix('\\')?;
+        is_known(line.trim_start_matches('\\'), words).then(|| line.to_owned())
+    })
+}
+
+/// Replaces lines outside of code fences.
+fn change_lines(text: &str, change: impl Fn(&str) -> Option<String>) -> String {
+    let mut fences = Fences::default();
+    let mut changed = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let new = (!fences.is_code(line)).then(|| change(line)).flatten();
+        changed.push_str(new.as_deref().unwrap_or(line));
+    }
+    changed
+}
+
+fn is_known(line: &str, words: &[Vec<String>]) -> bool {
+    heading(line).is_some_and(|(_, title)| named(title, words).is_some())
+}
+
+fn in_letters(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| letters(word)).collect()
 }
 
 /// Returns the part that a heading names, in any of its languages or several at once: `Core results / 核心成果`,
@@ -227,6 +262,19 @@ mod tests {
         let parts = super::parts("# Title\ntext", words);
         assert_eq!(parts.known, ["# Title\ntext", ""]);
         assert_eq!(parts.other, "");
+    }
+
+    #[test]
+    fn escaped_headings_are_text() {
+        let words: [&[&str]; 2] = [&["One"], &["Two"]];
+        let text = "a\n## Two\n\\# One\n```\n# One\n```\n\\x\n## Three\n## One";
+        let whole = format!("## One\n\n{}\n\n## Two\n\n2", escape(text, words));
+        let parts = super::parts(&whole, words);
+        assert_eq!(
+            parts.known,
+            ["a\n## Two\n\\# One\n```\n# One\n```\n\\x", "2"]
+        );
+        assert_eq!(parts.other, "## Three\n## One");
     }
 
     #[test]

@@ -20,6 +20,18 @@ pub const MAX_BYTES: usize = 1024 * 1024;
 /// The shortest report that is accepted.
 pub const EXAMPLE: &str = "---\nstatus: SUCCESS\n---\n\n## Core results\n\nWhat was done.\n";
 
+/// What the parts of a report are called.
+const HEADINGS: [&[&str]; 3] = [
+    &["Core results", "核心成果", "Results", "Key results"],
+    &["Pitfalls", "填坑记录", "踩坑记录"],
+    &[
+        "Next-step suggestions",
+        "下一步建议",
+        "Next steps",
+        "Next step",
+    ],
+];
+
 const STATUS_HINT: &str = "write `status: SUCCESS`, `status: PARTIAL_SUCCESS` or `status: FAILED`";
 const TIME_HINT: &str = "write it like `2026-01-31T18:00:00Z`";
 const KNOWN: [&str; 8] = [
@@ -158,7 +170,7 @@ pub fn render(report: &Report) -> String {
         ("Next-step suggestions", &report.next_steps),
     ] {
         if !text.trim().is_empty() {
-            let text = text.trim();
+            let text = markdown::escape(text.trim(), HEADINGS);
             write!(body, "\n\n## {heading}\n\n{text}").expect("a String takes every text");
         }
     }
@@ -397,19 +409,7 @@ fn extra(front: &front::Front, header: &Header) -> Vec<(String, String)> {
 }
 
 fn read_body(body: &str, report: &mut Report) {
-    let markdown::Parts { known, other } = markdown::parts(
-        body,
-        [
-            &["Core results", "核心成果", "Results", "Key results"],
-            &["Pitfalls", "填坑记录", "踩坑记录"],
-            &[
-                "Next-step suggestions",
-                "下一步建议",
-                "Next steps",
-                "Next step",
-            ],
-        ],
-    );
+    let markdown::Parts { known, other } = markdown::parts(body, HEADINGS);
     [report.results, report.pitfalls, report.next_steps] = known;
     report.other = other;
 }

@@ -1,7 +1,7 @@
 //! Whose a command is. A worker that takes one locks `active/<id>.lock` first and then moves the command, and keeps
 //! the lock until it has reported; so a command whose lock is free but there was left behind by a worker that died.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -78,7 +78,8 @@ impl PassedOver {
 }
 
 impl Claim {
-    /// Takes a command for a worker: first one that a dead worker like it left behind, then the oldest that nobody has.
+    /// Takes a command for a worker: first one that a dead worker like it left behind, then the oldest that nobody has, of
+    /// those that are named first if there is one.
     ///
     /// # Errors
     /// What the file system says.
@@ -87,26 +88,16 @@ impl Claim {
         agent: &str,
         role: &RoleFilter,
         passed: &PassedOver,
+        first: &BTreeSet<CommandId>,
     ) -> Result<Option<Self>, VolumesError> {
-        match Self::left_but(volumes, agent, role, passed)? {
+        match Self::left(volumes, agent, role, passed)? {
             Some(claim) => Ok(Some(claim)),
-            None => Self::fresh(volumes, agent, role),
+            None => Self::fresh(volumes, agent, role, first),
         }
     }
 
     /// Takes a command that a dead worker like this one left behind.
-    ///
-    /// # Errors
-    /// What the file system says.
-    pub(super) fn left(
-        volumes: &Volumes,
-        agent: &str,
-        role: &RoleFilter,
-    ) -> Result<Option<Self>, VolumesError> {
-        Self::left_but(volumes, agent, role, &PassedOver::default())
-    }
-
-    fn left_but(
+    fn left(
         volumes: &Volumes,
         agent: &str,
         role: &RoleFilter,
@@ -122,14 +113,11 @@ impl Claim {
         Ok(None)
     }
 
-    /// Takes the oldest command for a worker that nobody has.
-    ///
-    /// # Errors
-    /// What the file system says.
-    pub(super) fn fresh(
+    fn fresh(
         volumes: &Volumes,
         agent: &str,
         role: &RoleFilter,
+        first: &BTreeSet<CommandId>,
     ) -> Result<Option<Self>, VolumesError> {
         let mut waiting = Vec::new();
         for volumes in role.from(volumes) {
@@ -140,7 +128,8 @@ impl Claim {
                     .map(|id| (id, volumes.clone())),
             );
         }
-        waiting.sort_by(|(id, _), (other, _)| id.cmp(other));
+        let rank = |id: &CommandId| (!first.contains(id), id.clone());
+        waiting.sort_by_cached_key(|(id, _)| rank(id));
         for (id, volumes) in waiting {
             if let Some(claim) = Self::take(&volumes, &id, agent, role)? {
                 return Ok(Some(claim));

@@ -1,6 +1,7 @@
 //! The side of the CodingAgent: takes commands from the volumes, runs an agent for each, and writes the report. It
 //! speaks through the files alone, inside the daemon's process as well as in one of its own, and one command at a time.
 
+mod agent;
 mod claim;
 pub mod inside;
 mod pulse;
@@ -10,23 +11,18 @@ mod work;
 
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::{Notify, watch};
-use tokio::time::sleep;
+use tokio::sync::watch;
 
 use crate::agents::{Agent, Retries};
 use crate::config::Timing;
 use crate::plan::{ReportStatus, Time};
-use crate::volumes::{Volumes, VolumesError, Watch};
-use claim::{Claim, PassedOver};
+use crate::volumes::{Volumes, VolumesError};
+use agent::AgentDoer;
 pub use roles::RoleFilter;
-use work::{RUNS_ON, Worker};
-
-/// The longest pause after faults in a row, such as a full disk.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+use work::Worker;
 
 /// What a worker needs to know.
 #[derive(Clone, Debug)]
@@ -98,7 +94,7 @@ pub enum WorkerError {
     Volumes(#[from] VolumesError),
     /// Every further command would fail the same way.
     #[error("the agent `{agent}` cannot work as it is set up: {said}")]
-    Unfit { agent: &'static str, said: String },
+    Unfit { agent: String, said: String },
 }
 
 /// Works until `shutdown` resolves. An agent that runs then is stopped within half a second; its command is taken up
@@ -112,17 +108,21 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()>) -> Result
     let fitness = options.fitness.clone();
     let worker = Worker {
         volumes,
-        agent: options.agent,
         role: options.role,
-        env: options.env,
-        deadline: options.deadline,
         silence: options.silence,
-        again: options.again,
+        look: options.timing.work,
         fitness: options.fitness,
         told: options.told,
+        news: watch::channel(0).1,
         stopping,
     };
-    let mut working = std::pin::pin!(work(worker, options.timing.work));
+    let doer = AgentDoer {
+        agent: options.agent,
+        env: options.env,
+        deadline: options.deadline,
+        again: options.again,
+    };
+    let mut working = std::pin::pin!(worker.work(&doer));
     tokio::select! {
         ended = &mut working => return ended,
         () = shutdown => {}
@@ -130,54 +130,6 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()>) -> Result
     }
     stop.send_replace(true);
     working.await
-}
-
-async fn work(worker: Worker, look: Duration) -> Result<(), WorkerError> {
-    let wake = Arc::new(Notify::new());
-    let from = worker.role.from(&worker.volumes);
-    let mut watch = Watch::for_worker(&from, Arc::clone(&wake));
-    let mut stopping = worker.stopping.clone();
-    let mut pause = look;
-    let mut passed = PassedOver::default();
-    while !*stopping.borrow_and_update() && !worker.fitness.is_lost() {
-        let agent = worker.agent.name();
-        let worked = match Claim::next(&worker.volumes, agent, &worker.role, &passed) {
-            Ok(Some(claim)) => {
-                let id = claim.id().clone();
-                match worker.carry_out(claim).await {
-                    Err(WorkerError::Volumes(error)) if error.kind() == RUNS_ON => {
-                        tracing::warn!(command = %id, "passed over: its agent still runs");
-                        passed.note(id);
-                        // There may be other work.
-                        Ok(true)
-                    }
-                    carried => carried.map(|()| true),
-                }
-            }
-            Ok(None) => Ok(false),
-            Err(error) => Err(error.into()),
-        };
-        pause = match worked {
-            Ok(true) => continue,
-            Ok(false) => look,
-            Err(unfit @ WorkerError::Unfit { .. }) => return Err(unfit),
-            Err(error) => {
-                let error = anyhow::Error::new(error);
-                tracing::warn!(error = format!("{error:#}"), "the worker tries again");
-                (pause * 2).min(LONGEST_PAUSE)
-            }
-        };
-        tokio::select! {
-            () = wake.notified() => {}
-            () = sleep(pause) => {}
-            _ = stopping.changed() => {}
-        }
-        watch.check();
-    }
-    if let Err(error) = worker.take_ends().await {
-        tracing::warn!(%error, "commands that end a session wait for another worker");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::sleep;
 use uuid::Uuid;
 
+use super::agent::AgentDoer;
 use super::work::{Finished, Halt, Signs, Vital, Worker, now};
 use crate::agents::{
     Coder, Course, Heard, Job, ModelFault, Next, Outcome, Printed, Step, Talk, Told, Usage,
@@ -26,6 +27,7 @@ const MOST_EARLIER: usize = 256 * 1024;
 /// What is known while an agent works on a command.
 struct Talking<'a> {
     worker: &'a Worker,
+    doer: &'a AgentDoer,
     job: &'a Job<'a>,
     coder: &'a Coder,
     output: &'a Output,
@@ -44,18 +46,20 @@ struct Plan {
     told: Told,
 }
 
-impl Worker {
+impl AgentDoer {
     /// Works on a command with a coding agent until there is something to report. `life` is the sign of a worker that had the
     /// command before: what its last run printed is used, and what it began is gone on with.
     pub(super) async fn talk(
         &self,
+        worker: &Worker,
         job: &Job<'_>,
         coder: &Coder,
         output: &Output,
         life: &Life,
     ) -> Result<Finished, Halt> {
         let mut talking = Talking {
-            worker: self,
+            worker,
+            doer: self,
             job,
             coder,
             output,
@@ -72,13 +76,13 @@ impl Worker {
         }
         finished
     }
+}
 
-    /// Removes what is kept for a session that is over.
-    pub(super) fn forget(&self, command: &Command) {
-        if let Some(session) = &command.session {
-            // Most sessions have none.
-            std::fs::remove_file(history(&self.volumes, session)).ok();
-        }
+/// Removes what is kept for a session that is over.
+pub(super) fn forget(volumes: &Volumes, command: &Command) {
+    if let Some(session) = &command.session {
+        // Most sessions have none.
+        std::fs::remove_file(history(volumes, session)).ok();
     }
 }
 
@@ -95,7 +99,7 @@ impl Talking<'_> {
         let mut plan = self.begin();
         // What kept the agent from working may have been mended since.
         let undone = |heard: &mut Heard| {
-            let next = heard.outcome.next(0, 0, self.worker.again);
+            let next = heard.outcome.next(0, 0, self.doer.again);
             let again = matches!(next, Next::Stop | Next::Again(_));
             again || matches!(heard.outcome, Outcome::Killed { .. })
         };
@@ -116,7 +120,7 @@ impl Talking<'_> {
                 self.inbox.discard();
                 return Ok(Finished::default());
             }
-            let next = now.outcome.next(faults, changes, self.worker.again);
+            let next = now.outcome.next(faults, changes, self.doer.again);
             match next {
                 Next::Again(wait) if wait < self.left => {
                     faults += 1;
@@ -252,12 +256,22 @@ impl Talking<'_> {
         self.worker.live(vital, None)?;
         let caps = [MOST_OUT, MOST_ERR];
         let signs = Signs {
+            output: Some(self.output),
             of: Some(kind),
             always: false,
         };
-        let ended = self
-            .worker
-            .run(self.job, self.output, step, self.left, vital, &signs, caps)
+        let (doer, worker, left) = (self.doer, self.worker, self.left);
+        let ended = doer
+            .run_step(
+                worker,
+                self.job,
+                self.output,
+                step,
+                left,
+                vital,
+                &signs,
+                caps,
+            )
             .await?;
         if ended.flooded {
             return Ok(heard(flooded()));
@@ -368,12 +382,13 @@ impl Talking<'_> {
     /// Waits, and shows meanwhile that this is wanted.
     async fn pause(&mut self, wait: Duration, vital: &Vital<'_>) -> Result<(), Halt> {
         let signs = Signs {
+            output: Some(self.output),
             of: None,
             always: true,
         };
         tokio::select! {
             biased;
-            halt = self.worker.attend(vital, self.output, &signs) => return Err(halt),
+            halt = self.worker.attend(vital, &signs) => return Err(halt),
             () = sleep(wait) => {}
         }
         self.left = self.left.saturating_sub(wait);

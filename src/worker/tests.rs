@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 use crate::exec::{Output, alive};
@@ -238,16 +238,20 @@ async fn who_is_told_to_end_takes_the_end_commands_and_nothing_else() {
     let worker = Worker {
         role: RoleFilter::All,
         volumes: given.volumes.clone(),
+        silence: LONG,
+        look: Timing::default().work,
+        fitness: Fitness::default(),
+        told: None,
+        news: watch::channel(0).1,
+        stopping: watch::channel(true).1,
+    };
+    let doer = AgentDoer {
         agent: shell(),
         env: vec![],
         deadline: LONG,
-        silence: LONG,
         again: ONCE,
-        fitness: Fitness::default(),
-        told: None,
-        stopping: watch::channel(true).1,
     };
-    work(worker, Timing::default().work).await.unwrap();
+    worker.work(&doer).await.unwrap();
     let whereabouts = |id| given.volumes.whereabouts(id).unwrap();
     assert_eq!(whereabouts(&work_left), Whereabouts::Pending);
     assert_eq!(whereabouts(&end), Whereabouts::Processed);

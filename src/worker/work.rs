@@ -1,58 +1,75 @@
-//! Carrying out one command, from its text to its report.
+//! The loop of every worker: it takes a command, has it done, and sees to its report. Who does it, an agent or a role in the
+//! process, is a [`Doer`].
 
+use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use rustix::process::Pid;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 
-use super::claim::Claim;
+use super::claim::{Claim, PassedOver};
 use super::pulse::Pulse;
 use super::{Fitness, RoleFilter, Told, WorkerError};
-use crate::agents::{Agent, Coding, Ended, Job, MOST_PRINTED, Retries, Step};
-use crate::clock::Allowance;
-use crate::exec::{self, GRACE, Output, Spec, stop_group};
+use crate::agents::{Coding, MOST_PRINTED};
+use crate::exec::Output;
 use crate::plan::{CommandId, ReportStatus, SessionId, Time};
-use crate::volumes::{EXCHANGE, Folder, Inbox, Life, Mark, Volumes, VolumesError};
+use crate::volumes::{Folder, Inbox, Life, Mark, Volumes, VolumesError, Watch};
 use crate::wire::command::{Command, CommandType};
 use crate::wire::report::{Report, render};
-use crate::wire::text::one_line;
 
-/// How often the sign of life is renewed while the agent does something.
+/// How often the sign of life is renewed while somebody does something.
 const BEAT: Duration = Duration::from_secs(10);
 /// How often it is looked whether the command is cancelled, an agent left behind has ended, or one prints without end.
-const LOOK: Duration = Duration::from_millis(50);
-/// Between asking and ending an agent when the worker itself is to end.
-const SHORT_GRACE: Duration = Duration::from_millis(500);
+pub(super) const LOOK: Duration = Duration::from_millis(50);
 /// An agent names its session in its first lines, if it does.
 const HEAD: usize = 64 * 1024;
 /// Between attempts to write a report.
 const RETRY: Duration = Duration::from_secs(2);
-/// The most of a command's heading that is told, in characters.
-const MAX_TITLE: usize = 100;
-/// The most of a step's standard output and error output that goes into the report.
-const MOST_OUT: usize = 16 * 1024;
-const MOST_ERR: usize = 4 * 1024;
+/// The longest pause after faults in a row, such as a full disk.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The kind of the error for a command that cannot be let go of: something that was started for it still runs.
 pub(super) const RUNS_ON: io::ErrorKind = io::ErrorKind::ResourceBusy;
 
+/// Does the commands that a worker takes.
+pub(super) trait Doer {
+    /// Who takes the commands, as their locks say.
+    fn name(&self) -> &str;
+
+    /// Returns the commands that go before those that are older.
+    fn first(&self) -> BTreeSet<CommandId> {
+        BTreeSet::new()
+    }
+
+    /// Does a command, or goes on with one that a worker like this left behind.
+    fn run(
+        &self,
+        worker: &Worker,
+        claim: &Claim,
+        command: &Command,
+    ) -> impl Future<Output = Result<Finished, Halt>> + Send;
+
+    /// Removes what is kept for a session that is over.
+    fn forget(&self, _: &Worker, _: &Command) {}
+}
+
+/// A worker: takes the commands of a role out of the files, one at a time.
 pub(super) struct Worker {
     pub(super) volumes: Volumes,
-    pub(super) agent: Agent,
     pub(super) role: RoleFilter,
-    pub(super) env: Vec<String>,
-    pub(super) deadline: Duration,
-    /// The daemon ends an agent that is silent for so long.
+    /// The daemon ends whoever is silent for so long.
     pub(super) silence: Duration,
-    pub(super) again: Retries,
+    /// How often it is looked for commands where nothing tells of one.
+    pub(super) look: Duration,
     pub(super) fitness: Fitness,
     pub(super) told: Option<UnboundedSender<Told>>,
+    /// Moves when there may be something to do although no file has come.
+    pub(super) news: watch::Receiver<u64>,
     pub(super) stopping: watch::Receiver<bool>,
 }
 
@@ -67,10 +84,10 @@ pub(super) struct Finished {
     pub(super) left: Option<(Inbox, Option<PathBuf>)>,
 }
 
-impl From<Option<Report>> for Finished {
-    fn from(report: Option<Report>) -> Self {
+impl From<Report> for Finished {
+    fn from(report: Report) -> Self {
         Self {
-            report,
+            report: Some(report),
             ..Self::default()
         }
     }
@@ -95,21 +112,21 @@ impl From<VolumesError> for Halt {
     }
 }
 
-/// What the sign of life of a running agent is made of.
+/// What the sign of life of whoever works on a command is made of.
 pub(super) struct Vital<'a> {
     id: &'a CommandId,
     started: Time,
     /// When it had printed something last when it was last noted.
     heard: Option<Time>,
     /// 0 until the agent's process runs.
-    pid: AtomicU32,
+    pub(super) pid: AtomicU32,
     now: Mutex<Current>,
 }
 
 /// What changes from run to run.
 #[derive(Clone, Default)]
-struct Current {
-    session: Option<SessionId>,
+pub(super) struct Current {
+    pub(super) session: Option<SessionId>,
     run: Option<Mark>,
     /// It goes on then, after a fault of its model.
     waits: Option<Time>,
@@ -125,6 +142,21 @@ impl<'a> Vital<'a> {
             heard: None,
             pid: AtomicU32::new(0),
             now: Mutex::default(),
+        }
+    }
+
+    /// Goes on with the sign of life of a worker that is gone, whose agent may still run.
+    pub(super) fn left_behind(id: &'a CommandId, life: &Life, pid: u32) -> Self {
+        let current = Current {
+            session: life.session.clone().map(SessionId::new),
+            run: life.run,
+            ..Current::default()
+        };
+        Self {
+            heard: life.last_output_at,
+            pid: AtomicU32::new(pid),
+            now: Mutex::new(current),
+            ..Self::new(id, life.started_at.unwrap_or_else(now))
         }
     }
 
@@ -147,15 +179,17 @@ impl<'a> Vital<'a> {
         self.current().session.clone()
     }
 
-    fn current(&self) -> MutexGuard<'_, Current> {
+    pub(super) fn current(&self) -> MutexGuard<'_, Current> {
         // What is in there is whole at every moment.
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What is looked for while an agent runs.
+/// What is looked for while somebody works on a command.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Signs {
+pub(super) struct Signs<'a> {
+    /// What an agent prints; without one the sign of life is renewed in any case.
+    pub(super) output: Option<&'a Output>,
     /// Whose output it is, if that can be read: the session is found there as long as it is not known, and words that are no
     /// sign of life.
     pub(super) of: Option<Coding>,
@@ -163,23 +197,72 @@ pub(super) struct Signs {
     pub(super) always: bool,
 }
 
-/// Returns the heading of a command, else its id.
-fn title(command: &Command) -> String {
-    let heading = command
-        .body
-        .lines()
-        .find_map(|line| line.strip_prefix("# "));
-    one_line(heading.unwrap_or(command.id.as_str()), MAX_TITLE)
-}
-
 impl Worker {
-    /// Works on a command until its report is there. For one that was left behind, an agent that still runs is
-    /// waited for first; if there is no report then and its output is none either, it is done again.
+    /// Has commands done until the worker is to end. Faults on the way are logged, and the work goes on when it can.
+    ///
+    /// # Errors
+    /// The agent cannot work as it is set up.
+    pub(super) async fn work(&self, doer: &impl Doer) -> Result<(), WorkerError> {
+        let wake = Arc::new(Notify::new());
+        let from = self.role.from(&self.volumes);
+        let mut watch = Watch::for_worker(&from, Arc::clone(&wake));
+        let (mut news, mut stopping) = (self.news.clone(), self.stopping.clone());
+        let mut pause = self.look;
+        let mut passed = PassedOver::default();
+        while !*stopping.borrow_and_update() && !self.fitness.is_lost() {
+            news.borrow_and_update();
+            pause = match self.work_once(doer, &mut passed).await {
+                Ok(true) => continue,
+                Ok(false) => self.look,
+                Err(unfit @ WorkerError::Unfit { .. }) => return Err(unfit),
+                Err(error) => {
+                    tracing::warn!(error = chain(error), "the worker tries again");
+                    (pause * 2).min(LONGEST_PAUSE)
+                }
+            };
+            tokio::select! {
+                () = wake.notified() => {}
+                Ok(()) = news.changed() => {}
+                () = sleep(pause) => {}
+                _ = stopping.changed() => {}
+            }
+            watch.check();
+        }
+        if let Err(error) = self.take_ends(doer).await {
+            tracing::warn!(%error, "commands that end a session wait for another worker");
+        }
+        Ok(())
+    }
+
+    /// Has the next command done; false if there is none.
+    async fn work_once(
+        &self,
+        doer: &impl Doer,
+        passed: &mut PassedOver,
+    ) -> Result<bool, WorkerError> {
+        let first = doer.first();
+        let next = Claim::next(&self.volumes, doer.name(), &self.role, passed, &first)?;
+        let Some(claim) = next else {
+            return Ok(false);
+        };
+        let id = claim.id().clone();
+        match self.carry_out(doer, claim).await {
+            Err(WorkerError::Volumes(error)) if error.kind() == RUNS_ON => {
+                tracing::warn!(command = %id, "passed over: its agent still runs");
+                passed.note(id);
+            }
+            carried => carried?,
+        }
+        // There may be other work.
+        Ok(true)
+    }
+
+    /// Has a command done until its report is there. One that was left behind is gone on with.
     ///
     /// # Errors
     /// What the file system says, and the command is taken up again then; or that the agent is not to be used any more.
-    pub(super) async fn carry_out(&self, claim: Claim) -> Result<(), WorkerError> {
-        match self.result(&claim).await {
+    async fn carry_out(&self, doer: &impl Doer, claim: Claim) -> Result<(), WorkerError> {
+        match self.result(doer, &claim).await {
             Ok(Finished { report, stop, left }) => {
                 let began = left.as_ref().is_some_and(|(_, report)| report.is_some());
                 if stop.is_some() && !self.fitness.lose() && !began {
@@ -200,24 +283,49 @@ impl Worker {
                 }
                 match stop {
                     Some(said) => Err(WorkerError::Unfit {
-                        agent: self.agent.name(),
+                        agent: doer.name().to_owned(),
                         said,
                     }),
                     None => Ok(()),
                 }
             }
             // No report for what is cancelled: it could be taken for that of the successor.
-            Err(Halt::Cancelled) => {
-                let err = self.volumes.log(claim.id(), "err");
-                if exec::alive(&err) {
-                    // What is let go of now could be done twice at once.
-                    return Err(still_runs(&err).into());
-                }
-                Ok(claim.finish()?)
-            }
+            Err(Halt::Cancelled) => Ok(claim.finish()?),
             Err(Halt::Stopping | Halt::Flooded) => Ok(()),
             Err(Halt::Fault(error)) => Err(error.into()),
         }
+    }
+
+    async fn result(&self, doer: &impl Doer, claim: &Claim) -> Result<Finished, Halt> {
+        let id = claim.id();
+        match read(claim.volumes(), Folder::CommandsProcessed, id) {
+            // It may be that of a person.
+            Err(_) if self.volumes.reported(id)? => Ok(Finished::default()),
+            Err(reason) => Ok(unread(id, &reason).into()),
+            Ok(command) if command.kind == CommandType::End => {
+                doer.forget(self, &command);
+                Ok(Finished::default())
+            }
+            Ok(command) => doer.run(self, claim, &command).await,
+        }
+    }
+
+    /// Takes the commands that only end a session: they come when a plan ends, and so perhaps the worker.
+    ///
+    /// # Errors
+    /// What the file system says; they wait for another worker then.
+    async fn take_ends(&self, doer: &impl Doer) -> Result<(), WorkerError> {
+        for volumes in self.role.from(&self.volumes) {
+            for id in volumes.waiting()? {
+                let ends = read(&volumes, Folder::CommandsPending, &id)
+                    .is_ok_and(|command| command.kind == CommandType::End);
+                let take = || Claim::take(&volumes, &id, doer.name(), &self.role);
+                if ends && let Some(claim) = take()? {
+                    self.carry_out(doer, claim).await?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Tells whoever looks on; nobody has to.
@@ -227,214 +335,13 @@ impl Worker {
         }
     }
 
-    async fn result(&self, claim: &Claim) -> Result<Finished, Halt> {
-        let (id, volumes) = (claim.id(), claim.volumes());
-        let command = match read(volumes, Folder::CommandsProcessed, id) {
-            Ok(command) => command,
-            Err(reason) => return Ok(Some(unread(id, &reason)).into()),
-        };
-        if command.kind == CommandType::End {
-            self.forget(&command);
-            return Ok(Finished::default());
-        }
-        let life = self.volumes.read_life(id);
-        let output = self.output(id, &life).await?;
-        if self.volumes.reported(id)? {
-            return Ok(Finished::default());
-        }
-        if self.volumes.cancel_mark(id).exists() {
-            return Err(Halt::Cancelled);
-        }
-        self.tell(Told::Begun(title(&command)));
-        let job = Job::new(volumes, &command);
-        let report = match &self.agent {
-            Agent::Coding(coder) => return self.talk(&job, coder, &output, &life).await,
-            Agent::Shell(shell) => match shell.steps(&job) {
-                Ok(steps) => shell.report(&job, &self.run_all(&job, &output, steps).await?),
-                Err(refusal) => refusal.report(&job),
-            },
-            Agent::Command(template) => {
-                let steps = vec![template.step(&job)];
-                template.report(&job, &self.run_all(&job, &output, steps).await?)
-            }
-        };
-        Ok(Some(report)
-            .filter(|_| !self.volumes.reported(id).unwrap_or(false))
-            .into())
-    }
-
-    /// Takes the commands that only end a session: they come when a plan ends, and so perhaps the worker.
-    ///
-    /// # Errors
-    /// What the file system says; they wait for another worker then.
-    pub(super) async fn take_ends(&self) -> Result<(), WorkerError> {
-        for volumes in self.role.from(&self.volumes) {
-            for id in volumes.waiting()? {
-                let ends = read(&volumes, Folder::CommandsPending, &id)
-                    .is_ok_and(|command| command.kind == CommandType::End);
-                let take = || Claim::take(&volumes, &id, self.agent.name(), &self.role);
-                if ends && let Some(claim) = take()? {
-                    self.carry_out(claim).await?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Opens the files for the agent's output. As long as an agent runs that a dead worker left behind with them,
-    /// it is attended like one of our own.
-    async fn output(&self, id: &CommandId, life: &Life) -> Result<Output, Halt> {
-        let path = |kind| self.volumes.log(id, kind);
-        let (out, err) = (path("out"), path("err"));
-        let logs = self.volumes.path(Folder::Logs);
-        let fault = |error| VolumesError::new("keep output in", &logs, error);
-        let open = || Output::open(&out, &err).map_err(fault);
-        if let Some(output) = open()? {
-            return Ok(output);
-        }
-        tracing::info!(command = %id, "waits for an agent that was left behind");
-        // Only a hint: anybody can write the sign of life, and the worker may have gone before it could note whom it started.
-        let signed = life.pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        let group = exec::left_behind(&err, signed);
-        let vital = Vital {
-            heard: life.last_output_at,
-            ..Vital::new(id, life.started_at.unwrap_or_else(now))
-        };
-        let pid = group.map_or(0, |group| group.as_raw_pid().cast_unsigned());
-        vital.pid.store(pid, Ordering::Relaxed);
-        *vital.current() = Current {
-            session: life.session.clone().map(SessionId::new),
-            run: life.run,
-            ..Current::default()
-        };
-        let stop = async |grace| {
-            if let Some(group) = group {
-                stop_group(group, grace).await;
-            }
-        };
-        let gone = async {
-            while exec::alive(&err) {
-                sleep(LOOK).await;
-            }
-        };
-        let watched = Output::watch(&out, &err).map_err(fault)?;
-        let signs = Signs {
-            of: match &self.agent {
-                Agent::Coding(coder) => Some(coder.kind),
-                Agent::Shell(_) | Agent::Command(_) => None,
-            },
-            always: false,
-        };
-        // How long it has run is told by the wall clock only, which may have been set; the daemon ends what is too old.
-        let mut left = Allowance::new(self.deadline);
-        tokio::select! {
-            biased;
-            () = gone => {}
-            () = left.used_up() => stop(GRACE).await,
-            halt = self.attend(&vital, &watched, &signs) => {
-                stop(grace(&halt)).await;
-                if !matches!(halt, Halt::Flooded) {
-                    return Err(halt);
-                }
-            }
-        }
-        // A process that left its group may still hold the file; it is looked for again later.
-        open()?.ok_or_else(|| still_runs(&err).into())
-    }
-
-    /// Runs the steps one after the other up to the first that fails.
-    async fn run_all(
-        &self,
-        job: &Job<'_>,
-        output: &Output,
-        steps: Vec<Step>,
-    ) -> Result<Vec<Ended>, Halt> {
-        let vital = Vital::new(&job.command.id, now());
-        vital.current().session = Some(job.session.clone());
-        let signs = Signs::default();
-        let mut left = self.deadline;
-        let mut all = Vec::new();
-        for step in steps {
-            let caps = [MOST_OUT, MOST_ERR];
-            let ended = self
-                .run(job, output, step, left, &vital, &signs, caps)
-                .await?;
-            let lived = ended.outcome.as_ref().map(|outcome| outcome.lived);
-            left = left.saturating_sub(lived.unwrap_or_default());
-            let success = ended.success();
-            all.push(ended);
-            if !success {
-                break;
-            }
-        }
-        Ok(all)
-    }
-
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one run, from its command line to its end"
-    )]
-    pub(super) async fn run(
-        &self,
-        job: &Job<'_>,
-        output: &Output,
-        step: Step,
-        deadline: Duration,
-        vital: &Vital<'_>,
-        signs: &Signs,
-        [most_out, most_err]: [usize; 2],
-    ) -> Result<Ended, Halt> {
-        let [out, err] = output.lengths();
-        let exchange = self.volumes.root().display().to_string();
-        let set = [(EXCHANGE.to_owned(), exchange)].into_iter();
-        let set = set.chain(step.set).collect();
-        let spec = Spec {
-            argv: step.argv,
-            cwd: job.workspace.clone(),
-            env: exec::environment_of_agent(&self.env, self.agent.env(), set),
-            stdin: step.stdin,
-            deadline,
-        };
-        let started = |pid| {
-            vital.pid.store(pid, Ordering::Relaxed);
-            self.beat(vital, None);
-        };
-        let mut halted = None;
-        let cancel = async {
-            let halt = self.attend(vital, output, signs).await;
-            let grace = grace(&halt);
-            halted = Some(halt);
-            grace
-        };
-        let outcome = exec::run(&spec, output, started, cancel).await;
-        let flooded = matches!(halted, Some(Halt::Flooded));
-        match halted {
-            Some(Halt::Flooded) => output.cut([out, err], MOST_PRINTED),
-            Some(halt) => return Err(halt),
-            None => {}
-        }
-        let outcome = match outcome {
-            Err(error) if error.passes() => {
-                let error = io::Error::other(chain(error));
-                return Err(VolumesError::new("start an agent in", &job.workspace, error).into());
-            }
-            outcome => outcome.map_err(chain),
-        };
-        Ok(Ended {
-            name: step.name,
-            outcome,
-            out: output.out_since(out, most_out),
-            err: output.err_since(err, most_err),
-            flooded,
-        })
-    }
-
-    /// Keeps the sign of life as long as the agent does something, and says why it may not go on any longer.
-    pub(super) async fn attend(&self, vital: &Vital<'_>, output: &Output, signs: &Signs) -> Halt {
+    /// Keeps the sign of life as long as whoever works on a command does something, and says why that may not go on any longer.
+    pub(super) async fn attend(&self, vital: &Vital<'_>, signs: &Signs<'_>) -> Halt {
         let mark = self.volumes.cancel_mark(vital.id);
         let mut stopping = self.stopping.clone();
         let begun = vital.current().run.map(|run| [run.out, run.err]);
-        let begun = begun.unwrap_or_else(|| output.lengths());
+        let lengths = || signs.output.map_or([0, 0], Output::lengths);
+        let begun = begun.unwrap_or_else(lengths);
         let mut searched = begun[0];
         let mut pulse = Pulse::new(vital.heard, begun);
         let every = BEAT.min(self.silence / 5).max(LOOK);
@@ -446,12 +353,12 @@ impl Worker {
             if *stopping.borrow_and_update() {
                 return Halt::Stopping;
             }
-            let lengths = output.lengths();
+            let lengths = lengths();
             let printed = |at: usize| lengths[at].saturating_sub(begun[at]);
             if printed(0).max(printed(1)) > MOST_PRINTED {
                 return Halt::Flooded;
             }
-            if let Some(kind) = signs.of
+            if let (Some(kind), Some(output)) = (signs.of, signs.output)
                 && lengths[0] > searched
                 && vital.session().is_none()
             {
@@ -466,12 +373,15 @@ impl Worker {
             }
             if Instant::now() >= next_beat {
                 let pid = vital.pid.load(Ordering::Relaxed);
-                let beats = signs.always || pulse.beats(output, pid, signs.of);
+                let beats = match signs.output.filter(|_| !signs.always) {
+                    Some(output) => pulse.beats(output, pid, signs.of),
+                    None => true,
+                };
                 let fault = pulse.fault().filter(|_| !beats).map(str::to_owned);
                 let begins = fault.is_some() && vital.current().fault.is_none();
                 if beats || begins {
                     vital.current().fault = fault;
-                    self.beat(vital, output.last_written());
+                    self.beat(vital, signs.output.and_then(Output::last_written));
                 }
                 next_beat = Instant::now() + every;
             }
@@ -482,8 +392,8 @@ impl Worker {
         }
     }
 
-    fn beat(&self, vital: &Vital<'_>, last_written: Option<SystemTime>) {
-        // The agent works all the same; the next one may succeed.
+    pub(super) fn beat(&self, vital: &Vital<'_>, last_written: Option<SystemTime>) {
+        // The work goes on all the same; the next one may succeed.
         if let Err(error) = self.live(vital, last_written) {
             tracing::debug!(command = %vital.id, error = chain(error), "no sign of life");
         }
@@ -542,7 +452,7 @@ impl Worker {
     }
 }
 
-pub(super) fn read(volumes: &Volumes, folder: Folder, id: &CommandId) -> Result<Command, String> {
+fn read(volumes: &Volumes, folder: Folder, id: &CommandId) -> Result<Command, String> {
     let text = volumes.read_command(folder, id).map_err(chain)?;
     let command = Command::parse(&text).map_err(|problems| {
         let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
@@ -555,25 +465,13 @@ pub(super) fn read(volumes: &Volumes, folder: Folder, id: &CommandId) -> Result<
     }
 }
 
-fn grace(halt: &Halt) -> Duration {
-    match halt {
-        Halt::Stopping | Halt::Flooded => SHORT_GRACE,
-        Halt::Cancelled | Halt::Fault(_) => GRACE,
-    }
-}
-
-fn still_runs(err: &Path) -> VolumesError {
-    let busy = io::Error::new(RUNS_ON, "its agent still runs");
-    VolumesError::new("open", err, busy)
-}
-
-pub(super) fn unread(id: &CommandId, reason: &str) -> Report {
+fn unread(id: &CommandId, reason: &str) -> Report {
     let mut report = Report::new(id.clone(), ReportStatus::Failed);
     report.results = format!("Nothing was done: the command cannot be read: {reason}.");
     report
 }
 
-fn chain(error: impl std::error::Error + Send + Sync + 'static) -> String {
+pub(super) fn chain(error: impl std::error::Error + Send + Sync + 'static) -> String {
     format!("{:#}", anyhow::Error::new(error))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plan_agent::exec::Check;
-use plan_agent::role::{ReadFile, RunCheck, Workplace, WriteFile};
+use plan_agent::role::{Workplace, built_in};
 
 use super::*;
 
@@ -27,13 +27,7 @@ fn with_files_at(mut scene: Scene, workplace: Workplace) -> Scene {
         check("bad", "echo broken; exit 3"),
         check("look", "ls own/active"),
     ]);
-    for ability in [
-        Arc::new(ReadFile(workplace.clone())) as Arc<dyn Ability>,
-        Arc::new(WriteFile(workplace.clone())),
-        Arc::new(RunCheck { workplace, checks }),
-    ] {
-        scene.actions.add(ability);
-    }
+    scene.actions = scene.actions.and(built_in(&workplace, checks));
     scene
 }
 

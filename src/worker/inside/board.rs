@@ -1,13 +1,14 @@
-//! Who is at work on what among the roles in the process, who waits for whom, and what waits for a free lane. In memory
-//! only: after a restart it is made again from the store.
+//! Who is at work on what among the roles in the process, and who waits for whom. In memory only, and it carries nothing: a
+//! request is a command in the files. After a restart it is made again from the store.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
 use super::patience::Hold;
-use crate::role::{Refused, RequestId, RoleId, StructuredMessage};
+use crate::plan::CommandId;
+use crate::role::{Refused, RequestId, RoleId};
 
 /// Requests that may wait for a free lane of one role; the next one is rejected.
 const QUEUE: usize = 16;
@@ -45,29 +46,21 @@ impl At {
 }
 
 #[derive(Debug, Default)]
-struct Desk {
-    lanes: Vec<At>,
-    /// Requests of other roles, in the order in which they came.
-    queue: VecDeque<StructuredMessage>,
-}
-
-#[derive(Debug, Default)]
 struct State {
-    desks: BTreeMap<RoleId, Desk>,
+    /// What the lanes of each role are at.
+    lanes: BTreeMap<RoleId, Vec<At>>,
     /// Whom a lane is about to ask, until it waits or does something else.
     asks: BTreeMap<Lane, Asks>,
     /// What work waited for when an earlier process ended, until it waits again or does something else.
     before: BTreeMap<RequestId, Before>,
-    /// Work whose result nobody waits for any more, as long as a lane is at it.
-    cancelled: BTreeSet<RequestId>,
 }
 
 /// A role that a lane is about to wait for.
 #[derive(Clone, Debug)]
 struct Asks {
     on: RoleId,
-    /// The request is in the queue by itself; before that a place there is kept for it.
-    sent: bool,
+    /// Once it is sent; before that only a place is kept for it.
+    request: Option<RequestId>,
 }
 
 /// A wait of an earlier process.
@@ -89,30 +82,24 @@ pub(super) struct Board {
 impl Board {
     /// Makes a board for roles with so many lanes each.
     pub(super) fn new(lanes: impl IntoIterator<Item = (RoleId, usize)>) -> Self {
-        let desk = |(role, lanes): (RoleId, usize)| {
-            let desk = Desk {
-                lanes: vec![At::Nothing; lanes.max(1)],
-                queue: VecDeque::new(),
-            };
-            (role, desk)
-        };
+        let idle = |(role, lanes): (RoleId, usize)| (role, vec![At::Nothing; lanes.max(1)]);
         Self {
             state: Mutex::new(State {
-                desks: lanes.into_iter().map(desk).collect(),
+                lanes: lanes.into_iter().map(idle).collect(),
                 ..State::default()
             }),
             news: watch::Sender::new(0),
         }
     }
 
-    /// Returns what moves when a request comes, a lane gets free or work is cancelled.
+    /// Returns what moves when a request is sent or a lane turns to something else.
     pub(super) fn news(&self) -> watch::Receiver<u64> {
         self.news.subscribe()
     }
 
     /// Tells whether a role is one of those in the process.
     pub(super) fn has(&self, role: &RoleId) -> bool {
-        self.state().desks.contains_key(role)
+        self.state().lanes.contains_key(role)
     }
 
     /// Looks whether a lane may ask a role, and keeps a place in its queue for the request until the lane asks for another
@@ -121,14 +108,10 @@ impl Board {
         let mut state = self.state();
         state.asks.remove(lane);
         state.forget_before(lane);
-        let Some(desk) = state.desks.get(on) else {
+        if !state.lanes.contains_key(on) {
             return Ok(());
-        };
-        let kept = state
-            .asks
-            .values()
-            .filter(|asks| !asks.sent && asks.on == *on);
-        let waiting = desk.queue.len() + kept.count();
+        }
+        let waiting = state.unanswered(on).count();
         if waiting >= QUEUE {
             return Err(Refused::Busy {
                 role: on.clone(),
@@ -140,21 +123,28 @@ impl Board {
         }
         let asks = Asks {
             on: on.clone(),
-            sent: false,
+            request: None,
         };
         state.asks.insert(lane.clone(), asks);
         Ok(())
     }
 
     /// Notes that a lane sends a request, for which it will wait: it may have been prepared by an earlier process.
-    pub(super) fn sends(&self, lane: &Lane, on: &RoleId) {
+    pub(super) fn sends(&self, lane: &Lane, request: &RequestId, on: &RoleId) {
         let asks = Asks {
             on: on.clone(),
-            sent: true,
+            request: Some(request.clone()),
         };
         let mut state = self.state();
         state.asks.insert(lane.clone(), asks);
         state.forget_before(lane);
+    }
+
+    /// Returns the requests to a role that no lane of it is at yet.
+    pub(super) fn unanswered(&self, role: &RoleId) -> BTreeSet<CommandId> {
+        let state = self.state();
+        let requests = state.unanswered(role).flatten();
+        requests.map(|request| request.command().clone()).collect()
     }
 
     /// Notes what work of a role waited for when an earlier process ended: whoever takes it up again waits for that.
@@ -165,37 +155,6 @@ impl Board {
             on,
         };
         self.state().before.insert(work, before);
-    }
-
-    /// Puts a request into the queue of the role that it is for, unless it is there already or a lane is at it. The role is
-    /// one of those here.
-    pub(super) fn put(&self, request: StructuredMessage) {
-        let mut state = self.state();
-        let id = request.assignment();
-        let Some(desk) = state.desks.get_mut(&request.to) else {
-            return;
-        };
-        let known = desk.queue.iter().any(|other| other.assignment() == id)
-            || desk.lanes.iter().any(|at| at.work() == Some(&id));
-        if !known {
-            desk.queue.push_back(request);
-            drop(state);
-            self.tell();
-        }
-    }
-
-    /// Gives a lane the oldest request for its role that fits.
-    pub(super) fn take(
-        &self,
-        lane: &Lane,
-        fits: impl Fn(&StructuredMessage) -> bool,
-    ) -> Option<StructuredMessage> {
-        let mut state = self.state();
-        let desk = state.desks.get_mut(&lane.role)?;
-        let place = desk.queue.iter().position(fits)?;
-        let request = desk.queue.remove(place)?;
-        *desk.lanes.get_mut(lane.index)? = At::Work(request.assignment());
-        Some(request)
     }
 
     /// Notes that a lane has taken up work, or goes on with it.
@@ -233,62 +192,29 @@ impl Board {
             state.asks.remove(lane);
             state.forget_before(lane);
         }
-        let desk = state.desks.get_mut(&lane.role);
-        let Some(place) = desk.and_then(|desk| desk.lanes.get_mut(lane.index)) else {
-            return;
-        };
-        let before = std::mem::replace(place, at);
-        if let At::Nothing = place
-            && let Some(work) = before.work()
-        {
-            state.cancelled.remove(work);
+        let lanes = state.lanes.get_mut(&lane.role);
+        if let Some(place) = lanes.and_then(|lanes| lanes.get_mut(lane.index)) {
+            *place = at;
         }
         drop(state);
-        self.tell();
-    }
-
-    /// Takes a request back: out of its queue, or by telling the lane that is at it. Tells whether it was here.
-    pub(super) fn cancel(&self, request: &RequestId) -> bool {
-        let mut state = self.state();
-        let mut here = false;
-        for desk in state.desks.values_mut() {
-            let before = desk.queue.len();
-            desk.queue.retain(|other| other.assignment() != *request);
-            here |= desk.queue.len() < before;
-        }
-        state.before.remove(request);
-        let at_it = |desk: &Desk| desk.lanes.iter().any(|at| at.work() == Some(request));
-        if state.desks.values().any(at_it) {
-            state.cancelled.insert(request.clone());
-            here = true;
-        }
-        drop(state);
-        self.tell();
-        here
+        self.wake();
     }
 
     /// Tells what becomes of a request to a role here.
     pub(super) fn hold(&self, role: &RoleId, request: &RequestId) -> Hold {
         let state = self.state();
-        if let Some(lane) = state.at(request, role) {
-            return match state.is_with_person(lane) {
-                true => Hold::WithPerson,
-                false => Hold::Taken,
-            };
-        }
         let free = |lane: Lane| state.work_of(&lane).is_none();
-        match state.lanes_of(role).any(free) {
-            true => Hold::Untaken,
-            false => Hold::Busy,
+        match state.at(request, role) {
+            Some(lane) if state.is_with_person(lane.clone()) => Hold::Rests,
+            None if !state.lanes_of(role).any(free) => Hold::Rests,
+            at => Hold::Runs {
+                taken: at.is_some(),
+            },
         }
     }
 
-    /// Tells whether nobody waits any more for what a lane is at.
-    pub(super) fn cancelled(&self, work: &RequestId) -> bool {
-        self.state().cancelled.contains(work)
-    }
-
-    fn tell(&self) {
+    /// Has every lane look again.
+    pub(super) fn wake(&self) {
         self.news.send_modify(|count| *count += 1);
     }
 
@@ -307,7 +233,7 @@ impl State {
         loop {
             let moves = |lane: &Lane| match self.waits_on(lane, asker, on) {
                 None => true,
-                Some((_, role)) if !self.desks.contains_key(&role) => true,
+                Some((_, role)) if !self.lanes.contains_key(&role) => true,
                 Some((Some(request), role)) => match self.at(&request, &role) {
                     Some(other) => live.contains(&other),
                     None => all(&role).any(|other| live.contains(&other)),
@@ -315,9 +241,7 @@ impl State {
                 Some((None, role)) => all(&role).any(|other| live.contains(&other)),
             };
             let more: Vec<Lane> = self
-                .desks
-                .keys()
-                .flat_map(all)
+                .all_lanes()
                 .filter(|lane| !live.contains(lane) && moves(lane))
                 .collect();
             if more.is_empty() {
@@ -342,12 +266,12 @@ impl State {
     }
 
     fn waits_already(&self, lane: &Lane) -> Option<(Option<RequestId>, RoleId)> {
-        let at = self.desks.get(&lane.role)?.lanes.get(lane.index)?;
+        let at = self.lanes.get(&lane.role)?.get(lane.index)?;
         if let At::Wait { request, on, .. } = at {
             return Some((Some(request.clone()), on.clone()));
         }
         if let Some(asks) = self.asks.get(lane) {
-            return Some((None, asks.on.clone()));
+            return Some((asks.request.clone(), asks.on.clone()));
         }
         let before = self.before.get(self.work_of(lane)?)?;
         Some((Some(before.request.clone()), before.on.clone()))
@@ -355,9 +279,8 @@ impl State {
 
     /// Tells whether a person is asked for what a lane waits for, or for what that waits for.
     fn is_with_person(&self, mut lane: Lane) -> bool {
-        let most: usize = self.desks.values().map(|desk| desk.lanes.len()).sum();
-        for _ in 0..most {
-            let lanes = self.desks.get(&lane.role).map(|desk| &desk.lanes);
+        for _ in 0..self.all_lanes().count() {
+            let lanes = self.lanes.get(&lane.role);
             let next = match lanes.and_then(|lanes| lanes.get(lane.index)) {
                 Some(At::Wait { with_person, .. }) if *with_person => return true,
                 Some(At::Wait { request, on, .. }) => self.at(request, on),
@@ -373,7 +296,7 @@ impl State {
 
     /// Returns what a lane is at. A free one counts as at what it takes up first: the work of an earlier process.
     fn work_of(&self, lane: &Lane) -> Option<&RequestId> {
-        let lanes = &self.desks.get(&lane.role)?.lanes;
+        let lanes = self.lanes.get(&lane.role)?;
         if let Some(work) = lanes.get(lane.index)?.work() {
             return Some(work);
         }
@@ -388,7 +311,7 @@ impl State {
 
     /// Forgets what the work of a lane waited for when an earlier process ended.
     fn forget_before(&mut self, lane: &Lane) {
-        let lanes = self.desks.get(&lane.role).map(|desk| &desk.lanes);
+        let lanes = self.lanes.get(&lane.role);
         let at = lanes.and_then(|lanes| lanes.get(lane.index));
         if let Some(work) = at.and_then(At::work) {
             self.before.remove(work);
@@ -402,11 +325,26 @@ impl State {
     }
 
     fn lanes_of(&self, role: &RoleId) -> impl Iterator<Item = Lane> + use<> {
-        let lanes = self.desks.get(role).map_or(0, |desk| desk.lanes.len());
+        let lanes = self.lanes.get(role).map_or(0, Vec::len);
         let role = role.clone();
         (0..lanes).map(move |index| Lane {
             role: role.clone(),
             index,
+        })
+    }
+
+    fn all_lanes(&self) -> impl Iterator<Item = Lane> {
+        self.lanes.keys().flat_map(|role| self.lanes_of(role))
+    }
+
+    /// Returns what is asked of a role and no lane of it is at yet: `None` for what is still to be sent.
+    fn unanswered(&self, role: &RoleId) -> impl Iterator<Item = Option<RequestId>> {
+        self.all_lanes().filter_map(move |lane| {
+            let (request, on) = self.waits_already(&lane)?;
+            let taken = request
+                .as_ref()
+                .is_some_and(|id| self.at(id, role).is_some());
+            (on == *role && !taken).then_some(request)
         })
     }
 

@@ -1,18 +1,17 @@
 //! What the roles in the process share: where plans and files are, who there is besides them, and the board.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Options;
 use super::board::Board;
-use super::link::Hand;
 use super::patience::last_lives;
 use crate::clock::Clock;
 use crate::config::Timing;
 use crate::llm::Prompts;
-use crate::plan::{Attempt, AttemptState, CommandId, DAEMON, PlanId, ROLE, Time};
-use crate::role::{Chain, RequestId, RoleId, StructuredMessage};
+use crate::plan::{Attempt, AttemptState, CommandId, DAEMON, ROLE, Time};
+use crate::role::{Chain, RoleId};
 use crate::store::{Store, StoreError};
 use crate::volumes::{Folder, Volumes, VolumesError};
 use crate::wire::command::{Command, Language};
@@ -52,8 +51,6 @@ pub(super) struct House {
     pub max_depth: usize,
     pub timing: Timing,
     pub board: Board,
-    /// Requests that a lane was at when an earlier process ended.
-    begun: Mutex<BTreeSet<RequestId>>,
     /// When an earlier process gave its last sign of life for a command.
     lived: Mutex<BTreeMap<CommandId, Time>>,
     /// The roles to whom the commands are assigned that a worker has. Every lane that waits wants to know at every change of the
@@ -81,7 +78,6 @@ impl House {
             members: options.members,
             max_depth: options.max_depth,
             timing: options.timing,
-            begun: Mutex::default(),
             lived: Mutex::default(),
             assignees: Mutex::default(),
         }
@@ -129,20 +125,14 @@ impl House {
             .unwrap_or(0)
     }
 
-    /// Puts the requests on the board that roles in the process had been asked when an earlier process ended: what was begun
-    /// goes on before anything new is.
+    /// Notes on the board what roles in the process waited for when an earlier process ended, and when that last lived.
     ///
     /// # Errors
     /// A failure of the store.
-    pub(super) async fn take_up(&self) -> Result<(), StoreError> {
+    pub(super) async fn recover(&self) -> Result<(), StoreError> {
         *self.lived() = last_lives(&self.volumes, &self.clock);
-        let listed = self.store.in_use(ROLE).await?;
-        let keys: BTreeSet<String> = listed
-            .iter()
-            .map(|listed| listed.head.key().to_owned())
-            .collect();
-        let mut waits = Vec::new();
-        for plan in listed.into_iter().map(|listed| listed.head) {
+        for plan in self.store.in_use(ROLE).await? {
+            let plan = plan.head;
             // What works in other programs is none of ours.
             if plan.status.settled()
                 || Chain::of(&self.store, Some(&plan.id)).await?.owner != DAEMON
@@ -151,37 +141,22 @@ impl House {
             }
             let mut parts = plan.key().splitn(3, ':').skip(1);
             let role = parts.next().and_then(|role| role.parse::<RoleId>().ok());
-            let work = parts.next().map(CommandId::new);
+            let (Some(role), Some(work)) = (role, parts.next().map(CommandId::new)) else {
+                continue;
+            };
             let asked = self.store.read(&plan.id, |plan, _| {
                 let open = plan
                     .open_attempts()
                     .filter(|attempt| attempt.state == AttemptState::Open);
-                let asked = open.map(|attempt| {
-                    let on = plan
-                        .task(attempt.task)
-                        .and_then(|task| task.assignee.clone());
-                    (attempt.id.clone(), on, attempt.text.clone())
+                let asked = open.filter_map(|attempt| {
+                    let on = plan.task(attempt.task)?.assignee.as_ref()?;
+                    Some((attempt.id.clone(), on.parse().ok()?))
                 });
                 asked.collect::<Vec<_>>()
             });
-            for (id, on, text) in asked.await? {
-                let on = on.and_then(|on| on.parse().ok());
-                if let (Some(role), Some(work), Some(on)) = (&role, &work, on) {
-                    waits.push((role.clone(), work.clone(), id, on));
-                }
-                let Some(request) = message_of(&text) else {
-                    continue;
-                };
-                let id = request.assignment();
-                if keys.contains(&format!("role:{}:{id}", request.to)) {
-                    let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-                    begun.insert(id);
-                }
-                self.board.put(request);
+            for (id, on) in asked.await? {
+                self.board.waited(&role, work.clone().into(), id.into(), on);
             }
-        }
-        for (role, work, request, on) in waits {
-            self.board.waited(&role, work.into(), request.into(), on);
         }
         Ok(())
     }
@@ -195,48 +170,17 @@ impl House {
         self.lived.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells whether a request had been begun when an earlier process ended.
-    pub(super) fn begun(&self, request: &StructuredMessage) -> bool {
-        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        begun.contains(&request.assignment())
-    }
-
     /// Tells whether the plan wants a command back that was handed out for a task of it.
-    pub(super) async fn recalled(&self, command: &Command) -> bool {
-        let Some(plan) = &command.plan else {
+    pub(super) async fn recalled(&self, command: &CommandId) -> bool {
+        // A command by hand belongs to no plan.
+        let Ok(Some(plan)) = self.store.plan_of(command).await else {
             return false;
         };
-        let id = command.id.clone();
+        let id = command.clone();
         let recalled = move |attempt: &Attempt| attempt.recall && !attempt.state.open();
-        let read = self
-            .store
-            .read(plan, move |plan, _| plan.attempt(&id).is_some_and(recalled));
-        // A command by hand may name a plan that is not here.
+        let read = self.store.read(&plan, move |plan, _| {
+            plan.attempt(&id).is_some_and(recalled)
+        });
         read.await.unwrap_or(false)
     }
-
-    /// Returns for which task, and in which folder, something is done that belongs to an internal plan.
-    ///
-    /// # Errors
-    /// A failure of the store.
-    pub(super) async fn hand_of(&self, plan: Option<&PlanId>) -> Result<Hand, StoreError> {
-        let chain = Chain::of(&self.store, plan).await?;
-        let (Some(top), Some(command)) = (chain.top, chain.command) else {
-            return Ok(Hand::default());
-        };
-        let read = self.store.read(&top, move |plan, _| {
-            let task = plan.attempt(&command)?.task;
-            Some(Hand {
-                workspace: plan.workspace_of(task),
-                task: task.0,
-                command: Some(command),
-            })
-        });
-        Ok(read.await?.unwrap_or_default())
-    }
-}
-
-/// Reads the text of a request to a role in the process; `None` if it is a command for one behind files.
-pub(super) fn message_of(text: &str) -> Option<StructuredMessage> {
-    serde_json::from_str(text).ok()
 }

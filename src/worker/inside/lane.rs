@@ -1,36 +1,29 @@
-//! One lane of a role in the process: takes one thing at a time, hands it to the role, and waits with it for other roles.
+//! One lane of a role in the process: takes one command at a time, hands it to the role, and waits with it for other roles.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::Resident;
 use super::board::Lane;
 use super::house::House;
-use super::link::{Hand, Link};
+use super::link::{Link, message_of};
 use super::patience::{Hold, Patience, hold, left_of};
-use crate::plan::{AttemptState, PlanId, Spent, Time};
+use crate::plan::{AttemptState, CommandId, PlanId, Spent, Time};
 use crate::role::{
     AgentBaseRole, CollaborationStatus, MessageKind, RequestId, Role, RoleError, RoleId, StepDoes,
     StructuredMessage, TaskUpdate, asks_person, with_person,
 };
 use crate::store::StoreError;
-use crate::volumes::{Folder, Life, VolumesError, Watch};
-use crate::wire::command::{Command, CommandType, sections};
-use crate::wire::report::{command_of, render};
-use crate::worker::RoleFilter;
+use crate::volumes::Folder;
+use crate::wire::command::{Command, sections};
+use crate::wire::report::command_of;
 use crate::worker::claim::Claim;
-use crate::worker::work::{now, read, unread};
+use crate::worker::work::{Doer, Finished, Halt, LONGEST_PAUSE, Signs, Vital, Worker, now};
 
-/// The longest pause after faults in a row, such as a full disk.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How often it is looked whether the work is cancelled.
-const GLANCE: Duration = Duration::from_millis(100);
-/// How often the sign of life is renewed, if the daemon is that patient.
-const BEAT: Duration = Duration::from_secs(10);
 /// Faults after which a role has failed at something, but for those that pass by themselves.
 const MOST_FAULTS: u32 = 3;
 /// The pause after the first fault.
@@ -41,40 +34,14 @@ const FROM: &str = "plan-agent";
 /// Who takes commands here, as their locks say: no agent is called so.
 const SIGN: &str = "inside";
 
-pub(super) struct Worker {
+/// The role of a lane, made anew for each command.
+pub(super) struct RoleDoer {
     house: Arc<House>,
     lane: Lane,
     link: Arc<Link>,
     resident: Resident,
-    silence: Duration,
-    stopping: watch::Receiver<bool>,
     /// What was asked before that was asked by an earlier process.
     started: Time,
-}
-
-/// What a lane is at.
-enum Work {
-    /// A command, or why it cannot be read.
-    Command(Claim, Result<Box<Command>, String>),
-    Request(StructuredMessage),
-}
-
-/// Why work is left before it is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Halt {
-    /// Nobody wants it any more.
-    Cancelled,
-    /// The lane is to end; the next process takes it up.
-    Stopping,
-}
-
-/// How work is let go of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
-    /// Nothing of it is left to do.
-    Done,
-    /// The next process goes on with it.
-    Undone,
 }
 
 /// Who is to answer next.
@@ -99,163 +66,78 @@ enum Input {
 /// The role with what came of an input, or that it broke down.
 type Driven = Result<(Role, Result<(), RoleError>), JoinError>;
 
-impl Work {
-    fn assignment(&self) -> RequestId {
-        match self {
-            Self::Command(claim, _) => claim.id().clone().into(),
-            Self::Request(message) => message.assignment(),
-        }
+impl Doer for RoleDoer {
+    fn name(&self) -> &str {
+        SIGN
+    }
+
+    /// What others wait for goes before the tasks of the plan.
+    fn first(&self) -> BTreeSet<CommandId> {
+        self.house.board.unanswered(&self.lane.role)
+    }
+
+    async fn run(
+        &self,
+        worker: &Worker,
+        claim: &Claim,
+        command: &Command,
+    ) -> Result<Finished, Halt> {
+        let id = claim.id().clone().into();
+        self.house.board.works(&self.lane, &id);
+        let done = self.work_on(worker, &id, command).await;
+        self.house.board.rests(&self.lane);
+        // The role has reported, if somebody is to know.
+        done.map(|()| Finished::default())
     }
 }
 
-impl Worker {
-    pub(super) fn new(
-        house: Arc<House>,
-        lane: Lane,
-        resident: Resident,
-        silence: Duration,
-        stopping: watch::Receiver<bool>,
-    ) -> Self {
+impl RoleDoer {
+    pub(super) fn new(house: Arc<House>, lane: Lane, resident: Resident) -> Self {
         Self {
             link: Arc::new(Link::new(Arc::clone(&house), lane.clone())),
             started: house.clock.now(),
             house,
             lane,
             resident,
-            silence,
-            stopping,
         }
     }
 
-    pub(super) async fn run(self) {
-        let volumes = &self.house.volumes;
-        let wake = Arc::new(Notify::new());
-        let filter = RoleFilter::Only(self.lane.role.to_string());
-        let mut watch = Watch::for_worker(&filter.from(volumes), Arc::clone(&wake));
-        let mut news = self.house.board.news();
-        let mut stopping = self.stopping.clone();
-        let mut pause = self.house.timing.work;
-        while !*stopping.borrow_and_update() {
-            news.borrow_and_update();
-            let worked = match self.next(&filter) {
-                Ok(Some(work)) => self.carry_out(work).await.map(|()| true),
-                Ok(None) => Ok(false),
-                Err(error) => Err(error),
-            };
-            pause = match worked {
-                Ok(true) => continue,
-                Ok(false) => self.house.timing.work,
-                Err(error) => {
-                    let error = format!("{:#}", anyhow::Error::new(error));
-                    tracing::warn!(role = %self.lane.role, error, "the role tries again");
-                    (pause * 2).min(LONGEST_PAUSE)
-                }
-            };
-            tokio::select! {
-                () = wake.notified() => {}
-                _ = news.changed() => {}
-                () = sleep(pause) => {}
-                _ = stopping.changed() => {}
-            }
-            watch.check();
-        }
-    }
-
-    /// Finds something to do: first what was begun before, then what others wait for, then something new.
-    fn next(&self, filter: &RoleFilter) -> Result<Option<Work>, VolumesError> {
-        let (board, volumes) = (&self.house.board, &self.house.volumes);
-        if let Some(request) = board.take(&self.lane, |request| self.house.begun(request)) {
-            return Ok(Some(Work::Request(request)));
-        }
-        if let Some(claim) = Claim::left(volumes, SIGN, filter)? {
-            return Ok(Some(self.command(claim)));
-        }
-        if let Some(request) = board.take(&self.lane, |_| true) {
-            return Ok(Some(Work::Request(request)));
-        }
-        let claim = Claim::fresh(volumes, SIGN, filter)?;
-        Ok(claim.map(|claim| self.command(claim)))
-    }
-
-    fn command(&self, claim: Claim) -> Work {
-        self.house
-            .board
-            .works(&self.lane, &claim.id().clone().into());
-        let command = read(claim.volumes(), Folder::CommandsProcessed, claim.id());
-        Work::Command(claim, command.map(Box::new))
-    }
-
-    /// Does what the lane is at, and lets go of it.
+    /// Has the role do a command.
     ///
     /// # Errors
-    /// What the file system says; a command is taken up again then.
-    async fn carry_out(&self, work: Work) -> Result<(), VolumesError> {
-        let left = self.work_on(&work).await;
-        self.house.board.rests(&self.lane);
-        match (work, left) {
-            // Whoever works here next takes it up.
-            (_, Left::Undone) | (Work::Request(_), Left::Done) => Ok(()),
-            (Work::Command(claim, _), Left::Done) => claim.finish(),
-        }
-    }
-
-    async fn work_on(&self, work: &Work) -> Left {
+    /// The process is to end: the next one goes on with it.
+    async fn work_on(
+        &self,
+        worker: &Worker,
+        id: &RequestId,
+        command: &Command,
+    ) -> Result<(), Halt> {
         let mut running = JoinSet::new();
+        let vital = Vital::new(id.command(), now());
+        let signs = Signs::default();
         let halt = tokio::select! {
             biased;
-            halt = self.attend(work) => halt,
-            () = self.to_the_end(work, &mut running) => return Left::Done,
+            halt = worker.attend(&vital, &signs) => halt,
+            () = self.to_the_end(worker, id, command, &mut running) => return Ok(()),
         };
         // What comes next must not happen beside what was under way.
         running.shutdown().await;
-        tracing::info!(role = %self.lane.role, work = %work.assignment(), ?halt, "left");
+        tracing::info!(role = %self.lane.role, command = %id, ?halt, "left");
         match halt {
-            Halt::Cancelled => self.give_up(work).await,
-            Halt::Stopping => Left::Undone,
-        }
-    }
-
-    /// Keeps the sign of life as long as the lane is at something, and says why it may not go on any longer.
-    async fn attend(&self, work: &Work) -> Halt {
-        let (house, assignment) = (&self.house, work.assignment());
-        let mut news = house.board.news();
-        let mut stopping = self.stopping.clone();
-        let life = Life {
-            started_at: Some(now()),
-            ..Life::default()
-        };
-        let every = BEAT.min(self.silence / 5).max(GLANCE);
-        let mut next_beat = Instant::now();
-        loop {
-            if *stopping.borrow_and_update() {
-                return Halt::Stopping;
-            }
-            if house.board.cancelled(&assignment) {
-                return Halt::Cancelled;
-            }
-            if let Work::Command(claim, _) = work {
-                if house.volumes.cancel_mark(claim.id()).exists() {
-                    return Halt::Cancelled;
-                }
-                if Instant::now() >= next_beat {
-                    next_beat = Instant::now() + every;
-                    // The role works all the same; the next one may succeed.
-                    if let Err(error) = house.volumes.live(claim.id(), &life) {
-                        tracing::debug!(command = %claim.id(), %error, "no sign of life");
-                    }
-                }
-            }
-            tokio::select! {
-                () = sleep(GLANCE) => {}
-                _ = news.changed() => {}
-                _ = stopping.changed() => {}
-            }
+            Halt::Cancelled => self.give_up(worker, id).await,
+            halt => Err(halt),
         }
     }
 
     /// Hands the work to the role and waits with it until it is done, whatever comes of it.
-    async fn to_the_end(&self, work: &Work, running: &mut JoinSet<(Role, Result<(), RoleError>)>) {
-        let Some(message) = self.begin(work).await else {
+    async fn to_the_end(
+        &self,
+        worker: &Worker,
+        id: &RequestId,
+        command: &Command,
+        running: &mut JoinSet<(Role, Result<(), RoleError>)>,
+    ) {
+        let Some(message) = self.begin(worker, command).await else {
             return;
         };
         let mut input = Input::Message(Box::new(message.clone()));
@@ -265,7 +147,7 @@ impl Worker {
         loop {
             let mut role = match resting.take().map_or_else(|| self.role(), Ok) {
                 Ok(role) => role,
-                Err(reason) => return self.fail(work, &message, &reason).await,
+                Err(reason) => return self.fail(worker, &message, &reason).await,
             };
             let now = self.house.clock.now();
             running.spawn(async move {
@@ -285,7 +167,7 @@ impl Worker {
                 None => return,
             };
             let error = match driven {
-                Ok((role, Ok(()))) => match self.wait(work, &role, &mut patience).await {
+                Ok((role, Ok(()))) => match self.wait(id, &role, &mut patience).await {
                     None => return,
                     Some(next) => {
                         (faults, pause) = (0, PAUSE);
@@ -297,14 +179,14 @@ impl Worker {
                 Err(broken) => {
                     tracing::error!(role = %self.lane.role, %broken, "the role broke down");
                     let reason = "the role broke down; the log has the place";
-                    return self.fail(work, &message, reason).await;
+                    return self.fail(worker, &message, reason).await;
                 }
             };
             faults += u32::from(!passes(&error));
             let shown = format!("{:#}", anyhow::Error::new(error));
             tracing::warn!(role = %self.lane.role, error = shown, "the role begins again where it was");
             if faults >= MOST_FAULTS {
-                return self.fail(work, &message, &shown).await;
+                return self.fail(worker, &message, &shown).await;
             }
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -313,46 +195,23 @@ impl Worker {
     }
 
     /// Returns the message by which the role is given the work; `None` if nothing is to be done.
-    async fn begin(&self, work: &Work) -> Option<StructuredMessage> {
-        let house = &self.house;
-        let (claim, command) = match work {
-            Work::Request(message) => {
-                let hand = house.hand_of(message.plan_id.as_ref()).await;
-                let hand = hand.unwrap_or_else(|error| {
-                    tracing::warn!(role = %self.lane.role, %error, "where a request belongs");
-                    Hand::default()
-                });
-                self.link.take_in_hand(hand);
-                return Some(message.clone());
-            }
-            Work::Command(claim, command) => (claim, command),
-        };
-        let id = claim.id();
+    async fn begin(&self, worker: &Worker, command: &Command) -> Option<StructuredMessage> {
+        let (house, id) = (&self.house, &command.id);
         // By this role before a crash, or by a person.
         if house.volumes.reported(id).unwrap_or(false) {
             return None;
         }
-        let command = match command {
-            Ok(command) if command.kind == CommandType::End => return None,
-            Ok(command) => command,
-            Err(reason) => {
-                if let Err(error) = self.link.submit(id, &render(&unread(id, reason))) {
-                    tracing::warn!(command = %id, %error, "nobody is told that it cannot be read");
-                }
-                return None;
-            }
-        };
-        self.link.take_in_hand(Hand {
-            workspace: command.workspace.clone(),
-            task: command.task.map_or(0, |task| task.0),
-            command: Some(command.id.clone()),
-        });
-        if house.recalled(command).await {
+        let asked = message_of(command).filter(|message| message.to == self.lane.role);
+        self.link.work_in(&command.workspace);
+        if house.recalled(id).await {
             // The mark that says so may come later than the lane; a report would count as a late one.
-            self.give_up(work).await;
+            self.give_up(worker, &id.clone().into()).await.ok();
             return None;
         }
-        Some(self.message(command).await)
+        match asked {
+            Some(message) => Some(message),
+            None => Some(self.message(command).await),
+        }
     }
 
     /// Turns a command into the message that says the same: the task in the words of the plan, and as context whatever else the
@@ -409,7 +268,7 @@ impl Worker {
     /// Waits with the role for another one, if it does, and returns how it goes on then; `None` if the work is done.
     async fn wait(
         &self,
-        work: &Work,
+        work: &RequestId,
         role: &Role,
         patience: &mut Option<Patience>,
     ) -> Option<Input> {
@@ -426,14 +285,16 @@ impl Worker {
             Some(same) => patience.insert(same),
             None => {
                 let asked = asked.unwrap_or_default();
-                patience.insert(self.patience(&on, request.clone(), asked).await)
+                let command = state.command();
+                let fresh = self.patience(&on, request.clone(), asked, command).await;
+                patience.insert(fresh)
             }
         };
         let mut moved = house.store.moved();
         let mut news = house.board.news();
         let note = |with_person: bool| {
-            let (board, work) = (&house.board, work.assignment());
-            board.waits(&self.lane, &work, request, &on, with_person);
+            let board = &house.board;
+            board.waits(&self.lane, work, request, &on, with_person);
         };
         note(false);
         let mut with_person = false;
@@ -450,7 +311,7 @@ impl Worker {
                 note(with_person);
             }
             let hold = match with_person {
-                true => Hold::WithPerson,
+                true => Hold::Rests,
                 false => hold(house, &on, request),
             };
             if patience.over(hold, || self.lies_there(request)) {
@@ -464,19 +325,24 @@ impl Worker {
                 () = sleep(self.house.timing.work) => {}
             }
         };
-        house.board.works(&self.lane, &work.assignment());
+        house.board.works(&self.lane, work);
         Some(next)
     }
 
     /// Returns how long the answer to a request is waited for from now on.
-    async fn patience(&self, on: &RoleId, request: RequestId, asked: Time) -> Patience {
+    async fn patience(
+        &self,
+        on: &RoleId,
+        request: RequestId,
+        asked: Time,
+        command: Option<&CommandId>,
+    ) -> Patience {
         let whole = self.resident.patience;
         if asked >= self.started {
             return Patience::new(request, whole);
         }
         let house = &self.house;
-        let command = self.link.top_command();
-        let lived = command.and_then(|command| house.lived_last(&command));
+        let lived = command.and_then(|command| house.lived_last(command));
         let person = with_person(&house.store, on, &request, house.clock.now()).await;
         let person = person.unwrap_or_else(|error| {
             tracing::warn!(role = %self.lane.role, %error, "how long a person was asked");
@@ -510,28 +376,31 @@ impl Worker {
     }
 
     /// Ends what nobody wants any more, and takes back what was asked for it: tried until it is done, or the lane is to end.
-    async fn give_up(&self, work: &Work) -> Left {
-        let mut stopping = self.stopping.clone();
+    ///
+    /// # Errors
+    /// The process is to end: the next one takes back what is left.
+    async fn give_up(&self, worker: &Worker, id: &RequestId) -> Result<(), Halt> {
+        let mut stopping = worker.stopping.clone();
         let (mut faults, mut pause) = (0, PAUSE);
         loop {
             let (role, kind) = (self.lane.role.clone(), MessageKind::Cancel);
             let mut message = StructuredMessage::new(FROM, role, kind);
-            message.request_id = Some(work.assignment());
+            message.request_id = Some(id.clone());
             let done = match self.role() {
                 Ok(mut role) => role.process_message(message).await,
                 Err(reason) => Err(RoleError::CannotPlan(reason)),
             };
             let Err(error) = done else {
-                return Left::Done;
+                return Ok(());
             };
             faults += u32::from(!passes(&error));
             tracing::warn!(role = %self.lane.role, %error, "what was asked for is not taken back yet");
             if faults >= MOST_FAULTS {
                 // The daemon looks after what is left.
-                return Left::Done;
+                return Ok(());
             }
             tokio::select! {
-                _ = stopping.wait_for(|stopping| *stopping) => return Left::Undone,
+                _ = stopping.wait_for(|stopping| *stopping) => return Err(Halt::Stopping),
                 () = sleep(pause) => {}
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -540,12 +409,12 @@ impl Worker {
 
     /// Says that the role could not do what it was given. What it had begun ends after that: killed in between, the role that
     /// takes the work up again finds what it had begun, and not an end without a reason.
-    async fn fail(&self, work: &Work, message: &StructuredMessage, reason: &str) {
+    async fn fail(&self, worker: &Worker, message: &StructuredMessage, reason: &str) {
         let mut pause = PAUSE;
         loop {
             let update = TaskUpdate {
                 role: self.lane.role.clone(),
-                assignment: work.assignment(),
+                assignment: message.assignment(),
                 kind: message.kind,
                 from: message.from.clone(),
                 plan_id: message.plan_id.clone(),
@@ -554,7 +423,7 @@ impl Worker {
                 result: format!("The role `{}` could not do it: {reason}.", self.lane.role),
                 spent: Spent::default(),
             };
-            let Err(error) = self.link.conclude(update).await else {
+            let Err(error) = self.link.conclude(&update).await else {
                 break;
             };
             tracing::warn!(role = %self.lane.role, %error, "told again later");
@@ -562,7 +431,7 @@ impl Worker {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
         // Where it does not come about, the daemon does it.
-        self.give_up(work).await;
+        self.give_up(worker, &message.assignment()).await.ok();
     }
 }
 

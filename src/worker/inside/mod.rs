@@ -1,7 +1,6 @@
 //! Roles of the team that work inside this process: their lanes take the commands of their role out of the files as any worker
-//! does, and the requests of other roles from a board in memory; each thing is handed to a role as a message, and what comes of
-//! it becomes the report, or the answer to whoever asked. What a lane was at when the process was killed is taken up again: a
-//! command by its lock, a request by the plan of whoever asked.
+//! does. A command is a task of the plan or the request of another role; it is handed to the role as a message, and what comes
+//! of it becomes the report. What a lane was at when the process was killed is taken up again by the command's lock.
 
 mod board;
 mod house;
@@ -29,8 +28,11 @@ use crate::volumes::{Folder, Volumes};
 use crate::wire::command::Language;
 use board::Lane;
 use house::House;
-use lane::Worker;
+use lane::RoleDoer;
 use link::Link;
+
+use super::work::Worker;
+use super::{Fitness, RoleFilter};
 
 pub use house::{Member, Place};
 
@@ -114,20 +116,25 @@ impl Inside {
         // They would work in the same files as those that begin now.
         end_steps_left_behind(&self.house.volumes.path(Folder::Active)).await;
         // Before any lane looks for something new.
-        if let Err(error) = self.house.take_up().await {
-            tracing::warn!(%error, "requests to roles are taken up when they are made again");
+        if let Err(error) = self.house.recover().await {
+            tracing::warn!(%error, "what roles waited for is known when they wait again");
         }
         let mut lanes = JoinSet::new();
         for resident in &self.residents {
             for index in 0..self.house.lanes(&resident.id) {
-                let worker = Worker::new(
-                    Arc::clone(&self.house),
-                    Lane::of(resident, index),
-                    resident.clone(),
-                    self.silence,
-                    stopping.clone(),
-                );
-                lanes.spawn(worker.run());
+                let worker = Worker {
+                    volumes: self.house.volumes.clone(),
+                    role: RoleFilter::Only(resident.id.to_string()),
+                    silence: self.silence,
+                    look: self.house.timing.work,
+                    fitness: Fitness::default(),
+                    told: None,
+                    news: self.house.board.news(),
+                    stopping: stopping.clone(),
+                };
+                let lane = Lane::of(resident, index);
+                let doer = RoleDoer::new(Arc::clone(&self.house), lane, resident.clone());
+                lanes.spawn(async move { worker.work(&doer).await });
             }
         }
         while let Some(ended) = lanes.join_next().await {

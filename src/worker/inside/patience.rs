@@ -1,5 +1,5 @@
-//! How long a role waits for another one. Counted is what this process lives through while somebody is at the request, and, apart
-//! from that, while the role that is asked has nothing else in hand and still does not take it up.
+//! How long a role waits for another one. Counted is what this process lives through while the role that is asked has nothing else
+//! in hand and still does not take the request up, and from then on anew while somebody is at it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
@@ -15,59 +15,67 @@ const GRACE: Duration = Duration::from_secs(10);
 /// An answer that lies there when the time is over is waited for so long: the daemon takes it in.
 const LATE_ANSWER: Duration = Duration::from_secs(10);
 
-/// What becomes of a request while its answer is awaited.
+/// Whether time passes while the answer to a request is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hold {
-    /// Somebody is at it.
-    Taken,
-    /// Whoever is asked does something else first.
-    Busy,
-    /// A person is asked what has to be known for it.
-    WithPerson,
-    /// Nobody has taken it, and nothing is known that keeps them from it.
-    Untaken,
+    /// It does: somebody is at the request, or could take it.
+    Runs { taken: bool },
+    /// It does not: whoever is asked does something else first, or a person is asked what has to be known.
+    Rests,
 }
 
 /// What is left of the time for one request.
 #[derive(Debug)]
 pub(super) struct Patience {
     pub request: RequestId,
-    taken: Allowance,
-    untaken: Allowance,
-    late: Allowance,
+    whole: Duration,
+    left: Allowance,
+    /// Whoever takes the request up has the whole time for it.
+    taken: bool,
+    /// The time is over, but an answer lies there.
+    late: bool,
 }
 
 impl Patience {
-    pub fn new(request: RequestId, left: Duration) -> Self {
+    pub fn new(request: RequestId, whole: Duration) -> Self {
         Self {
             request,
-            taken: Allowance::new(left),
-            untaken: Allowance::new(left),
-            late: Allowance::new(LATE_ANSWER),
+            whole,
+            left: Allowance::new(whole),
+            taken: false,
+            late: false,
         }
     }
 
     /// Tells whether the wait is over, where an answer that lies there already is waited for a little longer.
-    pub fn over(&self, hold: Hold, lies_there: impl FnOnce() -> bool) -> bool {
-        let left = match hold {
-            Hold::Taken => self.taken.left(),
-            Hold::Untaken => self.untaken.left(),
-            Hold::Busy | Hold::WithPerson => return false,
+    pub fn over(&mut self, hold: Hold, lies_there: impl FnOnce() -> bool) -> bool {
+        let Hold::Runs { taken } = hold else {
+            return false;
         };
-        left.is_zero() && (self.late.left().is_zero() || !lies_there())
+        if taken && !self.taken {
+            (self.taken, self.late) = (true, false);
+            self.left = Allowance::new(self.whole);
+        }
+        let over = self.left.left().is_zero();
+        if !over && !self.late {
+            return false;
+        }
+        if !lies_there() {
+            return true;
+        }
+        if !self.late {
+            self.late = true;
+            self.left = Allowance::new(LATE_ANSWER);
+            return false;
+        }
+        over
     }
 
     /// Uses time up, as long as this is waited for, and resolves when none is left.
     pub async fn used_up(&mut self, hold: Hold) {
-        let counting = match hold {
-            Hold::Taken => &mut self.taken,
-            Hold::Untaken => &mut self.untaken,
-            Hold::Busy | Hold::WithPerson => return std::future::pending().await,
-        };
-        match counting.left().is_zero() {
-            // Only an answer that lies there is waited for.
-            true => self.late.used_up().await,
-            false => counting.used_up().await,
+        match hold {
+            Hold::Runs { .. } => self.left.used_up().await,
+            Hold::Rests => std::future::pending().await,
         }
     }
 }
@@ -103,10 +111,10 @@ pub(super) fn hold(house: &House, on: &RoleId, request: &RequestId) -> Hold {
     }
     match house.volumes.whereabouts(request.command()) {
         Ok(Whereabouts::Pending) => match house.is_busy(on) {
-            Ok(true) => Hold::Busy,
-            Ok(false) | Err(_) => Hold::Untaken,
+            Ok(true) => Hold::Rests,
+            Ok(false) | Err(_) => Hold::Runs { taken: false },
         },
-        _ => Hold::Taken,
+        _ => Hold::Runs { taken: true },
     }
 }
 
@@ -131,17 +139,20 @@ mod tests {
 
     #[test]
     fn only_what_somebody_could_have_done_meanwhile_counts() {
-        let whole = Duration::from_secs(60);
-        let mut patience = Patience::new(RequestId::make(), whole);
+        let mut patience = Patience::new(RequestId::make(), Duration::from_secs(60));
+        let (taken, untaken) = (Hold::Runs { taken: true }, Hold::Runs { taken: false });
+        assert!(!patience.over(untaken, || false));
+        patience.left = Allowance::new(Duration::ZERO);
+        assert!(!patience.over(Hold::Rests, || false));
+        assert!(patience.over(untaken, || false));
         // What nobody took up does not take the time from whoever takes it up at last.
-        patience.untaken = Allowance::new(Duration::ZERO);
-        assert!(patience.over(Hold::Untaken, || false));
-        for other in [Hold::Busy, Hold::WithPerson, Hold::Taken] {
-            assert!(!patience.over(other, || false));
-        }
+        assert!(!patience.over(taken, || false));
         // An answer that lies there is waited for, but not for ever.
-        assert!(!patience.over(Hold::Untaken, || true));
-        patience.late = Allowance::new(Duration::ZERO);
-        assert!(patience.over(Hold::Untaken, || true));
+        patience.left = Allowance::new(Duration::ZERO);
+        assert!(!patience.over(taken, || true) && !patience.over(taken, || true));
+        assert!(!patience.over(Hold::Rests, || true));
+        assert!(patience.over(taken, || false));
+        patience.left = Allowance::new(Duration::ZERO);
+        assert!(patience.over(taken, || true));
     }
 }

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::link::Link;
+use super::link::{Link, message_of};
 use super::*;
 use crate::exec::{Check, check_of_step};
 use crate::plan::{
@@ -17,8 +17,8 @@ use crate::plan::{
     Policy, QuestionId, Report, ReportStatus, TaskId, Time,
 };
 use crate::role::{
-    Abilities, Ability, MessageKind, Refused, RequestId, RoleSettings, StepDoes, StepSpec,
-    StepTemplate, StructuredMessage, Workplace, WriteFile, ability, with_person,
+    Abilities, MessageKind, Refused, RequestId, RoleSettings, StepDoes, StepSpec, StepTemplate,
+    StructuredMessage, Workplace, ability, built_in, with_person,
 };
 use crate::volumes::Folder;
 use crate::wire::command::{Command, CommandType};
@@ -60,7 +60,7 @@ async fn a_role_behind_files_is_asked_by_a_command_and_its_report_is_the_answer(
         &["coder"],
     );
     let id = given.task("a").await;
-    let request = given.request(&id).await;
+    let request = given.request().await;
     let text = given
         .volumes
         .read_command(Folder::CommandsPending, &request)
@@ -95,7 +95,7 @@ async fn how_long_a_person_was_asked_is_known_to_whoever_waits_for_it() {
     ];
     let running = given.start(residents, &["coder"]);
     let id = given.task("a").await;
-    let request = given.request(&id).await;
+    let request = given.request().await;
     let first = given.attempts(&given.internal("a", &id).await).await;
     let first: RequestId = first[0].id.clone().into();
     let hour = Duration::from_secs(3600);
@@ -138,7 +138,7 @@ async fn what_was_asked_before_a_stop_is_waited_for_after_it_and_asked_once() {
     };
     let running = start();
     let id = given.task("a").await;
-    let request = given.request(&id).await;
+    let request = given.request().await;
     running.stop().await;
     given.volumes.claim(&request).unwrap();
     let running = start();
@@ -171,7 +171,7 @@ async fn roles_here_ask_each_other_and_a_stop_between_loses_nothing() {
     };
     let running = start();
     let id = given.task("a").await;
-    let request = given.request(&id).await;
+    let request = given.request().await;
     running.stop().await;
     let running = start();
     given.volumes.claim(&request).unwrap();
@@ -196,7 +196,7 @@ async fn a_task_that_is_cancelled_takes_back_what_it_asked_for() {
     ];
     let running = given.start(residents, &["coder"]);
     let id = given.task("a").await;
-    let request = given.request(&id).await;
+    let request = given.request().await;
     given.volumes.cancel(&id).unwrap();
     let withdrawn = given.volumes.command(Folder::CommandsWithdrawn, &request);
     given
@@ -323,11 +323,13 @@ async fn requests_that_would_lead_nowhere_are_refused_before_they_are_made() {
         refused("d", "e").await,
         error("requests within requests go 3 deep at most, and this one would be 4 deep")
     );
-    let message = refused("c", "d").await.unwrap();
-    let sent: StructuredMessage = serde_json::from_str(&message).unwrap();
-    assert_eq!((sent.from.as_str(), &sent.to), ("c", &role("d")));
-    let command = refused("c", "coder").await.unwrap();
-    assert!(Command::parse(&command).is_ok(), "{command}");
+    for (to, here) in [("d", true), ("coder", false)] {
+        let command = Command::parse(&refused("c", to).await.unwrap()).unwrap();
+        assert_eq!(command.assignee.as_deref(), Some(to));
+        let message = message_of(&command);
+        assert_eq!(message.is_some(), here, "{command:?}");
+        assert!(message.is_none_or(|message| message.from == "c"));
+    }
 }
 
 #[tokio::test]
@@ -397,7 +399,7 @@ async fn the_time_for_an_answer_does_not_run_while_whoever_is_asked_has_somethin
         &["coder"],
     );
     let id = given.task("a").await;
-    given.request(&id).await;
+    given.request().await;
     let asked = Instant::now();
     given
         .until("more than that time is over", || {
@@ -419,7 +421,7 @@ async fn what_cannot_be_taken_back_now_is_taken_back_later() {
         &["coder"],
     );
     let id = given.task("a").await;
-    let request = given.request(&id).await;
+    let request = given.request().await;
     given.volumes.claim(&request).unwrap();
     // Nothing can be written where the mark belongs.
     let mark = given.volumes.cancel_mark(&request);
@@ -471,7 +473,7 @@ async fn a_wait_of_an_earlier_process_counts_before_its_lane_has_taken_it_up() {
     }
     running.stop().await;
     let house = House::new(given.options(residents(), &[]));
-    house.take_up().await.unwrap();
+    house.recover().await.unwrap();
     let b = Lane {
         role: role("b"),
         index: 0,

@@ -1,6 +1,8 @@
 use super::*;
 use crate::plan::CommandId;
-use crate::role::MessageKind;
+
+const TAKEN: Hold = Hold::Runs { taken: true };
+const UNTAKEN: Hold = Hold::Runs { taken: false };
 
 fn role(name: &str) -> RoleId {
     name.parse().unwrap()
@@ -21,30 +23,6 @@ fn board(roles: &[(&str, usize)]) -> Board {
     Board::new(roles.iter().map(|(name, lanes)| (role(name), *lanes)))
 }
 
-fn request(name: &str, to: &str) -> StructuredMessage {
-    let mut message = StructuredMessage::new("asker", role(to), MessageKind::CollaborationRequest);
-    message.request_id = Some(id(name));
-    message
-}
-
-fn taken(board: &Board, lane: &Lane) -> Option<String> {
-    let taken = board.take(lane, |_| true);
-    taken.map(|request| request.assignment().to_string())
-}
-
-#[test]
-fn requests_come_in_their_order_and_each_once() {
-    let board = board(&[("a", 2)]);
-    for name in ["r1", "r2", "r1"] {
-        board.put(request(name, "a"));
-    }
-    assert_eq!(taken(&board, &lane("a", 0)).as_deref(), Some("r1"));
-    board.put(request("r1", "a"));
-    assert_eq!(taken(&board, &lane("a", 1)).as_deref(), Some("r2"));
-    board.rests(&lane("a", 0));
-    assert_eq!(taken(&board, &lane("a", 0)), None);
-}
-
 #[test]
 fn a_queue_that_is_full_rejects_until_there_is_room() {
     let board = board(&[("a", 1), ("b", 20)]);
@@ -57,13 +35,16 @@ fn a_queue_that_is_full_rejects_until_there_is_room() {
     let text = full.unwrap_err().to_string();
     assert_eq!(text, "role `a` has 16 requests waiting already");
     // The place of one becomes its request; another one ends without having asked.
-    board.put(request("r", "a"));
+    board.sends(&lane("b", 0), &id("r"), &role("a"));
+    assert!(board.keep_place(&lane("b", 16), &role("a")).is_err());
     board.waits(&lane("b", 0), &id("w"), &id("r"), &role("a"), false);
     assert!(board.keep_place(&lane("b", 16), &role("a")).is_err());
+    assert_eq!(board.unanswered(&role("a")), [CommandId::new("r")].into());
     board.rests(&lane("b", 1));
     board.keep_place(&lane("b", 16), &role("a")).unwrap();
     assert!(board.keep_place(&lane("b", 17), &role("a")).is_err());
-    assert!(taken(&board, &lane("a", 0)).is_some());
+    board.works(&lane("a", 0), &id("r"));
+    assert!(board.unanswered(&role("a")).is_empty());
     board.keep_place(&lane("b", 17), &role("a")).unwrap();
 }
 
@@ -111,14 +92,12 @@ fn a_free_lane_makes_it_no_circle_and_a_request_that_is_in_hand_waits_for_its_ow
 #[test]
 fn a_request_waits_for_a_lane_that_does_something_else() {
     let board = board(&[("a", 1)]);
-    board.put(request("r", "a"));
     let hold = || board.hold(&role("a"), &id("r"));
-    assert_eq!(hold(), Hold::Untaken);
+    assert_eq!(hold(), UNTAKEN);
     board.works(&lane("a", 0), &id("w"));
-    assert_eq!(hold(), Hold::Busy);
-    board.rests(&lane("a", 0));
-    assert!(taken(&board, &lane("a", 0)).is_some());
-    assert_eq!(hold(), Hold::Taken);
+    assert_eq!(hold(), Hold::Rests);
+    board.works(&lane("a", 0), &id("r"));
+    assert_eq!(hold(), TAKEN);
 }
 
 #[test]
@@ -130,7 +109,7 @@ fn two_roles_that_ask_each_other_at_once_are_not_both_let_through() {
     let refused = board.keep_place(&lane("b", 0), &role("a")).unwrap_err();
     let text = "the request would wait for itself: a → b → a";
     assert_eq!(refused.to_string(), text);
-    board.sends(&lane("a", 0), &role("b"));
+    board.sends(&lane("a", 0), &id("r"), &role("b"));
     assert!(board.keep_place(&lane("b", 0), &role("a")).is_err());
     // Whoever asks another one instead waits for that one.
     board.keep_place(&lane("a", 0), &role("c")).unwrap();
@@ -141,7 +120,6 @@ fn two_roles_that_ask_each_other_at_once_are_not_both_let_through() {
 #[test]
 fn what_was_waited_for_before_a_crash_is_waited_for_by_whoever_takes_it_up() {
     let board = board(&[("a", 1), ("b", 1), ("c", 2)]);
-    board.put(request("rb", "b"));
     board.waited(&role("a"), id("wa"), id("rb"), role("b"));
     board.works(&lane("b", 0), &id("wb"));
     let refused = |asker: &str, on: &str| {
@@ -169,34 +147,20 @@ fn what_was_waited_for_before_a_crash_is_waited_for_by_whoever_takes_it_up() {
 }
 
 #[test]
-fn what_nobody_waits_for_leaves_the_queue_or_tells_its_lane() {
-    let board = board(&[("a", 1)]);
-    board.put(request("r1", "a"));
-    board.put(request("r2", "a"));
-    assert_eq!(taken(&board, &lane("a", 0)).as_deref(), Some("r1"));
-    assert!(board.cancel(&id("r1")) && board.cancel(&id("r2")));
-    assert!(!board.cancel(&id("r3")));
-    assert!(board.cancelled(&id("r1")) && !board.cancelled(&id("r2")));
-    board.rests(&lane("a", 0));
-    assert!(!board.cancelled(&id("r1")));
-    assert_eq!(taken(&board, &lane("a", 0)), None);
-}
-
-#[test]
 fn whoever_waits_for_one_that_waits_for_a_person_waits_for_that_person() {
     let board = board(&[("a", 1), ("b", 1)]);
     // a has asked b, which has asked somebody behind files, who has a question.
     board.waits(&lane("a", 0), &id("wa"), &id("ra"), &role("b"), false);
     board.works(&lane("b", 0), &id("ra"));
     let hold = || board.hold(&role("b"), &id("ra"));
-    assert_eq!(hold(), Hold::Taken);
+    assert_eq!(hold(), TAKEN);
     let waits = |with_person| {
         let coder = role("coder");
         board.waits(&lane("b", 0), &id("ra"), &id("rb"), &coder, with_person);
     };
     waits(true);
-    assert_eq!(hold(), Hold::WithPerson);
-    assert_eq!(board.hold(&role("a"), &id("wa")), Hold::WithPerson);
+    assert_eq!(hold(), Hold::Rests);
+    assert_eq!(board.hold(&role("a"), &id("wa")), Hold::Rests);
     waits(false);
-    assert_eq!(hold(), Hold::Taken);
+    assert_eq!(hold(), TAKEN);
 }

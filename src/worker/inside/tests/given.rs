@@ -1,6 +1,9 @@
 //! A store in memory, real folders, and lanes at work in them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::*;
+use crate::wire::report as wire;
 
 pub(super) struct Given {
     pub(super) root: TempDir,
@@ -9,16 +12,18 @@ pub(super) struct Given {
     pub(super) clock: Clock,
 }
 
-/// Lanes at work.
+/// Lanes at work, and a daemon that reads what they answer each other.
 pub(super) struct Running {
     pub(super) stop: oneshot::Sender<()>,
     pub(super) lanes: JoinHandle<()>,
+    pub(super) daemon: JoinHandle<()>,
 }
 
 impl Running {
     pub(super) async fn stop(self) {
         drop(self.stop);
         self.lanes.await.unwrap();
+        self.daemon.abort();
     }
 }
 
@@ -68,7 +73,7 @@ pub(super) fn resident(
         patience,
         make: Arc::new(move |framework, workspace| {
             let (settings, store) = (settings.clone(), store.clone());
-            let write: Arc<dyn Ability> = Arc::new(WriteFile(Workplace::of(workspace)));
+            let files = built_in(&Workplace::of(workspace), BTreeMap::new());
             let schema = json!({"type": "object", "properties": {}});
             let breaks = ability("break", "breaks", schema.clone(), async |_| {
                 panic!("broken")
@@ -76,7 +81,7 @@ pub(super) fn resident(
             let hangs = ability("hang", "hangs", schema, async |_| {
                 std::future::pending().await
             });
-            let actions = Abilities::from_iter([write, breaks, hangs]);
+            let actions = files.and(Abilities::from_iter([breaks, hangs]));
             let made = Role::new(
                 settings,
                 store,
@@ -139,6 +144,11 @@ impl Given {
         Running {
             stop,
             lanes: tokio::spawn(lanes),
+            daemon: tokio::spawn(read_answers(
+                self.store.clone(),
+                self.volumes.clone(),
+                self.clock,
+            )),
         }
     }
 
@@ -198,12 +208,19 @@ impl Given {
         std::fs::read_to_string(path).unwrap()
     }
 
-    /// Waits for a command of a role behind files.
-    pub(super) async fn request(&self, not: &CommandId) -> CommandId {
+    /// Waits for a command for the role `coder`, which is behind files.
+    pub(super) async fn request(&self) -> CommandId {
+        let coders = |id: &CommandId| {
+            let text = self.volumes.read_command(Folder::CommandsPending, id);
+            // A lane here may have taken another one since it was listed.
+            text.is_ok_and(|text| {
+                let command = Command::parse(&text).unwrap();
+                command.assignee.as_deref() == Some("coder")
+            })
+        };
         let mut found = None;
         self.until("a request is there", || {
-            let waiting = self.volumes.waiting().unwrap();
-            found = waiting.into_iter().find(|id| id != not);
+            found = self.volumes.waiting().unwrap().into_iter().find(coders);
             found.is_some()
         })
         .await;
@@ -212,30 +229,10 @@ impl Given {
 
     /// Answers a request as the daemon does that read a report.
     pub(super) async fn answer(&self, request: &CommandId, status: ReportStatus, text: &str) {
-        let plan = self.store.plan_of(request).await.unwrap().unwrap();
-        let report = Report {
-            name: "report".to_owned(),
-            status,
-            session: None,
-            results: text.to_owned(),
-            pitfalls: String::new(),
-            next_steps: String::new(),
-            question: None,
-            blocked_until: None,
-            collaboration: None,
-            input_tokens: 3,
-            output_tokens: 2,
-            cost_usd: 0.0,
-            hash: "hash".to_owned(),
-            received: self.clock.now(),
-        };
-        let id = request.clone();
-        let answer = self
-            .store
-            .change(&plan, "daemon", "a report came for it", move |draft| {
-                draft.report(&id, report)
-            });
-        answer.await.unwrap();
+        let mut report = wire::Report::new(request.clone(), status);
+        report.results = text.to_owned();
+        (report.input_tokens, report.output_tokens) = (3, 2);
+        record(&self.store, &self.clock, report).await;
     }
 
     pub(super) async fn internal(&self, name: &str, assignment: &CommandId) -> PlanId {
@@ -253,6 +250,49 @@ impl Given {
             .read(plan, |plan, _| plan.attempts().cloned().collect());
         read.await.unwrap()
     }
+}
+
+/// Records the reports on requests, as the daemon does.
+async fn read_answers(store: Store, volumes: Volumes, clock: Clock) {
+    let mut read = BTreeSet::new();
+    loop {
+        for entry in std::fs::read_dir(volumes.path(Folder::ReportsPending)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let path = volumes.path(Folder::ReportsPending).join(&name);
+            if read.insert(name.clone()) {
+                let report = wire::parse(&name, &std::fs::read(path).unwrap()).unwrap();
+                if report.request_id.is_some() {
+                    record(&store, &clock, report).await;
+                }
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn record(store: &Store, clock: &Clock, report: wire::Report) {
+    let id = report.command;
+    let plan = store.plan_of(&id).await.unwrap().unwrap();
+    let report = Report {
+        name: "report".to_owned(),
+        status: report.status,
+        session: None,
+        results: report.results,
+        pitfalls: String::new(),
+        next_steps: String::new(),
+        question: None,
+        blocked_until: None,
+        collaboration: report.collaboration,
+        input_tokens: report.input_tokens,
+        output_tokens: report.output_tokens,
+        cost_usd: 0.0,
+        hash: format!("hash of {id}"),
+        received: clock.now(),
+    };
+    let change = move |draft: &mut crate::plan::Draft<'_>| draft.report(&id, report);
+    let why = "a report came for it";
+    let recorded = store.change(&plan, "daemon", why, change);
+    recorded.await.unwrap();
 }
 
 pub(super) fn top() -> PlanId {
