@@ -13,8 +13,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::time::sleep;
 
-use super::input::Input;
-use super::{Daemon, Key, Settings, View};
+use super::plan_run::{Input, Key, PlanRun};
+use super::{Settings, View};
 use crate::exec::{self, Mark, Outcome, Spec, Stdin, environment};
 use crate::plan::{QuestionId, Time};
 use crate::safe_open;
@@ -113,11 +113,11 @@ impl Told {
     }
 }
 
-impl Daemon {
+impl PlanRun {
     /// Tells the hooks what they have not been told: of questions once their files are there, of changes as many as there are.
-    pub(super) fn call_hooks(&mut self, view: &View) {
-        let shown = |id: &&QuestionId| self.shown.contains(id) && !self.told.questions.contains(id);
-        if let Some(id) = view.questions.iter().find(shown).cloned() {
+    pub(super) fn call_hooks(&mut self, view: &View, shown: &BTreeSet<QuestionId>) {
+        let shown = |id: &&QuestionId| shown.contains(id) && !self.told.questions.contains(id);
+        if let Some(id) = view.awaited.questions.iter().find(shown).cloned() {
             self.call_hook(Hook::Question, News::Question(id));
         }
         if view.seq > self.told.change {
@@ -144,13 +144,14 @@ impl Daemon {
         }
         let (settings, store) = (Arc::clone(&self.settings), self.store.clone());
         let (now, since) = (self.world.now, self.told.change);
-        self.spawn(Key::Hook(hook), async move {
-            let (told, call) = call(&settings, &store, what, since, now).await?;
-            if let Some(call) = call {
-                run(&settings, hook, call, now).await;
-            }
-            Ok(Input::Told(told))
-        });
+        self.acts
+            .start(Key::Hook(hook), self.world.now, async move {
+                let (told, call) = call(&settings, &store, what, since, now).await?;
+                if let Some(call) = call {
+                    run(&settings, hook, call, now).await;
+                }
+                Ok(Input::Told(told))
+            });
     }
 }
 

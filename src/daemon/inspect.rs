@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{BY, Daemon, Key, Settings};
+use super::plan_run::{Input, Key, PlanRun};
+use super::{BY, Settings};
 use crate::clock::Clock;
 use crate::exec::{Filters, Git, GitError, Listing, Project, Trees, examine, remove_folder};
 use crate::plan::{Changes, CommandId, Draft, Line, Refusal, Repository, TaskId, Time};
@@ -256,7 +257,7 @@ impl Lookout {
     }
 }
 
-impl Daemon {
+impl PlanRun {
     /// Looks at the workspace before anything is handed out.
     pub(super) async fn look_first(&mut self) -> anyhow::Result<()> {
         let plan = &self.settings.plan;
@@ -301,10 +302,11 @@ impl Daemon {
     pub(super) fn inspect(&mut self, id: &CommandId) {
         let (lookout, store, id) = (self.lookout.clone(), self.store.clone(), id.clone());
         let plan = self.settings.plan.clone();
-        self.spawn(Key::Inspect(id.clone()), async move {
-            let inspected = inspect(lookout, &store, &plan, id.clone()).await?;
-            Ok(super::input::Input::Inspected(id, Box::new(inspected)))
-        });
+        self.acts
+            .start(Key::Inspect(id.clone()), self.world.now, async move {
+                let inspected = inspect(lookout, &store, &plan, id.clone()).await?;
+                Ok(Input::Inspected(id, Box::new(inspected)))
+            });
     }
 
     /// Commits what a look beside the loop found.

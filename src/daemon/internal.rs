@@ -13,21 +13,21 @@ use crate::store::{Store, StoreError};
 use crate::volumes::{Volumes, Withdrawal};
 
 use super::desk::Desk;
-use super::input::Input;
-use super::{BY, Daemon, Key, requests};
+use super::plan_run::{Input, Key, PlanRun};
+use super::{BY, requests};
 
-impl Daemon {
+impl PlanRun {
     /// Looks after internal plans, if it is time to.
     pub(super) fn look_inside(&mut self) {
         if self.settings.team.is_none() {
             return;
         }
-        if self.inside_at <= self.world.now && !self.under_way.contains(&Key::Inside) {
+        if self.inside_at <= self.world.now && !self.acts.under_way().contains(&Key::Inside) {
             self.inside_at = self.world.now.plus(self.settings.timing.inside);
             let (store, settings, clock) =
                 (self.store.clone(), Arc::clone(&self.settings), self.clock);
             let desk = self.desk.clone();
-            self.spawn(Key::Inside, async move {
+            self.acts.start(Key::Inside, self.world.now, async move {
                 let (volumes, plan) = (&settings.volumes, &settings.plan);
                 tend(&store, volumes, plan, Some(&desk), clock.now()).await?;
                 Ok(Input::Tended)

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::desk::Outgoing;
 use super::isolation::Layout;
-use super::{BY, Daemon, Settings, steps};
+use super::plan_run::PlanRun;
+use super::{BY, Settings, steps};
 use crate::plan::{Attempt, AttemptState, CommandId, EndCommand, Plan, QuestionId, ROLE, Session};
 use crate::store::Store;
 use crate::volumes::{Volumes, VolumesError, Whereabouts};
@@ -84,7 +85,7 @@ impl Texts {
     }
 }
 
-impl Daemon {
+impl PlanRun {
     /// Takes up what an earlier daemon left: commands that were committed and never published, and commands that were taken
     /// back without the plan knowing.
     pub(super) async fn take_up(&mut self) -> anyhow::Result<()> {
@@ -98,7 +99,6 @@ impl Daemon {
             .await?;
         let withdrawn = self.put_back(open)?;
         self.put_back(ends)?;
-        self.shown = self.settings.volumes.questions()?.into_iter().collect();
         for id in withdrawn {
             self.store
                 .change(
@@ -112,15 +112,9 @@ impl Daemon {
         Ok(())
     }
 
-    /// Finds the commands that nobody has taken and that lie nowhere, and the questions whose file is gone. A command that
-    /// was taken stays as it is: its agent works on it.
-    pub(super) async fn mend(&mut self) {
-        if let Err(error) = self.find_lost().await {
-            self.trouble("the exchange folder", &format!("{error:#}"));
-        }
-    }
-
-    async fn find_lost(&mut self) -> anyhow::Result<()> {
+    /// Finds the commands that nobody has taken and that lie nowhere. A command that was taken stays as it is: its agent works on
+    /// it.
+    pub(super) async fn find_lost(&mut self) -> anyhow::Result<()> {
         let waiting = self
             .store
             .read(&self.settings.plan, |plan, _| {
@@ -131,7 +125,6 @@ impl Daemon {
             })
             .await?;
         self.put_back(waiting)?;
-        self.shown = self.settings.volumes.questions()?.into_iter().collect();
         Ok(())
     }
 

@@ -7,22 +7,69 @@ use std::time::Duration;
 
 use crate::plan::{
     About, Attempt, AttemptState, Choice, Collaboration, CommandId, DAEMON, Draft, Kind, Plan,
-    PlanId, Question, QuestionId, Refusal, Report, ReportStatus, Taken, Time,
+    PlanId, Question, QuestionId, ROLE, Refusal, Report, ReportStatus, Taken, Time,
 };
 use crate::role::Chain;
 use crate::store::{Store, StoreError};
 use crate::volumes::Volumes;
 
 use super::BY;
-use super::arrival::Refused;
+use super::arrival::{Arrival, Refused};
 use super::desk::{Desk, new_question};
+use super::exchange::Filed;
 
 /// Reports to one request that cannot be read: after so many there is no answer.
 const MOST_UNREADABLE: u32 = 2;
 
+/// Gives a report to the plan that its command is of, if that is one which nobody carries out here. Returns where it goes.
+pub(super) async fn pass_on(
+    store: &Store,
+    volumes: &Volumes,
+    arrival: Arrival,
+    owner: Option<PlanId>,
+) -> Result<Filed, StoreError> {
+    let Arrival {
+        name,
+        hash,
+        command,
+        content,
+    } = arrival;
+    let (Some(command), volumes) = (command, volumes.clone()) else {
+        let rejected = content.err().map(|refused| refused.explanation);
+        return Ok(Filed::Rejected(rejected.unwrap_or_default()));
+    };
+    match (owner, content) {
+        (Some(plan), Ok(report)) => {
+            let taken = take_report(store, volumes, &plan, command, report).await?;
+            Ok(taken.into())
+        }
+        (Some(plan), Err(refused)) => {
+            let explanation = refused.explanation.clone();
+            if store
+                .read(&plan, |plan, _| plan.head().owner == ROLE)
+                .await?
+            {
+                let change = move |draft: &mut Draft<'_>| {
+                    unreadable(draft, &volumes, &command, &refused, &hash)
+                };
+                let why = "a report for it cannot be read";
+                store.change(&plan, BY, why, change).await?;
+            }
+            Ok(Filed::Rejected(explanation))
+        }
+        (None, Err(refused)) => Ok(Filed::Rejected(refused.explanation)),
+        (None, Ok(_)) => {
+            tracing::warn!(name, "a report for a command that nobody issued");
+            Ok(Filed::Rejected(format!(
+                "No command `{command}` was ever issued here.\n\nHint: name the report after the command's id.\n"
+            )))
+        }
+    }
+}
+
 /// Keeps the report to a request. If it asks something, it is no answer: a person is to be asked, where a daemon carries
 /// out what it is for.
-pub(super) async fn take_report(
+async fn take_report(
     store: &Store,
     volumes: Volumes,
     plan: &PlanId,
@@ -42,7 +89,7 @@ pub(super) async fn take_report(
 }
 
 /// Keeps that the report to a request cannot be read. Whoever wrote it may mend it for a while.
-pub(super) fn unreadable(
+fn unreadable(
     draft: &mut Draft<'_>,
     volumes: &Volumes,
     request: &CommandId,

@@ -1,8 +1,8 @@
 //! How what came in changes the plan: reports, answers of a person, signs of life, and what a model said.
 
-use super::Filed;
 use super::arrival::{Arrival, Refused, Reply};
 use super::desk::{Desk, Outgoing, new_question};
+use super::exchange::Filed;
 use super::inspect::QuickLook;
 use super::steps::{Asked, Said};
 use crate::plan::{
@@ -16,19 +16,9 @@ use crate::wire::text::safe_session;
 pub(super) struct Effect {
     pub(super) outgoing: Vec<Outgoing>,
     pub(super) filings: Vec<(String, Filed)>,
-    /// Reports for commands that this plan does not know.
-    pub(super) strangers: Vec<Arrival>,
     pub(super) complaints: Vec<(QuestionId, String)>,
     /// Sessions whose `end` command is in its folder.
     pub(super) ends_published: Vec<SessionId>,
-}
-
-/// Returns where a report goes.
-pub(super) fn filing(taken: Taken) -> Filed {
-    match taken {
-        Taken::Counts | Taken::Known => Filed::Processed,
-        Taken::Stale | Taken::Other => Filed::Stale,
-    }
 }
 
 /// Takes in what a look found, and decides what follows from it.
@@ -86,10 +76,6 @@ fn take_report(
         }
         return;
     };
-    if draft.plan().attempt(&command).is_none() {
-        effect.strangers.push(arrival);
-        return;
-    }
     let filed = match arrival.content {
         Ok(report) => draft
             .part(|draft| {
@@ -99,7 +85,7 @@ fn take_report(
                 }
                 Ok(taken)
             })
-            .map(filing),
+            .map(Filed::from),
         Err(Refused {
             reason,
             explanation,

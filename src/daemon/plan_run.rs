@@ -1,0 +1,562 @@
+//! One plan that is carried out: what came in for it becomes a change, in which everything that follows from it by itself is decided
+//! as well; what is due outside is started, and comes back as an [`Input`]. It knows nothing of other plans in the same process.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+
+use super::acts::Acts;
+use super::desk::{Desk, Outgoing, new_question};
+use super::exchange::Found;
+use super::hooks::{Hook, News, Told};
+use super::inspect::{Inspected, Lookout};
+use super::isolation::BranchNews;
+use super::steps::{Asked, Checked};
+use super::take::{Effect, take, take_answer};
+use super::{BY, Hands, Patience, Settings, View};
+use crate::clock::{Clock, LATE};
+use crate::plan::{CommandId, Crew, Crews, Draft, QuestionId, Refusal, Step, Subject, Time, World};
+use crate::store::{Store, StoreError};
+use crate::volumes::{Sign, Unpublished, Withdrawal};
+
+/// A store that failed is tried again after this.
+const STORE_PAUSE: Duration = Duration::from_secs(1);
+
+/// MISSION.md is written at most that often; it follows every change within a second.
+const MISSION_PACE: Duration = Duration::from_millis(250);
+
+/// Names what is under way for a plan, so that nothing is started twice.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    Publish(CommandId),
+    Withdraw(CommandId),
+    Inspect(CommandId),
+    Check(CommandId),
+    Branch,
+    Ask(Subject),
+    Mission,
+    Hook(Hook),
+    Inside,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Publish(_) => "publishing a command",
+            Self::Withdraw(_) => "taking a command back",
+            Self::Inspect(_) => "looking what changed",
+            Self::Check(_) => "running checks",
+            Self::Branch => "the branch of the results",
+            Self::Ask(_) => "asking the model",
+            Self::Mission => "MISSION.md",
+            Self::Hook(hook) => hook.as_str(),
+            Self::Inside => "looking after what roles do",
+        })
+    }
+}
+
+/// What an act for a plan came back with.
+#[derive(Debug)]
+pub(super) enum Input {
+    Published(CommandId),
+    Withdrawn(CommandId, Withdrawal),
+    Inspected(CommandId, Box<Inspected>),
+    Checked(CommandId, Checked),
+    Branch(BranchNews),
+    Asked(Box<Asked>),
+    /// The budget allowed no call after all.
+    NotAsked,
+    MissionWritten(i64),
+    /// A hook was told this.
+    Told(News),
+    /// Internal plans were looked after.
+    Tended,
+}
+
+/// Commands that are written and not yet in their folder.
+type Prepared = Mutex<BTreeMap<CommandId, Unpublished>>;
+
+fn locked(prepared: &Prepared) -> MutexGuard<'_, BTreeMap<CommandId, Unpublished>> {
+    prepared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) struct PlanRun {
+    pub settings: Arc<Settings>,
+    pub store: Store,
+    pub clock: Clock,
+    pub desk: Desk,
+    pub world: World,
+    /// Something was under way when the plan was last looked at.
+    works: bool,
+    /// Signs of life as they were last seen.
+    signs: BTreeMap<CommandId, Sign>,
+    pub acts: Acts<Key, Input>,
+    /// Commands that are committed and not yet in their folder.
+    pub outgoing: BTreeMap<CommandId, Outgoing>,
+    pub told: Told,
+    pub lookout: Lookout,
+    /// When the plan was first seen settled: one more look begins after that, for what came meanwhile.
+    pub settled_at: Option<Time>,
+    pub moved: watch::Receiver<u64>,
+    pub hands: Hands,
+    /// When it was seen that those have ended who were started for a role, or for all else.
+    pub gone_at: BTreeMap<Option<String>, Time>,
+    /// When internal plans are looked after next.
+    pub inside_at: Time,
+    /// Open questions of which the answer goes back into an internal plan.
+    of_requests: BTreeSet<QuestionId>,
+    /// The change that MISSION.md shows, and when it may be written next.
+    pub mission: (i64, Time),
+    /// Inputs whose change could not be committed; tried again at that moment.
+    pub kept: Vec<(Key, Input)>,
+    kept_until: Time,
+    /// The folders are to be looked at before anything else.
+    looks: bool,
+    /// When something happens by itself next.
+    pub wake_at: Time,
+}
+
+impl PlanRun {
+    /// `told` is the change up to which the hooks need not be told anything.
+    pub fn new(settings: Arc<Settings>, store: Store, clock: Clock, told: i64) -> Self {
+        let (now, waits) = (clock.now(), settings.timing.plan);
+        Self {
+            desk: Desk {
+                prompts: Arc::clone(&settings.prompts),
+                language: settings.language,
+                roles: Arc::clone(&settings.role_prompts),
+                volumes: settings.volumes.clone(),
+                repair: waits.repair,
+            },
+            world: World {
+                waits,
+                now,
+                started: now,
+                ..World::default()
+            },
+            acts: Acts::new(Arc::clone(&settings.notice)),
+            lookout: Lookout::new(&settings, clock),
+            told: Told::since(told),
+            moved: store.moved(),
+            hands: settings.hands.clone(),
+            settings,
+            store,
+            clock,
+            works: false,
+            signs: BTreeMap::new(),
+            outgoing: BTreeMap::new(),
+            settled_at: None,
+            gone_at: BTreeMap::new(),
+            inside_at: now,
+            of_requests: BTreeSet::new(),
+            mission: (-1, now),
+            kept: Vec::new(),
+            kept_until: now,
+            looks: false,
+            wake_at: now,
+        }
+    }
+
+    /// Returns once whether the folders are to be looked at now.
+    pub fn wants_look(&mut self) -> bool {
+        std::mem::take(&mut self.looks)
+    }
+
+    /// Looks at the clock. If that comes far later than it was to come, the process was stopped or the machine suspended, and
+    /// perhaps its agents with it: the time since the last look at the clock is nobody's silence, and the folders are looked at
+    /// before anything is decided by the time.
+    pub fn tell_time(&mut self) {
+        let (before, now) = (self.world.now, self.clock.now());
+        self.world.now = now;
+        if now.since(before.max(self.wake_at)) > LATE {
+            let span = now.since(before);
+            tracing::warn!(?span, "stood still: this time counts for no time-out");
+            self.world.stood_still(span);
+            self.looks = true;
+        } else if self.works {
+            self.world.lived += now.since(before);
+        }
+    }
+
+    /// Looks who is left to take commands.
+    pub fn count_hands(&mut self) {
+        for role in self.hands.gone.borrow_and_update().iter() {
+            if !self.gone_at.contains_key(role) {
+                self.gone_at.insert(role.clone(), self.world.now);
+                self.looks = true;
+            }
+        }
+    }
+
+    /// Returns what is known from outside the plan.
+    fn world(&self) -> World {
+        let asking = self.acts.under_way().iter().filter_map(|key| match key {
+            Key::Ask(subject) => Some(subject.clone()),
+            _ => None,
+        });
+        World {
+            asking: asking.collect(),
+            crews: self.crews(),
+            ..self.world.clone()
+        }
+    }
+
+    fn now_world(&mut self) -> World {
+        self.tell_time();
+        self.world()
+    }
+
+    /// Returns how it is with those who were started to take commands.
+    fn crews(&self) -> Crews {
+        let crew = |(role, unfit): (&Option<String>, &watch::Receiver<bool>)| {
+            let crew = match self.gone_at.get(role) {
+                Some(gone) => Crew::Gone(*gone),
+                None if *unfit.borrow() => Crew::Unfit,
+                None => Crew::Works,
+            };
+            (role.clone(), crew)
+        };
+        let mut crews = Crews::default();
+        for (role, crew) in self.hands.unfit.iter().map(crew) {
+            match role {
+                Some(role) => drop(crews.roles.insert(role, crew)),
+                None => crews.others = Some(crew),
+            }
+        }
+        crews
+    }
+
+    /// Returns the plan as it is committed now.
+    pub async fn view(&mut self) -> Result<View, StoreError> {
+        let world = self.world();
+        let read = move |plan: &crate::plan::Plan, seq| View::of(plan, seq, &world);
+        let view = self.store.read(&self.settings.plan, read).await?;
+        self.works = view.works();
+        self.world.ends_published.clone_from(&view.ends_published);
+        self.see_at_work(&view.at_work);
+        Ok(view)
+    }
+
+    /// Returns the plan after every decision that is due has been carried out.
+    pub async fn decided_view(&mut self) -> Result<View, StoreError> {
+        let view = self.view().await?;
+        if !view.due.steps.iter().any(Step::is_decision) {
+            return Ok(view);
+        }
+        let (desk, world) = (self.desk.clone(), self.world());
+        let change = move |draft: &mut Draft<'_>| Ok(desk.decide(draft, &world));
+        let outgoing = self
+            .store
+            .change(&self.settings.plan, BY, "decided what was due", change)
+            .await?;
+        self.send(outgoing);
+        self.view().await
+    }
+
+    /// Returns whether something is under way or yet to be done.
+    pub fn is_busy(&self) -> bool {
+        !self.acts.under_way().is_empty() || !self.outgoing.is_empty() || !self.kept.is_empty()
+    }
+
+    /// Returns since when nobody is left to do anything, or to do what is left.
+    pub fn left_alone_at(&self, view: &View) -> Option<Time> {
+        let is_gone = |role| self.gone_at.contains_key(role);
+        let all_gone = self.hands.unfit.contains_key(&None) && self.hands.unfit.keys().all(is_gone);
+        let unasked =
+            view.awaited.questions.is_empty() || self.settings.patience == Patience::Leave;
+        let held = view.due.held && view.due.nothing() && unasked;
+        let last = self.gone_at.values().max().copied();
+        last.filter(|_| all_gone || held)
+    }
+
+    /// Starts everything that is missing.
+    pub fn start(&mut self, view: &View, shown: &BTreeSet<QuestionId>) {
+        self.wake_at = self.world.now.plus(self.settings.timing.scan);
+        self.publish();
+        for step in &view.due.steps {
+            match step {
+                Step::Withdraw(id) => self.withdraw(id, view.recalls.contains(id)),
+                Step::Inspect(id) => self.inspect(id),
+                Step::Check(id) => self.check(id, view.gathering.is_some()),
+                Step::MoveBranch => self.move_branch(view),
+                Step::Ask(subject) => self.ask(subject),
+                _ => {}
+            }
+        }
+        self.write_mission(view);
+        self.call_hooks(view, shown);
+        if !view.status.settled() {
+            if !self.of_requests.is_subset(&view.of_requests) {
+                // One was answered.
+                self.inside_at = self.world.now;
+            }
+            self.of_requests.clone_from(&view.of_requests);
+            self.look_inside();
+        } else if self.settled_at.is_none() {
+            self.settled_at = Some(self.world.now);
+            self.looks = true;
+        }
+        self.looks |= view.due.rescan;
+        let ready = self.acts.next_ready(self.world.now);
+        for at in [view.due.look_again, ready].into_iter().flatten() {
+            self.wake_by(at);
+        }
+    }
+
+    pub fn wake_by(&mut self, at: Time) {
+        if at > self.world.now {
+            self.wake_at = self.wake_at.min(at);
+        }
+    }
+
+    /// Waits before the store is tried again, which has failed.
+    pub fn store_failed(&mut self, error: &str) {
+        self.acts.trouble("the store", error);
+        self.wake_at = self.world.now.plus(STORE_PAUSE);
+    }
+
+    /// Tries again to commit what could not be committed.
+    pub async fn retry_kept(&mut self) {
+        if self.kept_until <= self.world.now {
+            for (key, input) in std::mem::take(&mut self.kept) {
+                self.absorb(key, input).await;
+            }
+        } else if !self.kept.is_empty() {
+            self.wake_by(self.kept_until);
+        }
+    }
+
+    /// Takes in what an act came back with.
+    pub async fn take_in(&mut self, key: Key, result: anyhow::Result<Input>) {
+        match result {
+            Ok(input) => self.absorb(key, input).await,
+            Err(error) => self
+                .acts
+                .failed(&key, self.clock.now(), &format!("{error:#}")),
+        }
+    }
+
+    async fn absorb(&mut self, key: Key, input: Input) {
+        let failed = match &input {
+            Input::Withdrawn(id, done) => self.withdrawn(id, *done).await.err(),
+            Input::Inspected(id, found) => self.inspected(id, found).await.err(),
+            Input::Checked(id, checked) => self.checked(id, checked.clone()).await.err(),
+            Input::Branch(news) => self.branch(news.clone()).await.err(),
+            Input::Asked(asked) => self.asked(asked).await.err(),
+            _ => None,
+        };
+        if let Some(error) = failed {
+            // What came back may have cost money: it is kept, and stays under way, until it is committed.
+            self.kept_until = self.clock.now().plus(STORE_PAUSE);
+            self.acts.trouble("the store", &error.to_string());
+            self.kept.push((key, input));
+            return;
+        }
+        match &input {
+            // Wanted back from those who have ended, and somebody else has it: the folders say who.
+            Input::Withdrawn(_, Withdrawal::Taken) if !self.gone_at.is_empty() => {
+                self.looks = true;
+                self.acts.hold_back(&key, self.clock.now());
+            }
+            _ => self.acts.succeeded(&key),
+        }
+        match input {
+            Input::Published(id) => {
+                let command = self.outgoing.remove(&id);
+                let ends = command.and_then(|command| command.ends);
+                self.world.ends_published.extend(ends);
+            }
+            Input::Told(news) => self.told.note(news),
+            Input::MissionWritten(seq) => self.mission = (seq, self.clock.now().plus(MISSION_PACE)),
+            Input::Withdrawn(..)
+            | Input::Inspected(..)
+            | Input::Checked(..)
+            | Input::Branch(_)
+            | Input::Asked(..)
+            | Input::NotAsked
+            | Input::Tended => {}
+        }
+    }
+
+    /// Commits a change together with everything that follows from it by itself. A refusal is no failure: what came back is out
+    /// of date then, and the plan says what is due instead.
+    pub async fn commit(
+        &mut self,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let (desk, world) = (self.desk.clone(), self.now_world());
+        let why_refused = why.to_owned();
+        let outgoing = self
+            .store
+            .change(&self.settings.plan, BY, why, move |draft| {
+                if let Err(refusal) = draft.part(change) {
+                    tracing::warn!(%refusal, why = why_refused, "what came back is out of date");
+                }
+                Ok(desk.decide(draft, &world))
+            })
+            .await?;
+        self.send(outgoing);
+        Ok(())
+    }
+
+    async fn withdrawn(&mut self, id: &CommandId, done: Withdrawal) -> Result<(), StoreError> {
+        let command = id.clone();
+        self.commit("a command was taken back", move |draft| {
+            let recall = draft
+                .plan()
+                .attempt(&command)
+                .is_some_and(|attempt| attempt.recall);
+            match done {
+                Withdrawal::Withdrawn => draft.withdrawn(&command),
+                Withdrawal::Taken if recall => draft.recalled(&command),
+                // A file that is gone was taken.
+                Withdrawal::Taken => draft.claim(&command, None).map(drop),
+            }
+        })
+        .await
+    }
+
+    async fn checked(&mut self, id: &CommandId, checked: Checked) -> Result<(), StoreError> {
+        let command = id.clone();
+        self.commit("checks ran", move |draft| {
+            if let Some(merge) = checked.merge {
+                draft.merged(&command, merge)?;
+            }
+            draft.checked(&command, checked.results)
+        })
+        .await
+    }
+
+    async fn branch(&mut self, news: BranchNews) -> Result<(), StoreError> {
+        if let BranchNews::Elsewhere { reason, .. } = &news {
+            (self.settings.notice)(reason);
+        }
+        let volumes = self.settings.volumes.clone();
+        self.commit(
+            "looked at the branch of the results",
+            move |draft| match news {
+                BranchNews::There(commit) => draft.branch_moved(&commit),
+                BranchNews::Joined(merge) => draft.branch_joined(&merge),
+                BranchNews::Elsewhere { found, reason } => {
+                    let question = new_question(draft.plan(), &volumes);
+                    draft.branch_elsewhere(&found, &reason, question)
+                }
+            },
+        )
+        .await
+    }
+
+    async fn asked(&mut self, asked: &Asked) -> Result<(), StoreError> {
+        let asked = asked.clone();
+        let volumes = self.settings.volumes.clone();
+        self.commit("the model answered", move |draft| {
+            take_answer(draft, asked, &volumes)
+        })
+        .await
+    }
+
+    /// Takes in what was found for the plan as one change, if there is anything new.
+    pub async fn found(&mut self, found: Found) -> Result<Effect, StoreError> {
+        let now = self.clock.now();
+        let news = self.new_signs(&found.signs);
+        self.note_signs(&news, &found.signs, now);
+        let Found {
+            reports,
+            replies,
+            signs,
+        } = found;
+        if reports.is_empty() && replies.is_empty() && news.is_empty() {
+            return Ok(Effect::default());
+        }
+        let (desk, world) = (self.desk.clone(), self.now_world());
+        let readable = reports.iter().any(|arrival| arrival.content.is_ok());
+        let quick = readable.then(|| self.lookout.quick(now)).flatten();
+        let seen = quick.clone();
+        let (decided, early) = oneshot::channel();
+        let change = move |draft: &mut Draft<'_>| {
+            let effect = take(draft, reports, replies, &news, seen.as_ref(), &desk, &world);
+            drop(decided.send(effect.outgoing.clone()));
+            Ok(effect)
+        };
+        // The commands are written while the change is flushed: then each is only a rename away, for which no other thread has
+        // to wake.
+        let (prepared, volumes) = (Arc::<Prepared>::default(), self.settings.volumes.clone());
+        let publish = {
+            let (prepared, volumes) = (Arc::clone(&prepared), volumes.clone());
+            move |effect: &mut Effect| {
+                let published = |Outgoing { id, text, .. }: &Outgoing| {
+                    let file = locked(&prepared).remove(id);
+                    file.is_some_and(|file| volumes.publish_prepared(file, text).is_ok())
+                };
+                let (published, left) = std::mem::take(&mut effect.outgoing)
+                    .into_iter()
+                    .partition::<Vec<_>, _>(published);
+                effect.outgoing = left;
+                let ends = published.into_iter().filter_map(|command| command.ends);
+                effect.ends_published.extend(ends);
+            }
+        };
+        let plan = &self.settings.plan;
+        let change = self
+            .store
+            .change_then(plan, BY, "something came in", change, publish);
+        let prepare = async {
+            for command in early.await.unwrap_or_default() {
+                if command.layout.is_none()
+                    && let Ok(file) = volumes.prepare(&command.id, &command.text)
+                {
+                    locked(&prepared).insert(command.id, file);
+                }
+            }
+        };
+        let (effect, ()) = tokio::join!(change, prepare);
+        let mut effect = effect?;
+        self.world
+            .ends_published
+            .extend(std::mem::take(&mut effect.ends_published));
+        self.signs = signs;
+        if let Some(quick) = quick {
+            self.lookout.remember(&quick);
+        }
+        let prepared = std::mem::take(&mut *locked(&prepared));
+        self.send_prepared(std::mem::take(&mut effect.outgoing), prepared);
+        Ok(effect)
+    }
+
+    /// Returns the signs of life that are new.
+    fn new_signs(&self, signs: &BTreeMap<CommandId, Sign>) -> Vec<(CommandId, Sign)> {
+        let new = signs
+            .iter()
+            .filter(|(id, sign)| self.signs.get(*id) != Some(sign));
+        let of_plan = |(id, sign): (&CommandId, &Sign)| {
+            let mut sign = sign.clone();
+            // The agent reads the wall clock.
+            sign.life.blocked_until = sign.life.blocked_until.map(|at| self.clock.of_wall(at));
+            (id.clone(), sign)
+        };
+        new.map(of_plan).collect()
+    }
+
+    fn note_signs(
+        &mut self,
+        news: &[(CommandId, Sign)],
+        signs: &BTreeMap<CommandId, Sign>,
+        now: Time,
+    ) {
+        for (id, sign) in news {
+            match &sign.life.model_fails {
+                Some(said) => drop(self.world.faults.insert(id.clone(), said.clone())),
+                None => {
+                    self.world.signs.insert(id.clone(), now);
+                    self.world.faults.remove(id);
+                }
+            }
+        }
+        self.world.signs.retain(|id, _| signs.contains_key(id));
+        self.world.faults.retain(|id, _| signs.contains_key(id));
+    }
+}
