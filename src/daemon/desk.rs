@@ -2,16 +2,18 @@
 //! attempts, sessions and the plan. Knows the templates, but no clock, and of files only which ids of questions are taken.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
 
 use super::isolation::Layout;
-use crate::llm::{CommandContext, CommandKind, Prompts, indented, questions};
+use super::texts::{Texts, Unrendered};
+use crate::llm::{CommandContext, CommandKind, Prompts, indented};
 use crate::plan::{
-    Attempt, CommandId, Draft, EndCommand, Issue, Kind, Plan, QuestionId, Refusal, Report,
-    SessionId, SessionScope, Step, Task, TaskId, Time, World, due, rules,
+    Attempt, CommandId, Draft, EndCommand, Issue, Kind, Limit, Plan, PlanStatus, QuestionId,
+    Refusal, Report, SessionId, SessionScope, Step, Task, TaskId, Time, World, due, rules,
 };
 use crate::volumes::Volumes;
 use crate::wire::command::{Command, CommandType, Language, sections};
@@ -69,40 +71,36 @@ pub(super) fn new_question(plan: &Plan, volumes: &Volumes) -> QuestionId {
     }
 }
 
-fn new_command() -> CommandId {
-    CommandId::new(format!("task-{}", Uuid::now_v7()))
-}
-
 impl Desk {
     /// Carries out every decision that is due, one after the other, until none is left. One that the plan refuses is left out
     /// and logged: it must not keep the others back.
-    pub fn decide(&self, draft: &mut Draft<'_>, world: &World) -> Vec<Outgoing> {
+    pub fn decide(&self, draft: &mut Draft<'_>, world: &World, texts: &mut Texts) -> Vec<Outgoing> {
         let mut outgoing = Vec::new();
         let mut refused = BTreeSet::new();
         if draft.plan().head().usage.unrecorded(world.lived()) >= WORTH_RECORDING {
             draft.count_time(world.lived());
         }
         draft.ends_published(&world.ends_published);
-        // What starts side by side was chosen together: handing one of them out changes nothing for the others but the budget.
-        // To ask anew for each would take the square of their number. Whatever else is decided may change everything.
+        // Decisions of one kind that are due side by side were chosen together. To ask anew after each of them would take the
+        // square of their number, and one changes nothing for the others, unless it changes what stands above them all.
         let mut together = VecDeque::new();
+        let mut above = Above::of(draft.plan(), world);
         for _ in 0..MOST_DECISIONS {
-            if draft.plan().no_attempt(world.lived()).is_some() {
+            let now = Above::of(draft.plan(), world);
+            if now != above {
                 together.clear();
+                above = now;
             }
             let Some(step) = together.pop_front().or_else(|| {
-                let mut steps: VecDeque<Step> = due(draft.plan(), world).steps.into();
-                steps.retain(|step| step.is_decision() && !refused.contains(step));
-                let first = steps.pop_front()?;
-                if let Step::Issue(_) = first {
-                    steps.retain(|step| matches!(step, Step::Issue(_)));
-                    together = steps;
-                }
+                together = due(draft.plan(), world).steps.into();
+                together.retain(|step| step.is_decision() && !refused.contains(step));
+                let first = together.pop_front()?;
+                together.retain(|step| discriminant(step) == discriminant(&first));
                 Some(first)
             }) else {
                 break;
             };
-            match draft.part(|draft| self.carry_out(draft, &step, world)) {
+            match draft.part(|draft| self.carry_out(draft, &step, world, texts)) {
                 Ok(command) => outgoing.extend(command),
                 Err(refusal) => {
                     tracing::error!(?step, %refusal, "a decision that is due was refused");
@@ -118,13 +116,14 @@ impl Desk {
         draft: &mut Draft<'_>,
         step: &Step,
         world: &World,
+        texts: &mut Texts,
     ) -> Result<Option<Outgoing>, Refusal> {
         match step {
-            Step::Issue(task) => self.issue(draft, *task, None).map(Some),
+            Step::Issue(task) => self.issue(draft, *task, None, texts).map(Some),
             Step::Repair(command) => {
                 let attempt = draft.plan().attempt(command).cloned();
                 let attempt = attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))?;
-                self.issue(draft, attempt.task, Some(&attempt)).map(Some)
+                self.issue(draft, attempt.task, Some(&attempt), texts).map(Some)
             }
             Step::TimeOut(command, reason) => draft
                 .time_out(command, reason, new_question(draft.plan(), &self.volumes))
@@ -153,7 +152,7 @@ impl Desk {
                 draft.count_time(world.lived());
                 Ok(None)
             }
-            Step::EndSession(session) => Ok(Some(self.end(draft, session))),
+            Step::EndSession(session) => Ok(Some(self.end(draft, session, texts))),
             Step::Settle => {
                 let outcome = super::summary::by_rules(draft.plan(), world);
                 draft.settle(&outcome).map(|()| None)
@@ -174,17 +173,18 @@ impl Desk {
         draft: &mut Draft<'_>,
         task: TaskId,
         repairs: Option<&Attempt>,
+        texts: &mut Texts,
     ) -> Result<Outgoing, Refusal> {
         let plan = draft.plan();
         let task = plan
             .task(task)
             .ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
-        let id = new_command();
+        let (id, created_at) = texts.next(draft.now());
         let story = story(plan, task, repairs);
-        let body = self.body(plan, task, &id, story.told);
+        let context = self.context(plan, task, &id, story.told);
         let command = Command {
             id: id.clone(),
-            created_at: Some(draft.now()),
+            created_at: Some(created_at),
             session: story.session.clone(),
             kind: if story.session.is_some() {
                 CommandType::Continue
@@ -203,16 +203,20 @@ impl Desk {
             workspace: plan.workspace_of(task.number),
             report: self.report_path(&id),
             request_id: None,
-            body,
+            body: String::new(),
         };
+        let (number, layout) = (task.number, Layout::of(plan, task.number));
+        let text = texts.write(Unrendered {
+            command,
+            context: Some(context),
+            layout: layout.clone(),
+        });
         let issue = Issue {
             id: id.clone(),
             kind: story.kind,
             session: story.session,
-            text: command.render(),
+            text: text.clone(),
         };
-        let (text, layout) = (issue.text.clone(), Layout::of(plan, task.number));
-        let number = task.number;
         draft.issue(number, issue)?;
         Ok(Outgoing {
             id,
@@ -234,13 +238,14 @@ impl Desk {
         kind: Kind,
         told: &str,
         now: Time,
+        texts: &mut Texts,
     ) -> Result<Issue, Refusal> {
         let unreadable = |_| Refusal::UnknownCommand(attempt.id.clone());
         let earlier = Command::parse(&attempt.text).map_err(unreadable)?;
-        let (id, session) = (new_command(), attempt.session.clone());
+        let ((id, created_at), session) = (texts.next(now), attempt.session.clone());
         let repair = kind == Kind::Repair;
-        let body = match (&session, repair) {
-            (None, false) => once_more(&earlier, told, &self.report_path(&id)),
+        let (body, context) = match (&session, repair) {
+            (None, false) => (once_more(&earlier, told, &self.report_path(&id)), None),
             (session, _) => {
                 let first = plan.attempts_of(attempt.task);
                 let first = first.rev().find(|made| made.kind == Kind::New);
@@ -259,12 +264,13 @@ impl Desk {
                 };
                 let task = plan.task(attempt.task);
                 let task = task.ok_or_else(|| Refusal::UnknownTask(attempt.task.to_string()))?;
-                self.body(plan, &named_as(task, &earlier.body), &id, told)
+                let task = named_as(task, &earlier.body);
+                (String::new(), Some(self.context(plan, &task, &id, told)))
             }
         };
         let command = Command {
             id: id.clone(),
-            created_at: Some(now),
+            created_at: Some(created_at),
             session: session.clone(),
             kind: match session {
                 Some(_) => CommandType::Continue,
@@ -274,40 +280,43 @@ impl Desk {
             body,
             ..earlier
         };
+        let text = texts.write(Unrendered {
+            command,
+            context,
+            layout: None,
+        });
         Ok(Issue {
             id,
             kind,
             session,
-            text: command.render(),
+            text,
         })
     }
 
-    fn body(&self, plan: &Plan, task: &Task, id: &CommandId, told: CommandKind) -> String {
+    fn context(
+        &self,
+        plan: &Plan,
+        task: &Task,
+        id: &CommandId,
+        told: CommandKind,
+    ) -> CommandContext {
         let role = task.assignee.as_ref().and_then(|role| self.roles.get(role));
-        let context = CommandContext {
+        CommandContext {
             role: role.cloned().unwrap_or_default(),
             ..CommandContext::new(plan, task, told, self.language, self.report_path(id))
-        };
-        questions::command_body(&self.prompts, &context).unwrap_or_else(|error| {
-            // Every template was rendered once when it was loaded; a task is not lost if one fails all the same.
-            tracing::error!(%error, "the command template failed; the bare task is sent");
-            format!(
-                "# {} · {}\n\n## Task description\n\n{}\n",
-                task.number, task.name, task.description
-            )
-        })
+        }
     }
 
     fn report_path(&self, id: &CommandId) -> String {
         self.volumes.report(id).display().to_string()
     }
 
-    fn end(&self, draft: &mut Draft<'_>, session: &SessionId) -> Outgoing {
+    fn end(&self, draft: &mut Draft<'_>, session: &SessionId, texts: &mut Texts) -> Outgoing {
         let plan = draft.plan();
-        let id = new_command();
+        let (id, created_at) = texts.next(draft.now());
         let command = Command {
             id: id.clone(),
-            created_at: Some(draft.now()),
+            created_at: Some(created_at),
             session: Some(session.clone()),
             kind: CommandType::End,
             plan: Some(plan.id().clone()),
@@ -326,7 +335,11 @@ impl Desk {
             request_id: None,
             body: "The session is over. Nothing is to be done or reported.".to_owned(),
         };
-        let text = command.render();
+        let text = texts.write(Unrendered {
+            command,
+            context: None,
+            layout: None,
+        });
         draft.end_session(
             session,
             EndCommand {
@@ -340,6 +353,35 @@ impl Desk {
             text,
             layout: None,
             ends: Some(session.clone()),
+        }
+    }
+}
+
+/// What stands above single tasks and attempts: while it stays as it is, one decision changes nothing for others of its kind.
+#[derive(PartialEq)]
+struct Above {
+    status: PlanStatus,
+    is_replanned: bool,
+    /// Where accepted results are merged.
+    tip: Option<String>,
+    questions: usize,
+    /// The limits of the budget that keep attempts, repairs and calls of a model from beginning.
+    limits: [Option<Limit>; 3],
+}
+
+impl Above {
+    fn of(plan: &Plan, world: &World) -> Self {
+        let (head, lived) = (plan.head(), world.lived());
+        Self {
+            status: head.status.clone(),
+            is_replanned: head.replan.is_some(),
+            tip: head.line.as_ref().map(|line| line.tip.clone()),
+            questions: plan.open_questions().count(),
+            limits: [
+                plan.no_attempt(lived),
+                plan.no_repair(lived),
+                plan.no_call(lived),
+            ],
         }
     }
 }

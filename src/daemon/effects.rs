@@ -14,12 +14,7 @@ use crate::wire::mission;
 impl PlanRun {
     /// Puts new commands into their folder at once: to write one takes less time than to wake another thread for it. One
     /// that cannot be written now is published with what is missing.
-    pub(super) fn send(&mut self, outgoing: Vec<Outgoing>) {
-        self.send_prepared(outgoing, BTreeMap::new());
-    }
-
-    /// As [`Self::send`], where some have been written already.
-    pub(super) fn send_prepared(
+    pub(super) fn send(
         &mut self,
         outgoing: Vec<Outgoing>,
         mut prepared: BTreeMap<CommandId, Unpublished>,

@@ -377,7 +377,10 @@ impl Exchange {
         for (name, filed) in filings {
             let wait = match filed {
                 Filed::Processed => self.settings.timing.filing,
-                Filed::Stale | Filed::Rejected(_) => Duration::ZERO,
+                Filed::Stale | Filed::Rejected(_) => {
+                    tracing::warn!(name, ?filed, "a report that does not count");
+                    Duration::ZERO
+                }
             };
             self.filings.insert(name, (now.plus(wait), filed));
         }

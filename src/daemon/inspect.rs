@@ -318,7 +318,7 @@ impl PlanRun {
         let (command, changes, tree) = (id.clone(), found.changes.clone(), found.tree.clone());
         let why = "the workspace was looked at";
         self.commit(why, move |draft| {
-            draft.inspected(&command, changes, tree.as_deref())
+            draft.inspected(&command, changes.clone(), tree.as_deref())
         })
         .await?;
         self.lookout.git_is_slow |= found.git_is_slow;

@@ -20,6 +20,7 @@ mod settings;
 mod steps;
 mod summary;
 mod take;
+mod texts;
 mod view;
 
 use std::future::Future;

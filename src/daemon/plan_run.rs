@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 use super::acts::Acts;
 use super::desk::{Desk, Outgoing, new_question};
@@ -16,11 +16,14 @@ use super::inspect::{Inspected, Lookout};
 use super::isolation::BranchNews;
 use super::steps::{Asked, Checked};
 use super::take::{Effect, take, take_answer};
+use super::texts::{Texts, Tries};
 use super::{BY, Hands, Patience, Settings, View};
 use crate::clock::{Clock, LATE};
-use crate::plan::{CommandId, Crew, Crews, Draft, QuestionId, Refusal, Step, Subject, Time, World};
+use crate::plan::{
+    CommandId, Crew, Crews, Draft, QuestionId, Refusal, SessionId, Step, Subject, Time, World,
+};
 use crate::store::{Store, StoreError};
-use crate::volumes::{Sign, Unpublished, Withdrawal};
+use crate::volumes::{Sign, Unpublished, Volumes, Withdrawal};
 
 /// A store that failed is tried again after this.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
@@ -78,6 +81,28 @@ pub(super) enum Input {
 
 /// Commands that are written and not yet in their folder.
 type Prepared = Mutex<BTreeMap<CommandId, Unpublished>>;
+
+/// What a change was, and the commands that follow from it.
+struct Made<T> {
+    made: T,
+    outgoing: Vec<Outgoing>,
+    /// Sessions whose `end` command is in its folder.
+    ends: Vec<SessionId>,
+}
+
+impl<T> Made<T> {
+    /// Publishes the commands that are prepared.
+    fn publish(&mut self, prepared: &Prepared, volumes: &Volumes) {
+        for command in std::mem::take(&mut self.outgoing) {
+            let file = locked(prepared).remove(&command.id);
+            let text = &command.text;
+            match file.map(|file| volumes.publish_prepared(file, text)) {
+                Some(Ok(())) => self.ends.extend(command.ends),
+                Some(Err(_)) | None => self.outgoing.push(command),
+            }
+        }
+    }
+}
 
 fn locked(prepared: &Prepared) -> MutexGuard<'_, BTreeMap<CommandId, Unpublished>> {
     prepared.lock().unwrap_or_else(PoisonError::into_inner)
@@ -246,13 +271,7 @@ impl PlanRun {
         if !view.due.steps.iter().any(Step::is_decision) {
             return Ok(view);
         }
-        let (desk, world) = (self.desk.clone(), self.world());
-        let change = move |draft: &mut Draft<'_>| Ok(desk.decide(draft, &world));
-        let outgoing = self
-            .store
-            .change(&self.settings.plan, BY, "decided what was due", change)
-            .await?;
-        self.send(outgoing);
+        self.change("decided what was due", |_| ()).await?;
         self.view().await
     }
 
@@ -381,26 +400,72 @@ impl PlanRun {
         }
     }
 
-    /// Commits a change together with everything that follows from it by itself. A refusal is no failure: what came back is out
-    /// of date then, and the plan says what is due instead.
+    /// Commits what came back, if it is still awaited. A refusal is no failure: what came back is out of date then, and the plan
+    /// says what is due instead.
     pub async fn commit(
         &mut self,
-        why: &str,
-        change: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
+        why: &'static str,
+        change: impl Fn(&mut Draft<'_>) -> Result<(), Refusal> + Send + Sync + 'static,
     ) -> Result<(), StoreError> {
+        let commit = move |draft: &mut Draft<'_>| {
+            if let Err(refusal) = draft.part(&change) {
+                tracing::warn!(%refusal, why, "what came back is out of date");
+            }
+        };
+        self.change(why, commit).await
+    }
+
+    /// Makes a change of the plan together with everything that follows from it by itself: one change, one flush. The change is
+    /// called more than once if commands follow from it. They are in their folder when this returns, as far as they can be.
+    async fn change<T: Send + 'static>(
+        &mut self,
+        why: &str,
+        change: impl Fn(&mut Draft<'_>) -> T + Send + Sync + 'static,
+    ) -> Result<T, StoreError> {
         let (desk, world) = (self.desk.clone(), self.now_world());
-        let why_refused = why.to_owned();
-        let outgoing = self
-            .store
-            .change(&self.settings.plan, BY, why, move |draft| {
-                if let Err(refusal) = draft.part(change) {
-                    tracing::warn!(%refusal, why = why_refused, "what came back is out of date");
-                }
-                Ok(desk.decide(draft, &world))
+        let (store, volumes) = (self.store.clone(), self.settings.volumes.clone());
+        let mut tries = Tries::new(move |draft: &mut Draft<'_>, texts: &mut Texts| {
+            let made = change(draft);
+            let outgoing = desk.decide(draft, &world, texts);
+            Ok(Made {
+                made,
+                outgoing,
+                ends: Vec::new(),
             })
-            .await?;
-        self.send(outgoing);
-        Ok(())
+        });
+        loop {
+            // The commands are written while the change is flushed: then each is only a rename away, for which no other thread has
+            // to wake.
+            let prepared = Arc::<Prepared>::default();
+            let (files, there) = (Arc::clone(&prepared), volumes.clone());
+            let publish = move |made: &mut Made<T>| made.publish(&files, &there);
+            let plan = &self.settings.plan;
+            let once = tries.next();
+            let change = store.change_then(plan, BY, why, once, publish);
+            let prepare = async {
+                for (made, text) in tries.known() {
+                    let id = &made.command.id;
+                    if made.layout.is_none()
+                        && let Ok(file) = volumes.prepare(id, text)
+                    {
+                        locked(&prepared).insert(id.clone(), file);
+                    }
+                }
+            };
+            let (made, ()) = tokio::join!(change, prepare);
+            if tries.again(&made, &self.desk.prompts) {
+                continue;
+            }
+            let Made {
+                made,
+                outgoing,
+                ends,
+            } = made?;
+            self.world.ends_published.extend(ends);
+            let prepared = std::mem::take(&mut *locked(&prepared));
+            self.send(outgoing, prepared);
+            return Ok(made);
+        }
     }
 
     async fn withdrawn(&mut self, id: &CommandId, done: Withdrawal) -> Result<(), StoreError> {
@@ -423,10 +488,10 @@ impl PlanRun {
     async fn checked(&mut self, id: &CommandId, checked: Checked) -> Result<(), StoreError> {
         let command = id.clone();
         self.commit("checks ran", move |draft| {
-            if let Some(merge) = checked.merge {
+            if let Some(merge) = checked.merge.clone() {
                 draft.merged(&command, merge)?;
             }
-            draft.checked(&command, checked.results)
+            draft.checked(&command, checked.results.clone())
         })
         .await
     }
@@ -438,12 +503,12 @@ impl PlanRun {
         let volumes = self.settings.volumes.clone();
         self.commit(
             "looked at the branch of the results",
-            move |draft| match news {
-                BranchNews::There(commit) => draft.branch_moved(&commit),
-                BranchNews::Joined(merge) => draft.branch_joined(&merge),
+            move |draft| match &news {
+                BranchNews::There(commit) => draft.branch_moved(commit),
+                BranchNews::Joined(merge) => draft.branch_joined(merge),
                 BranchNews::Elsewhere { found, reason } => {
                     let question = new_question(draft.plan(), &volumes);
-                    draft.branch_elsewhere(&found, &reason, question)
+                    draft.branch_elsewhere(found, reason, question)
                 }
             },
         )
@@ -454,81 +519,34 @@ impl PlanRun {
         let asked = asked.clone();
         let volumes = self.settings.volumes.clone();
         self.commit("the model answered", move |draft| {
-            take_answer(draft, asked, &volumes)
+            take_answer(draft, asked.clone(), &volumes)
         })
         .await
     }
 
     /// Takes in what was found for the plan as one change, if there is anything new.
-    pub async fn found(&mut self, found: Found) -> Result<Effect, StoreError> {
+    pub async fn found(&mut self, mut found: Found) -> Result<Effect, StoreError> {
         let now = self.clock.now();
-        let news = self.new_signs(&found.signs);
-        self.note_signs(&news, &found.signs, now);
-        let Found {
-            reports,
-            replies,
-            signs,
-        } = found;
-        if reports.is_empty() && replies.is_empty() && news.is_empty() {
+        let new = self.new_signs(&found.signs);
+        let signs = std::mem::replace(&mut found.signs, new);
+        self.note_signs(&found.signs, &signs, now);
+        if found.reports.is_empty() && found.replies.is_empty() && found.signs.is_empty() {
             return Ok(Effect::default());
         }
-        let (desk, world) = (self.desk.clone(), self.now_world());
-        let readable = reports.iter().any(|arrival| arrival.content.is_ok());
+        let readable = found.reports.iter().any(|arrival| arrival.content.is_ok());
         let quick = readable.then(|| self.lookout.quick(now)).flatten();
-        let seen = quick.clone();
-        let (decided, early) = oneshot::channel();
-        let change = move |draft: &mut Draft<'_>| {
-            let effect = take(draft, reports, replies, &news, seen.as_ref(), &desk, &world);
-            drop(decided.send(effect.outgoing.clone()));
-            Ok(effect)
-        };
-        // The commands are written while the change is flushed: then each is only a rename away, for which no other thread has
-        // to wake.
-        let (prepared, volumes) = (Arc::<Prepared>::default(), self.settings.volumes.clone());
-        let publish = {
-            let (prepared, volumes) = (Arc::clone(&prepared), volumes.clone());
-            move |effect: &mut Effect| {
-                let published = |Outgoing { id, text, .. }: &Outgoing| {
-                    let file = locked(&prepared).remove(id);
-                    file.is_some_and(|file| volumes.publish_prepared(file, text).is_ok())
-                };
-                let (published, left) = std::mem::take(&mut effect.outgoing)
-                    .into_iter()
-                    .partition::<Vec<_>, _>(published);
-                effect.outgoing = left;
-                let ends = published.into_iter().filter_map(|command| command.ends);
-                effect.ends_published.extend(ends);
-            }
-        };
-        let plan = &self.settings.plan;
-        let change = self
-            .store
-            .change_then(plan, BY, "something came in", change, publish);
-        let prepare = async {
-            for command in early.await.unwrap_or_default() {
-                if command.layout.is_none()
-                    && let Ok(file) = volumes.prepare(&command.id, &command.text)
-                {
-                    locked(&prepared).insert(command.id, file);
-                }
-            }
-        };
-        let (effect, ()) = tokio::join!(change, prepare);
-        let mut effect = effect?;
-        self.world
-            .ends_published
-            .extend(std::mem::take(&mut effect.ends_published));
+        let (seen, volumes) = (quick.clone(), self.settings.volumes.clone());
+        let taken = move |draft: &mut Draft<'_>| take(draft, &found, seen.as_ref(), &volumes);
+        let effect = self.change("something came in", taken).await?;
         self.signs = signs;
         if let Some(quick) = quick {
             self.lookout.remember(&quick);
         }
-        let prepared = std::mem::take(&mut *locked(&prepared));
-        self.send_prepared(std::mem::take(&mut effect.outgoing), prepared);
         Ok(effect)
     }
 
     /// Returns the signs of life that are new.
-    fn new_signs(&self, signs: &BTreeMap<CommandId, Sign>) -> Vec<(CommandId, Sign)> {
+    fn new_signs(&self, signs: &BTreeMap<CommandId, Sign>) -> BTreeMap<CommandId, Sign> {
         let new = signs
             .iter()
             .filter(|(id, sign)| self.signs.get(*id) != Some(sign));
@@ -543,7 +561,7 @@ impl PlanRun {
 
     fn note_signs(
         &mut self,
-        news: &[(CommandId, Sign)],
+        news: &BTreeMap<CommandId, Sign>,
         signs: &BTreeMap<CommandId, Sign>,
         now: Time,
     ) {

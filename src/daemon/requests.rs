@@ -17,6 +17,7 @@ use super::BY;
 use super::arrival::{Arrival, Refused};
 use super::desk::{Desk, new_question};
 use super::exchange::Filed;
+use super::texts::{Texts, Tries};
 
 /// Reports to one request that cannot be read: after so many there is no answer.
 const MOST_UNREADABLE: u32 = 2;
@@ -180,12 +181,12 @@ async fn put_to_person(
         }
         Some(put) => match put.answer {
             Some(answer) if answer.choice == Choice::Reply => {
-                let (desk, id, note) = (desk.clone(), question.id, answer.note);
-                let carry = move |draft: &mut Draft<'_>| {
-                    go_on(draft, &desk, &request, &id, &note, &answer.by)
+                let (own, id, note) = (desk.clone(), question.id, answer.note);
+                let carry = move |draft: &mut Draft<'_>, texts: &mut Texts| {
+                    go_on(draft, &own, texts, &request, &id, [&note, &answer.by])
                 };
                 let why = "a person has answered";
-                match store.change(plan, BY, why, carry).await {
+                match change(store, desk, plan, why, carry).await {
                     // It ended meanwhile.
                     Err(StoreError::Refused(_)) => Ok(()),
                     carried => carried,
@@ -201,10 +202,10 @@ async fn put_to_person(
 fn go_on(
     draft: &mut Draft<'_>,
     desk: &Desk,
+    texts: &mut Texts,
     request: &CommandId,
     question: &QuestionId,
-    note: &str,
-    by: &str,
+    [note, by]: [&str; 2],
 ) -> Result<(), Refusal> {
     let attempt = draft.plan().attempt(request).cloned();
     let attempt = attempt.ok_or_else(|| Refusal::UnknownCommand(request.clone()))?;
@@ -219,7 +220,7 @@ fn go_on(
             told(asked, note)
         ),
     };
-    hand_out(draft, desk, &attempt, Kind::Continue, &told)
+    hand_out(draft, desk, texts, &attempt, (Kind::Continue, &told))
 }
 
 fn told(asked: Option<&str>, note: &str) -> String {
@@ -230,12 +231,29 @@ fn told(asked: Option<&str>, note: &str) -> String {
 fn hand_out(
     draft: &mut Draft<'_>,
     desk: &Desk,
+    texts: &mut Texts,
     attempt: &Attempt,
-    kind: Kind,
-    told: &str,
+    (kind, told): (Kind, &str),
 ) -> Result<(), Refusal> {
-    let issue = desk.ask_again(draft.plan(), attempt, kind, told, draft.now())?;
+    let issue = desk.ask_again(draft.plan(), attempt, kind, told, draft.now(), texts)?;
     draft.issue(attempt.task, issue)
+}
+
+/// Makes a change that writes commands, without publishing them.
+async fn change(
+    store: &Store,
+    desk: &Desk,
+    plan: &PlanId,
+    why: &str,
+    change: impl Fn(&mut Draft<'_>, &mut Texts) -> Result<(), Refusal> + Send + Sync + 'static,
+) -> Result<(), StoreError> {
+    let mut tries = Tries::new(change);
+    loop {
+        let made = store.change(plan, BY, why, tries.next()).await;
+        if !tries.again(&made, &desk.prompts) {
+            return made;
+        }
+    }
 }
 
 /// Returns the requests whose report cannot be read and was not mended in time.
@@ -255,13 +273,13 @@ async fn mend_unreadable(
     plan: &PlanId,
     now: Time,
 ) -> Result<(), StoreError> {
-    let desk = desk.clone();
-    let change = move |draft: &mut Draft<'_>| {
-        for attempt in unread(draft.plan(), now, desk.repair) {
+    let own = desk.clone();
+    let mend = move |draft: &mut Draft<'_>, texts: &mut Texts| {
+        for attempt in unread(draft.plan(), now, own.repair) {
             let rejected = attempt.rejected.as_ref();
             let reason = rejected.map_or("", |rejected| &rejected.reason).to_owned();
             if attempt.rejections < MOST_UNREADABLE {
-                hand_out(draft, &desk, &attempt, Kind::Repair, &reason)?;
+                hand_out(draft, &own, texts, &attempt, (Kind::Repair, &reason))?;
             } else {
                 let received = draft.now();
                 draft.report(&attempt.id, no_answer(&reason, received))?;
@@ -270,7 +288,7 @@ async fn mend_unreadable(
         Ok(())
     };
     let why = "its report cannot be read";
-    store.change(plan, BY, why, change).await
+    change(store, desk, plan, why, mend).await
 }
 
 fn no_answer(reason: &str, received: Time) -> Report {
