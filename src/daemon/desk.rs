@@ -9,7 +9,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::isolation::Layout;
-use super::texts::{Texts, Unrendered};
+use super::texts::{Texts, UnrenderedCommand};
 use crate::llm::{CommandContext, CommandKind, Prompts, indented};
 use crate::plan::{
     Attempt, CommandId, Draft, EndCommand, Issue, Kind, Limit, Plan, PlanStatus, QuestionId,
@@ -81,25 +81,27 @@ impl Desk {
             draft.count_time(world.lived());
         }
         draft.ends_published(&world.ends_published);
+        let decided = texts.decided_before(draft);
+        let (mut together, is_decided) = match decided {
+            Some(steps) => (steps, true),
+            None => (VecDeque::new(), false),
+        };
         // Decisions of one kind that are due side by side were chosen together. To ask anew after each of them would take the
         // square of their number, and one changes nothing for the others, unless it changes what stands above them all.
-        let mut together = VecDeque::new();
         let mut above = Above::of(draft.plan(), world);
         for _ in 0..MOST_DECISIONS {
             let now = Above::of(draft.plan(), world);
-            if now != above {
+            if !is_decided && now != above {
                 together.clear();
                 above = now;
             }
-            let Some(step) = together.pop_front().or_else(|| {
-                together = due(draft.plan(), world).steps.into();
-                together.retain(|step| step.is_decision() && !refused.contains(step));
-                let first = together.pop_front()?;
-                together.retain(|step| discriminant(step) == discriminant(&first));
-                Some(first)
-            }) else {
+            if !is_decided && together.is_empty() {
+                together = next_due(draft.plan(), world, &refused);
+            }
+            let Some(step) = together.pop_front() else {
                 break;
             };
+            texts.decide(step.clone());
             match draft.part(|draft| self.carry_out(draft, &step, world, texts)) {
                 Ok(command) => outgoing.extend(command),
                 Err(refusal) => {
@@ -118,54 +120,46 @@ impl Desk {
         world: &World,
         texts: &mut Texts,
     ) -> Result<Option<Outgoing>, Refusal> {
+        let question = new_question(draft.plan(), &self.volumes);
+        let attempt = |draft: &Draft<'_>, command: &CommandId| {
+            let attempt = draft.plan().attempt(command).cloned();
+            attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))
+        };
         match step {
-            Step::Issue(task) => self.issue(draft, *task, None, texts).map(Some),
+            Step::Issue(task) => return self.issue(draft, *task, None, texts).map(Some),
             Step::Repair(command) => {
-                let attempt = draft.plan().attempt(command).cloned();
-                let attempt = attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))?;
-                self.issue(draft, attempt.task, Some(&attempt), texts).map(Some)
+                let attempt = attempt(draft, command)?;
+                let issued = self.issue(draft, attempt.task, Some(&attempt), texts);
+                return issued.map(Some);
             }
-            Step::TimeOut(command, reason) => draft
-                .time_out(command, reason, new_question(draft.plan(), &self.volumes))
-                .map(|()| None),
+            Step::EndSession(session) => return Ok(Some(self.end(draft, session, texts))),
+            Step::TimeOut(command, reason) => draft.time_out(command, reason, question)?,
             Step::JudgeByRules(command) => {
-                let attempt = draft.plan().attempt(command);
-                let attempt = attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))?;
-                let mut verdict = rules::judge(attempt, draft.now());
+                let mut verdict = rules::judge(&attempt(draft, command)?, draft.now());
                 if draft.plan().head().policy.model {
                     verdict.reason += ": no doubt to ask the model about";
                 }
-                draft
-                    .judge(command, &verdict, new_question(draft.plan(), &self.volumes))
-                    .map(|()| None)
+                draft.judge(command, &verdict, question)?;
             }
-            Step::Park(command) => draft.park(command).map(|()| None),
-            Step::AgentAsks(command) => draft.agent_asks(command, new_question(draft.plan(), &self.volumes)).map(|()| None),
-            Step::AskHuman(about, task, reason) => draft
-                .ask(new_question(draft.plan(), &self.volumes), *about, *task, reason)
-                .map(|()| None),
+            Step::Park(command) => draft.park(command)?,
+            Step::AgentAsks(command) => draft.agent_asks(command, question)?,
+            Step::AskHuman(about, task, reason) => draft.ask(question, *about, *task, reason)?,
             Step::StopAtBudget(limit) => {
                 draft.count_time(world.lived());
-                draft.stop_at_budget(*limit, new_question(draft.plan(), &self.volumes)).map(|()| None)
+                draft.stop_at_budget(*limit, question)?;
             }
-            Step::CountTime => {
-                draft.count_time(world.lived());
-                Ok(None)
-            }
-            Step::EndSession(session) => Ok(Some(self.end(draft, session, texts))),
-            Step::Settle => {
-                let outcome = super::summary::by_rules(draft.plan(), world);
-                draft.settle(&outcome).map(|()| None)
-            }
-            Step::Accept(command) => draft.accept_merged(command, new_question(draft.plan(), &self.volumes)).map(|()| None),
-            Step::Withdraw(_)
+            Step::CountTime => draft.count_time(world.lived()),
+            Step::Settle => draft.settle(&super::summary::by_rules(draft.plan(), world))?,
+            Step::Accept(command) => draft.accept_merged(command, question)?,
+            // Recorded along with every decision, or done outside.
+            Step::RecordEnds
+            | Step::Withdraw(_)
             | Step::Inspect(_)
             | Step::Check(_)
             | Step::Ask(_)
-            | Step::MoveBranch
-            // Recorded along with every decision.
-            | Step::RecordEnds => Ok(None),
+            | Step::MoveBranch => {}
         }
+        Ok(None)
     }
 
     fn issue(
@@ -206,7 +200,7 @@ impl Desk {
             body: String::new(),
         };
         let (number, layout) = (task.number, Layout::of(plan, task.number));
-        let text = texts.write(Unrendered {
+        let text = texts.write(UnrenderedCommand {
             command,
             context: Some(context),
             layout: layout.clone(),
@@ -280,7 +274,7 @@ impl Desk {
             body,
             ..earlier
         };
-        let text = texts.write(Unrendered {
+        let text = texts.write(UnrenderedCommand {
             command,
             context,
             layout: None,
@@ -335,7 +329,7 @@ impl Desk {
             request_id: None,
             body: "The session is over. Nothing is to be done or reported.".to_owned(),
         };
-        let text = texts.write(Unrendered {
+        let text = texts.write(UnrenderedCommand {
             command,
             context: None,
             layout: None,
@@ -355,6 +349,16 @@ impl Desk {
             ends: Some(session.clone()),
         }
     }
+}
+
+/// Returns the first decision that is due, and those of its kind.
+fn next_due(plan: &Plan, world: &World, refused: &BTreeSet<Step>) -> VecDeque<Step> {
+    let mut steps: VecDeque<Step> = due(plan, world).steps.into();
+    steps.retain(|step| step.is_decision() && !refused.contains(step));
+    if let Some(first) = steps.front().map(discriminant) {
+        steps.retain(|step| discriminant(step) == first);
+    }
+    steps
 }
 
 /// What stands above single tasks and attempts: while it stays as it is, one decision changes nothing for others of its kind.

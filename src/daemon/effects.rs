@@ -1,6 +1,5 @@
 //! Starts what is done outside the plan: each act runs beside the loop and comes back as an `Input`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,27 +7,19 @@ use super::desk::Outgoing;
 use super::plan_run::{Input, Key, PlanRun};
 use super::{View, isolation, steps};
 use crate::plan::{CommandId, Subject};
-use crate::volumes::{Unpublished, Withdrawal, write_mission};
+use crate::volumes::{Withdrawal, write_mission};
 use crate::wire::mission;
 
 impl PlanRun {
     /// Puts new commands into their folder at once: to write one takes less time than to wake another thread for it. One
     /// that cannot be written now is published with what is missing.
-    pub(super) fn send(
-        &mut self,
-        outgoing: Vec<Outgoing>,
-        mut prepared: BTreeMap<CommandId, Unpublished>,
-    ) {
-        let volumes = &self.settings.volumes.clone();
+    pub(super) fn send(&mut self, outgoing: Vec<Outgoing>) {
         for command in outgoing {
             if command.layout.is_some() {
                 self.outgoing.insert(command.id.clone(), command);
                 continue;
             }
-            let published = match prepared.remove(&command.id) {
-                Some(file) => volumes.publish_prepared(file, &command.text),
-                None => volumes.publish(&command.id, &command.text),
-            };
+            let published = self.settings.volumes.publish(&command.id, &command.text);
             match published {
                 Ok(()) => self.world.ends_published.extend(command.ends),
                 Err(error) => {

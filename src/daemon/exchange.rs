@@ -85,9 +85,8 @@ pub(super) struct Awaited {
 }
 
 /// What a look at the folders found.
-#[derive(Debug)]
 pub(super) struct Look {
-    pub found: Found,
+    found: Found,
     /// Questions whose file lies in its folder.
     questions: Vec<QuestionId>,
     waiting: bool,
@@ -106,13 +105,8 @@ pub(super) struct Found {
     pub signs: BTreeMap<CommandId, Sign>,
 }
 
-/// What was found, by whom it is for.
-#[derive(Debug, Default)]
-pub(super) struct Routed {
-    pub plans: BTreeMap<PlanId, Found>,
-    /// Reports for none of the plans that are carried out here, with the plan that their command is of.
-    strangers: Vec<(Arrival, Option<PlanId>)>,
-}
+/// A report for none of the plans that are carried out here, with the plan that its command is of.
+pub(super) type Stranger = (Arrival, Option<PlanId>);
 
 pub(super) struct Exchange {
     settings: Arc<Settings>,
@@ -138,6 +132,10 @@ pub(super) struct Exchange {
     scan_began: Option<Time>,
     /// The last look found a file that may not be finished.
     waiting: bool,
+    /// The last look did not take everything that is there.
+    more: bool,
+    /// The reports that the last look handed over.
+    handed_over: Vec<String>,
     /// Reports that are to leave `reports/pending`, and when.
     filings: BTreeMap<String, (Time, Filed)>,
     /// Questions whose file is in `questions/pending`.
@@ -165,6 +163,8 @@ impl Exchange {
             listed_at: None,
             scan_began: None,
             waiting: false,
+            more: false,
+            handed_over: Vec::new(),
             filings: BTreeMap::new(),
             shown: BTreeSet::new(),
         }
@@ -232,13 +232,17 @@ impl Exchange {
         self.watch.check()
     }
 
-    /// Looks into the folders if it is time to; one that takes long runs beside the loop, and what it found is returned later.
-    pub fn look(&mut self, now: Time) -> Option<Look> {
+    /// Looks into the folders if it is time to, and returns what is there; a look that takes long runs beside the loop, and what it
+    /// found is returned later. [`Self::taken_in`] is to be called with what became of it.
+    pub fn look(&mut self, now: Time) -> Option<Found> {
         if self.look.is_none() && self.may_look(now) {
             self.begin_look(now);
         }
         let mut look = self.look.take()?;
         let put_off = self.put_off(&mut look);
+        let names = look.found.reports.iter();
+        self.handed_over = names.map(|arrival| arrival.name.clone()).collect();
+        self.more = look.more;
         if look.more {
             self.look_now();
         } else if look.waiting {
@@ -248,12 +252,12 @@ impl Exchange {
         if look.listed {
             self.listed_at = Some(look.began);
             // One that was saved again after its answer counted.
-            self.shown.extend(look.questions.drain(..));
+            self.shown.extend(look.questions);
         }
         if put_off {
             self.listed_at = None;
         }
-        Some(look)
+        Some(look.found)
     }
 
     fn begin_look(&mut self, now: Time) {
@@ -308,20 +312,24 @@ impl Exchange {
     /// Leaves reports for a later look whose namesake is just being filed: where they go would be taken for done with it.
     /// Returns whether there was any.
     fn put_off(&mut self, look: &mut Look) -> bool {
-        let moving = |arrival: &Arrival| Key::File(arrival.name.clone());
-        let (put_off, reports): (Vec<_>, Vec<_>) = std::mem::take(&mut look.found.reports)
-            .into_iter()
-            .partition(|arrival| self.acts.under_way().contains(&moving(arrival)));
-        look.found.reports = reports;
+        let mut put_off = Vec::new();
+        look.found.reports.retain(|arrival| {
+            let moves = self
+                .acts
+                .under_way()
+                .contains(&Key::File(arrival.name.clone()));
+            put_off.extend(moves.then(|| arrival.name.clone()));
+            !moves
+        });
         look.waiting |= !put_off.is_empty();
-        self.forget(put_off.iter().map(|arrival| arrival.name.as_str()));
+        self.forget(&put_off);
         !put_off.is_empty()
     }
 
     /// Makes a later look find reports again that were not taken in.
-    fn forget<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+    fn forget(&mut self, names: &[String]) {
         if let Some(scanner) = &mut self.scanner {
-            names.for_each(|name| scanner.forget(name));
+            names.iter().for_each(|name| scanner.forget(name));
         }
     }
 
@@ -329,8 +337,11 @@ impl Exchange {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn route(&self, found: Found) -> Result<Routed, StoreError> {
-        let mut routed = Routed::default();
+    pub async fn route(
+        &self,
+        found: Found,
+    ) -> Result<(BTreeMap<PlanId, Found>, Vec<Stranger>), StoreError> {
+        let (mut plans, mut strangers) = (BTreeMap::<PlanId, Found>::new(), Vec::new());
         for arrival in found.reports {
             let of = match &arrival.command {
                 None => self.awaited.keys().next().cloned(),
@@ -343,27 +354,22 @@ impl Exchange {
             };
             match of {
                 Some(plan) if self.awaited.contains_key(&plan) => {
-                    routed.plans.entry(plan).or_default().reports.push(arrival);
+                    plans.entry(plan).or_default().reports.push(arrival);
                 }
-                of => routed.strangers.push((arrival, of)),
+                of => strangers.push((arrival, of)),
             }
         }
         for (id, reply) in found.replies {
             if let Some(plan) = self.who_awaits(|awaited| awaited.questions.contains(&id)) {
-                routed
-                    .plans
-                    .entry(plan)
-                    .or_default()
-                    .replies
-                    .push((id, reply));
+                plans.entry(plan).or_default().replies.push((id, reply));
             }
         }
         for (id, sign) in found.signs {
             if let Some(plan) = self.who_awaits(|awaited| awaited.commands.contains(&id)) {
-                routed.plans.entry(plan).or_default().signs.insert(id, sign);
+                plans.entry(plan).or_default().signs.insert(id, sign);
             }
         }
-        Ok(routed)
+        Ok((plans, strangers))
     }
 
     fn who_awaits(&self, awaits: impl Fn(&Awaited) -> bool) -> Option<PlanId> {
@@ -395,19 +401,21 @@ impl Exchange {
         }
     }
 
-    /// Notes that everything was taken in that a look found.
-    pub fn taken_in(&mut self, more: bool) {
+    /// Notes whether everything was taken in that the last look found; if not, it is found again.
+    pub fn taken_in(&mut self, taken: Result<(), StoreError>) {
+        let handed_over = std::mem::take(&mut self.handed_over);
+        if let Err(error) = taken {
+            self.forget(&handed_over);
+            self.listed_at = None;
+            self.failed(&Key::Scan, &error.to_string());
+            return;
+        }
         self.acts.succeeded(&Key::Scan);
-        if !more && let Some(at) = self.listed_at {
+        if !self.more
+            && let Some(at) = self.listed_at
+        {
             self.scan_began = Some(at);
         }
-    }
-
-    /// Notes that what a look found could not be taken in: it is found again.
-    pub fn not_taken_in(&mut self, names: &[String], error: &StoreError) {
-        self.forget(names.iter().map(String::as_str));
-        self.listed_at = None;
-        self.failed(&Key::Scan, &error.to_string());
     }
 
     /// Gives reports to the plans that their commands belong to and that are not carried out here: another plan in the same folder
@@ -415,9 +423,9 @@ impl Exchange {
     ///
     /// # Errors
     /// A failure of the store. That a plan cannot be changed holds up no other.
-    pub async fn pass_on(&mut self, routed: Routed) -> Result<bool, StoreError> {
+    pub async fn pass_on(&mut self, strangers: Vec<Stranger>) -> Result<bool, StoreError> {
         let mut asked = false;
-        for (arrival, owner) in routed.strangers {
+        for (arrival, owner) in strangers {
             let name = arrival.name.clone();
             let of_plan = owner.is_some() && arrival.content.is_ok();
             let filed = match requests::pass_on(&self.store, &self.settings.volumes, arrival, owner)
@@ -570,13 +578,6 @@ impl Exchange {
 
     fn failed(&mut self, key: &Key, error: &str) {
         self.acts.failed(key, self.clock.now(), error);
-    }
-}
-
-impl Look {
-    /// Returns whether more is there than one look takes.
-    pub fn more(&self) -> bool {
-        self.more
     }
 }
 

@@ -212,15 +212,9 @@ impl Daemon {
         if self.exchange.check_watches(now) {
             self.mend().await;
         }
-        let Some(look) = self.exchange.look(now) else {
-            return;
-        };
-        let more = look.more();
-        let names = look.found.reports.iter();
-        let names: Vec<String> = names.map(|arrival| arrival.name.clone()).collect();
-        match self.found(look.found).await {
-            Ok(()) => self.exchange.taken_in(more),
-            Err(error) => self.exchange.not_taken_in(&names, &error),
+        if let Some(found) = self.exchange.look(now) {
+            let taken = self.found(found).await;
+            self.exchange.taken_in(taken);
         }
     }
 
@@ -236,12 +230,12 @@ impl Daemon {
 
     /// Gives everything that was found to the plan that it is for.
     async fn found(&mut self, found: Found) -> Result<(), StoreError> {
-        let mut routed = self.exchange.route(found).await?;
-        let own = routed.plans.remove(&self.run.settings.plan);
+        let (mut plans, strangers) = self.exchange.route(found).await?;
+        let own = plans.remove(&self.run.settings.plan);
         let effect = self.run.found(own.unwrap_or_default()).await?;
         self.exchange.file(effect.filings);
         self.exchange.complain(effect.complaints);
-        if self.exchange.pass_on(routed).await? {
+        if self.exchange.pass_on(strangers).await? {
             // Whatever a role is asked is put to a person at once.
             self.run.inside_at = self.run.clock.now();
         }

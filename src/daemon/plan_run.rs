@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -79,9 +80,6 @@ pub(super) enum Input {
     Tended,
 }
 
-/// Commands that are written and not yet in their folder.
-type Prepared = Mutex<BTreeMap<CommandId, Unpublished>>;
-
 /// What a change was, and the commands that follow from it.
 struct Made<T> {
     made: T,
@@ -91,21 +89,17 @@ struct Made<T> {
 }
 
 impl<T> Made<T> {
-    /// Publishes the commands that are prepared.
-    fn publish(&mut self, prepared: &Prepared, volumes: &Volumes) {
+    /// Publishes the commands that are written by now.
+    fn publish(&mut self, written: &Receiver<(CommandId, Unpublished)>, volumes: &Volumes) {
+        let mut written: BTreeMap<_, _> = written.try_iter().collect();
         for command in std::mem::take(&mut self.outgoing) {
-            let file = locked(prepared).remove(&command.id);
-            let text = &command.text;
-            match file.map(|file| volumes.publish_prepared(file, text)) {
+            let file = written.remove(&command.id);
+            match file.map(|file| volumes.publish_prepared(file, &command.text)) {
                 Some(Ok(())) => self.ends.extend(command.ends),
                 Some(Err(_)) | None => self.outgoing.push(command),
             }
         }
     }
-}
-
-fn locked(prepared: &Prepared) -> MutexGuard<'_, BTreeMap<CommandId, Unpublished>> {
-    prepared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(super) struct PlanRun {
@@ -256,6 +250,8 @@ impl PlanRun {
 
     /// Returns the plan as it is committed now.
     pub async fn view(&mut self) -> Result<View, StoreError> {
+        // What is committed from here on makes the loop turn once more.
+        self.moved.borrow_and_update();
         let world = self.world();
         let read = move |plan: &crate::plan::Plan, seq| View::of(plan, seq, &world);
         let view = self.store.read(&self.settings.plan, read).await?;
@@ -271,7 +267,9 @@ impl PlanRun {
         if !view.due.steps.iter().any(Step::is_decision) {
             return Ok(view);
         }
-        self.change("decided what was due", |_| ()).await?;
+        // By the clock by which it was found due.
+        let world = self.world();
+        self.change("decided what was due", world, |_| ()).await?;
         self.view().await
     }
 
@@ -412,7 +410,8 @@ impl PlanRun {
                 tracing::warn!(%refusal, why, "what came back is out of date");
             }
         };
-        self.change(why, commit).await
+        let world = self.now_world();
+        self.change(why, world, commit).await
     }
 
     /// Makes a change of the plan together with everything that follows from it by itself: one change, one flush. The change is
@@ -420,52 +419,42 @@ impl PlanRun {
     async fn change<T: Send + 'static>(
         &mut self,
         why: &str,
+        world: World,
         change: impl Fn(&mut Draft<'_>) -> T + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
-        let (desk, world) = (self.desk.clone(), self.now_world());
-        let (store, volumes) = (self.store.clone(), self.settings.volumes.clone());
+        let (desk, store) = (self.desk.clone(), self.store.clone());
+        let volumes = self.settings.volumes.clone();
         let mut tries = Tries::new(move |draft: &mut Draft<'_>, texts: &mut Texts| {
             let made = change(draft);
             let outgoing = desk.decide(draft, &world, texts);
+            let ends = Vec::new();
             Ok(Made {
                 made,
                 outgoing,
-                ends: Vec::new(),
+                ends,
             })
         });
-        loop {
+        let made = loop {
             // The commands are written while the change is flushed: then each is only a rename away, for which no other thread has
             // to wake.
-            let prepared = Arc::<Prepared>::default();
-            let (files, there) = (Arc::clone(&prepared), volumes.clone());
-            let publish = move |made: &mut Made<T>| made.publish(&files, &there);
-            let plan = &self.settings.plan;
-            let once = tries.next();
-            let change = store.change_then(plan, BY, why, once, publish);
+            let (write, written) = mpsc::channel();
+            let there = volumes.clone();
+            let publish = move |made: &mut Made<T>| made.publish(&written, &there);
+            let change = store.change_then(&self.settings.plan, BY, why, tries.next(), publish);
             let prepare = async {
-                for (made, text) in tries.known() {
-                    let id = &made.command.id;
-                    if made.layout.is_none()
-                        && let Ok(file) = volumes.prepare(id, text)
-                    {
-                        locked(&prepared).insert(id.clone(), file);
-                    }
+                for prepared in tries.prepare(&volumes) {
+                    // One that comes too late is published below.
+                    drop(write.send(prepared));
                 }
             };
             let (made, ()) = tokio::join!(change, prepare);
-            if tries.again(&made, &self.desk.prompts) {
-                continue;
+            if !tries.again(&made, &self.desk.prompts) {
+                break made?;
             }
-            let Made {
-                made,
-                outgoing,
-                ends,
-            } = made?;
-            self.world.ends_published.extend(ends);
-            let prepared = std::mem::take(&mut *locked(&prepared));
-            self.send(outgoing, prepared);
-            return Ok(made);
-        }
+        };
+        self.world.ends_published.extend(made.ends);
+        self.send(made.outgoing);
+        Ok(made.made)
     }
 
     async fn withdrawn(&mut self, id: &CommandId, done: Withdrawal) -> Result<(), StoreError> {
@@ -537,7 +526,8 @@ impl PlanRun {
         let quick = readable.then(|| self.lookout.quick(now)).flatten();
         let (seen, volumes) = (quick.clone(), self.settings.volumes.clone());
         let taken = move |draft: &mut Draft<'_>| take(draft, &found, seen.as_ref(), &volumes);
-        let effect = self.change("something came in", taken).await?;
+        let world = self.now_world();
+        let effect = self.change("something came in", world, taken).await?;
         self.signs = signs;
         if let Some(quick) = quick {
             self.lookout.remember(&quick);

@@ -9,10 +9,11 @@ use super::isolation::{self, Aside, Gathering};
 use super::{Models, Settings};
 use crate::clock::Clock;
 use crate::exec;
-use crate::llm::questions::{self, Audit, Judgement, PlannedPlan};
-use crate::llm::{AskError, Model, Prompts, Question};
+use crate::llm::questions::{self, Audit, Judgement, PlannedPlan, Unrendered};
+use crate::llm::{AskError, Model, PromptError, Prompts};
 use crate::plan::{
-    AskId, AttemptState, CheckResult, CommandId, Edit, Merge, Plan, Refusal, Spent, Subject, Time,
+    AskId, AttemptState, CheckResult, CommandId, Draft, Edit, Merge, Plan, Refusal, Spent, Subject,
+    Time,
 };
 use crate::store::{Store, StoreError};
 use crate::volumes::Folder;
@@ -46,14 +47,14 @@ pub(super) struct Asked {
 
 /// A question in any of its kinds.
 enum Asking {
-    Plan(Question<PlannedPlan>),
-    Judge(CommandId, Question<Judgement>),
-    Replan(Question<Vec<Edit>>),
-    Audit(Question<Audit>),
-    Summary(Question<String>),
+    Plan(Unrendered<PlannedPlan>),
+    Judge(CommandId, Unrendered<Judgement>),
+    Replan(Unrendered<Vec<Edit>>),
+    Audit(Unrendered<Audit>),
+    Summary(Unrendered<String>),
 }
 
-/// Asks the model: counts the call, builds the question from the plan as it is then, waits for the answer. `None` if the
+/// Asks the model: counts the call, makes the question from the plan as it is then, waits for the answer. `None` if the
 /// budget allows no call.
 pub(super) async fn ask(
     settings: &Settings,
@@ -65,30 +66,18 @@ pub(super) async fn ask(
         Subject::Plan => super::facts::of_workspace(&settings.workspace).await,
         _ => String::new(),
     };
-    let prompts = settings.prompts.clone();
     let checks: Vec<String> = settings.checks.keys().cloned().collect();
     let (about, team) = (subject.clone(), settings.team.clone());
-    let begun = store
-        .change(
-            &settings.plan,
-            super::BY,
-            "a model is asked",
-            move |draft| {
-                let ask = draft.begin_ask(&about)?;
-                let question = build(
-                    draft.plan(),
-                    &about,
-                    &prompts,
-                    &facts,
-                    &checks,
-                    team.as_deref(),
-                )?;
-                Ok((ask, draft.plan().calls_left(), question))
-            },
-        )
-        .await;
+    let begin = move |draft: &mut Draft<'_>| {
+        let ask = draft.begin_ask(&about)?;
+        let plan = draft.plan();
+        let asking = asking(plan, &about, &facts, &checks, team.as_deref())?;
+        Ok((ask, plan.calls_left(), asking))
+    };
+    let why = "a model is asked";
+    let begun = store.change(&settings.plan, super::BY, why, begin).await;
     let (ask, left, asking) = match begun {
-        Ok((ask, left, asking)) => (ask, left, asking.map_err(|error| anyhow!("{error}"))?),
+        Ok(begun) => begun,
         Err(StoreError::Refused(Refusal::UsedUp(_))) => return Ok(None),
         Err(StoreError::Refused(refusal)) => return Err(anyhow!("{refusal}")),
         Err(error) => return Err(error.into()),
@@ -96,51 +85,44 @@ pub(super) async fn ask(
     // One call is counted; those that follow because it fails must fit in as well.
     let [plan, judge] =
         [&models.plan, &models.judge].map(|model| model.at_most(left.saturating_add(1)));
-    let asked = match asking {
-        Asking::Plan(question) => put(&plan, &question, Said::Plan).await,
+    let prompts = &settings.prompts;
+    let (spent, said) = match asking {
+        Asking::Plan(question) => put(&plan, question, prompts, Said::Plan).await,
         Asking::Judge(command, question) => {
-            put(&judge, &question, |judgement| {
-                Said::Judgement(command, judgement)
-            })
-            .await
+            let say = |judgement| Said::Judgement(command, judgement);
+            put(&judge, question, prompts, say).await
         }
-        Asking::Replan(question) => put(&plan, &question, Said::Edits).await,
-        Asking::Audit(question) => put(&judge, &question, Said::Audit).await,
-        Asking::Summary(question) => put(&plan, &question, Said::Summary).await,
-    };
-    Ok(Some(Asked { ask, ..asked }))
+        Asking::Replan(question) => put(&plan, question, prompts, Said::Edits).await,
+        Asking::Audit(question) => put(&judge, question, prompts, Said::Audit).await,
+        Asking::Summary(question) => put(&plan, question, prompts, Said::Summary).await,
+    }?;
+    Ok(Some(Asked { ask, spent, said }))
 }
 
-async fn put<A>(model: &Model, question: &Question<A>, say: impl FnOnce(A) -> Said) -> Asked {
-    let ask = AskId::new(String::new());
-    match model.ask(question).await {
-        Ok(answered) => Asked {
-            ask,
-            spent: answered.spent,
-            said: Ok((say(answered.value), answered.text)),
-        },
-        Err(error) => Asked {
-            ask,
-            spent: error.spent,
-            said: Err(explain(&error)),
-        },
-    }
+/// Renders a question, and puts it to a model. Returns what that used, and the answer with its text, or why there is none.
+async fn put<A: 'static>(
+    model: &Model,
+    question: Unrendered<A>,
+    prompts: &Prompts,
+    say: impl FnOnce(A) -> Said,
+) -> Result<(Spent, Result<(Said, String), String>), PromptError> {
+    Ok(match model.ask(&question.render(prompts)?).await {
+        Ok(answered) => (answered.spent, Ok((say(answered.value), answered.text))),
+        Err(error) => (error.spent, Err(explain(&error))),
+    })
 }
 
 fn explain(error: &AskError) -> String {
     format!("{error}. Hint: {}", error.hint())
 }
 
-type Built = Result<Asking, crate::llm::PromptError>;
-
-fn build(
+fn asking(
     plan: &Plan,
     subject: &Subject,
-    prompts: &Prompts,
     facts: &str,
     checks: &[String],
     team: Option<&Team>,
-) -> Result<Built, Refusal> {
+) -> Result<Asking, Refusal> {
     let head = plan.head();
     Ok(match subject {
         Subject::Plan => {
@@ -151,7 +133,7 @@ fn build(
                 check_names: checks,
                 team,
             };
-            questions::plan(prompts, &context).map(Asking::Plan)
+            Asking::Plan(questions::plan(&context))
         }
         Subject::Judge(command) => {
             let unknown = || Refusal::UnknownCommand(command.clone());
@@ -169,15 +151,14 @@ fn build(
                 stale_reports: stale,
             };
             let command = command.clone();
-            questions::judge(prompts, plan, task, attempt, &facts)
-                .map(|question| Asking::Judge(command, question))
+            Asking::Judge(command, questions::judge(plan, task, attempt, &facts))
         }
         Subject::Replan => {
             let open = head.replan.as_ref().ok_or(Refusal::UnknownAsk)?;
-            questions::replan(prompts, plan, open.task, &open.why, "", team).map(Asking::Replan)
+            Asking::Replan(questions::replan(plan, open.task, &open.why, "", team))
         }
-        Subject::Audit => questions::audit(prompts, plan, checks, team).map(Asking::Audit),
-        Subject::Summary => questions::summarise(prompts, plan).map(Asking::Summary),
+        Subject::Audit => Asking::Audit(questions::audit(plan, checks, team)),
+        Subject::Summary => Asking::Summary(questions::summarise(plan)),
         // A role asks these, in a plan of its own.
         Subject::Strategy | Subject::Step(_) => return Err(Refusal::UnknownAsk),
     })

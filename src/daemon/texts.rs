@@ -1,6 +1,7 @@
 //! The texts of commands, which are rendered outside the transaction that commits them. A change that writes commands is made
 //! without their texts first and dropped: then it is known what each of them is made from. They are rendered, and the change is
-//! made again. If what a text was made from has moved in between, the change is dropped once more, and that text rendered anew.
+//! made again: as it was decided before, if the plan is as it was; else what is due is decided anew. If what a text was made from
+//! has moved in between, the change is dropped once more, and that text rendered anew.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,13 +11,14 @@ use uuid::Uuid;
 
 use super::isolation::Layout;
 use crate::llm::{CommandContext, Prompts, questions};
-use crate::plan::{CommandId, Draft, Refusal, Time};
+use crate::plan::{CommandId, Draft, Refusal, Step, Time};
 use crate::store::StoreError;
+use crate::volumes::{Unpublished, Volumes};
 use crate::wire::command::Command;
 
 /// A command with everything that its text is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Unrendered {
+pub(super) struct UnrenderedCommand {
     /// Without its body, if a template says that.
     pub command: Command,
     /// What the template is told.
@@ -25,7 +27,7 @@ pub(super) struct Unrendered {
     pub layout: Option<Layout>,
 }
 
-impl Unrendered {
+impl UnrenderedCommand {
     fn render(&self, prompts: &Prompts) -> String {
         let Some(context) = &self.context else {
             return self.command.render();
@@ -42,14 +44,29 @@ impl Unrendered {
     }
 }
 
-/// The texts that one try of a change may use, in the order in which it writes commands.
+/// What one try of a change knows of the one before, and what the next one is to know of it.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
-    known: VecDeque<(Unrendered, String)>,
-    written: Vec<(Unrendered, Option<String>)>,
+    /// The change of the plan that the try before was made after, and what it decided, in its order.
+    decided: (i64, Vec<Step>),
+    /// The commands that it wrote.
+    known: VecDeque<(UnrenderedCommand, String)>,
+    steps: Vec<Step>,
+    written: Vec<(UnrenderedCommand, Option<String>)>,
 }
 
 impl Texts {
+    /// Returns what the try before decided, if the plan is as it was: then the same is due.
+    pub fn decided_before(&mut self, draft: &Draft<'_>) -> Option<VecDeque<Step>> {
+        let (seq, steps) = std::mem::take(&mut self.decided);
+        (seq == draft.seq() && !self.known.is_empty()).then(|| steps.into())
+    }
+
+    /// Keeps a step that was decided.
+    pub fn decide(&mut self, step: Step) {
+        self.steps.push(step);
+    }
+
     /// Returns the id of the next command, and when it was made: those of the try before.
     pub fn next(&self, now: Time) -> (CommandId, Time) {
         match self.known.front() {
@@ -62,7 +79,7 @@ impl Texts {
     }
 
     /// Returns the text of a command; an empty one if it is yet to be rendered.
-    pub fn write(&mut self, made: Unrendered) -> String {
+    pub fn write(&mut self, made: UnrenderedCommand) -> String {
         let known = self.known.pop_front().filter(|(known, _)| *known == made);
         let text = known.map(|(_, text)| text);
         self.written.push((made, text.clone()));
@@ -73,22 +90,29 @@ impl Texts {
 /// A change that writes commands, while it is tried.
 pub(super) struct Tries<F> {
     change: Arc<F>,
-    known: Vec<(Unrendered, String)>,
-    written: Option<oneshot::Receiver<Vec<(Unrendered, Option<String>)>>>,
+    decided: (i64, Vec<Step>),
+    known: Vec<(UnrenderedCommand, String)>,
+    /// Gets what a try knows that was dropped.
+    dropped: Option<oneshot::Receiver<(i64, Texts)>>,
 }
 
 impl<F> Tries<F> {
     pub fn new(change: F) -> Self {
         Self {
             change: Arc::new(change),
+            decided: (0, Vec::new()),
             known: Vec::new(),
-            written: None,
+            dropped: None,
         }
     }
 
-    /// Returns the commands whose text is known.
-    pub fn known(&self) -> &[(Unrendered, String)] {
-        &self.known
+    /// Writes the commands whose text is known beside their folder, as far as they can be published at once.
+    pub fn prepare(&self, volumes: &Volumes) -> impl Iterator<Item = (CommandId, Unpublished)> {
+        let at_once = self.known.iter().filter(|(made, _)| made.layout.is_none());
+        at_once.filter_map(|(made, text)| {
+            let id = &made.command.id;
+            Some((id.clone(), volumes.prepare(id, text).ok()?))
+        })
     }
 
     /// Returns the change, to be made once.
@@ -98,35 +122,38 @@ impl<F> Tries<F> {
     where
         F: Fn(&mut Draft<'_>, &mut Texts) -> Result<T, Refusal> + Send + Sync,
     {
-        let (said, written) = oneshot::channel();
-        self.written = Some(written);
+        let (drop_it, dropped) = oneshot::channel();
+        self.dropped = Some(dropped);
         let change = Arc::clone(&self.change);
         let mut texts = Texts {
+            decided: std::mem::take(&mut self.decided),
             known: self.known.iter().cloned().collect(),
-            written: Vec::new(),
+            ..Texts::default()
         };
         move |draft: &mut Draft<'_>| {
+            let seq = draft.seq();
             let made = change(draft, &mut texts)?;
             if texts.written.iter().all(|(_, text)| text.is_some()) {
                 return Ok(made);
             }
-            drop(said.send(texts.written));
+            drop(drop_it.send((seq, texts)));
             Err(Refusal::Dropped)
         }
     }
 
     /// Returns whether the change is to be made again, now that the texts are rendered for want of which it was dropped.
     pub fn again<T>(&mut self, made: &Result<T, StoreError>, prompts: &Prompts) -> bool {
-        let dropped = matches!(made, Err(StoreError::Refused(Refusal::Dropped)));
-        let written = self.written.take().filter(|_| dropped);
-        let Some(written) = written.and_then(|mut written| written.try_recv().ok()) else {
+        let for_want = matches!(made, Err(StoreError::Refused(Refusal::Dropped)));
+        let dropped = self.dropped.take().filter(|_| for_want);
+        let Some((seq, texts)) = dropped.and_then(|mut dropped| dropped.try_recv().ok()) else {
             return false;
         };
-        let render = |(made, text): (Unrendered, Option<String>)| {
+        let render = |(made, text): (UnrenderedCommand, Option<String>)| {
             let text = text.unwrap_or_else(|| made.render(prompts));
             (made, text)
         };
-        self.known = written.into_iter().map(render).collect();
+        self.known = texts.written.into_iter().map(render).collect();
+        self.decided = (seq, texts.steps);
         true
     }
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::fields::{MAX_NAME, MAX_REASON, bounded, cut, name};
-use super::{LONG_ANSWER, SHORT_ANSWER, question};
+use super::{LONG_ANSWER, SHORT_ANSWER, unrendered};
 use crate::llm::Schema;
 use crate::llm::context::RoleView;
 pub use crate::llm::context::{DoneStep, Offer, OfferKind, RoleContext};
@@ -52,8 +52,7 @@ pub fn strategy(
         ("simple", Schema::Boolean),
     ]);
     let view = RoleView::new(context);
-    question(
-        prompts,
+    unrendered(
         Template::Strategy,
         &view,
         schema,
@@ -65,6 +64,7 @@ pub fn strategy(
             })
         },
     )
+    .render(prompts)
 }
 
 /// Asks which steps a task takes, out of what is offered. `check` looks at each step with its number and says what is wrong
@@ -114,15 +114,14 @@ pub fn steps(
         })
     };
     let view = RoleView::new(context);
-    question(prompts, Template::Steps, &view, schema, LONG_ANSWER, read)
+    unrendered(Template::Steps, &view, schema, LONG_ANSWER, read).render(prompts)
 }
 
 /// Asks the model to do a task, or what a step wants of it.
 pub fn ask(prompts: &Prompts, context: &RoleContext<'_>) -> Result<Question<String>, PromptError> {
     let schema = Schema::Object(vec![("answer", Schema::Text("the whole result"))]);
     let view = RoleView::new(context);
-    question(
-        prompts,
+    unrendered(
         Template::Ask,
         &view,
         schema,
@@ -132,6 +131,7 @@ pub fn ask(prompts: &Prompts, context: &RoleContext<'_>) -> Result<Question<Stri
             answer => Ok(answer),
         },
     )
+    .render(prompts)
 }
 
 #[derive(Deserialize)]
