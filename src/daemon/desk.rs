@@ -9,7 +9,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::isolation::Layout;
-use super::texts::{Texts, UnrenderedCommand};
+use super::texts::{CommandTexts, UnrenderedCommand};
 use crate::llm::{CommandContext, CommandKind, Prompts, indented};
 use crate::plan::{
     Attempt, CommandId, Draft, EndCommand, Issue, Kind, Limit, Plan, PlanStatus, QuestionId,
@@ -74,7 +74,12 @@ pub(super) fn new_question(plan: &Plan, volumes: &Volumes) -> QuestionId {
 impl Desk {
     /// Carries out every decision that is due, one after the other, until none is left. One that the plan refuses is left out
     /// and logged: it must not keep the others back.
-    pub fn decide(&self, draft: &mut Draft<'_>, world: &World, texts: &mut Texts) -> Vec<Outgoing> {
+    pub fn decide(
+        &self,
+        draft: &mut Draft<'_>,
+        world: &World,
+        texts: &mut CommandTexts,
+    ) -> Vec<Outgoing> {
         let mut outgoing = Vec::new();
         let mut refused = BTreeSet::new();
         if draft.plan().head().usage.unrecorded(world.lived()) >= WORTH_RECORDING {
@@ -118,7 +123,7 @@ impl Desk {
         draft: &mut Draft<'_>,
         step: &Step,
         world: &World,
-        texts: &mut Texts,
+        texts: &mut CommandTexts,
     ) -> Result<Option<Outgoing>, Refusal> {
         let question = new_question(draft.plan(), &self.volumes);
         let attempt = |draft: &Draft<'_>, command: &CommandId| {
@@ -167,7 +172,7 @@ impl Desk {
         draft: &mut Draft<'_>,
         task: TaskId,
         repairs: Option<&Attempt>,
-        texts: &mut Texts,
+        texts: &mut CommandTexts,
     ) -> Result<Outgoing, Refusal> {
         let plan = draft.plan();
         let task = plan
@@ -200,24 +205,15 @@ impl Desk {
             body: String::new(),
         };
         let (number, layout) = (task.number, Layout::of(plan, task.number));
-        let text = texts.write(UnrenderedCommand {
+        let context = Some(context);
+        let outgoing = texts.write(UnrenderedCommand {
             command,
-            context: Some(context),
-            layout: layout.clone(),
-        });
-        let issue = Issue {
-            id: id.clone(),
-            kind: story.kind,
-            session: story.session,
-            text: text.clone(),
-        };
-        draft.issue(number, issue)?;
-        Ok(Outgoing {
-            id,
-            text,
+            context,
             layout,
-            ends: None,
-        })
+        });
+        let issue = outgoing.issue(story.kind, story.session);
+        draft.issue(number, issue)?;
+        Ok(outgoing)
     }
 
     /// Writes the command by which somebody behind files is asked once more what a role had asked of them: to report again, or
@@ -232,7 +228,7 @@ impl Desk {
         kind: Kind,
         told: &str,
         now: Time,
-        texts: &mut Texts,
+        texts: &mut CommandTexts,
     ) -> Result<Issue, Refusal> {
         let unreadable = |_| Refusal::UnknownCommand(attempt.id.clone());
         let earlier = Command::parse(&attempt.text).map_err(unreadable)?;
@@ -274,17 +270,12 @@ impl Desk {
             body,
             ..earlier
         };
-        let text = texts.write(UnrenderedCommand {
+        let outgoing = texts.write(UnrenderedCommand {
             command,
             context,
             layout: None,
         });
-        Ok(Issue {
-            id,
-            kind,
-            session,
-            text,
-        })
+        Ok(outgoing.issue(kind, session))
     }
 
     fn context(
@@ -305,7 +296,12 @@ impl Desk {
         self.volumes.report(id).display().to_string()
     }
 
-    fn end(&self, draft: &mut Draft<'_>, session: &SessionId, texts: &mut Texts) -> Outgoing {
+    fn end(
+        &self,
+        draft: &mut Draft<'_>,
+        session: &SessionId,
+        texts: &mut CommandTexts,
+    ) -> Outgoing {
         let plan = draft.plan();
         let (id, created_at) = texts.next(draft.now());
         let command = Command {
@@ -329,24 +325,28 @@ impl Desk {
             request_id: None,
             body: "The session is over. Nothing is to be done or reported.".to_owned(),
         };
-        let text = texts.write(UnrenderedCommand {
+        let outgoing = texts.write(UnrenderedCommand {
             command,
             context: None,
             layout: None,
         });
-        draft.end_session(
-            session,
-            EndCommand {
-                id: id.clone(),
-                text: text.clone(),
-                published: false,
-            },
-        );
-        Outgoing {
+        let end = EndCommand {
             id,
-            text,
-            layout: None,
-            ends: Some(session.clone()),
+            text: outgoing.text.clone(),
+            published: false,
+        };
+        draft.end_session(session, end);
+        outgoing
+    }
+}
+
+impl Outgoing {
+    fn issue(&self, kind: Kind, session: Option<SessionId>) -> Issue {
+        Issue {
+            id: self.id.clone(),
+            kind,
+            session,
+            text: self.text.clone(),
         }
     }
 }

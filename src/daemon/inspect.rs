@@ -45,7 +45,7 @@ pub(super) struct Lookout {
 #[derive(Clone, Debug)]
 pub(super) struct Inspected {
     pub changes: Changes,
-    tree: Option<String>,
+    pub tree: Option<String>,
     listing: Option<Arc<Listing>>,
     git_is_slow: bool,
 }
@@ -142,8 +142,14 @@ impl Lookout {
     }
 
     /// Keeps a look for the next one.
-    pub fn remember(&mut self, look: &QuickLook) {
+    pub fn remember_quick(&mut self, look: &QuickLook) {
         self.before = Some(Arc::clone(&look.now));
+    }
+
+    /// Keeps what a look beside the loop found for the next one.
+    pub fn remember(&mut self, found: &Inspected) {
+        self.git_is_slow |= found.git_is_slow;
+        self.before.clone_from(&found.listing);
     }
 
     fn list(&self, most: usize) -> Option<Listing> {
@@ -307,23 +313,6 @@ impl PlanRun {
                 let inspected = inspect(lookout, &store, &plan, id.clone()).await?;
                 Ok(Input::Inspected(id, Box::new(inspected)))
             });
-    }
-
-    /// Commits what a look beside the loop found.
-    pub(super) async fn inspected(
-        &mut self,
-        id: &CommandId,
-        found: &Inspected,
-    ) -> Result<(), crate::store::StoreError> {
-        let (command, changes, tree) = (id.clone(), found.changes.clone(), found.tree.clone());
-        let why = "the workspace was looked at";
-        self.commit(why, move |draft| {
-            draft.inspected(&command, changes.clone(), tree.as_deref())
-        })
-        .await?;
-        self.lookout.git_is_slow |= found.git_is_slow;
-        self.lookout.before.clone_from(&found.listing);
-        Ok(())
     }
 }
 

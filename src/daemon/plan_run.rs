@@ -10,18 +10,18 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::acts::Acts;
-use super::desk::{Desk, Outgoing, new_question};
+use super::desk::{Desk, Outgoing};
 use super::exchange::Found;
 use super::hooks::{Hook, News, Told};
 use super::inspect::{Inspected, Lookout};
 use super::isolation::BranchNews;
 use super::steps::{Asked, Checked};
-use super::take::{Effect, take, take_answer};
-use super::texts::{Texts, Tries};
+use super::take::{Effect, take, take_input};
+use super::texts::{CommandTexts, Tries};
 use super::{BY, Hands, Patience, Settings, View};
 use crate::clock::{Clock, LATE};
 use crate::plan::{
-    CommandId, Crew, Crews, Draft, QuestionId, Refusal, SessionId, Step, Subject, Time, World,
+    CommandId, Crew, Crews, Draft, QuestionId, SessionId, Step, Subject, Time, World,
 };
 use crate::store::{Store, StoreError};
 use crate::volumes::{Sign, Unpublished, Volumes, Withdrawal};
@@ -130,7 +130,7 @@ pub(super) struct PlanRun {
     /// The change that MISSION.md shows, and when it may be written next.
     pub mission: (i64, Time),
     /// Inputs whose change could not be committed; tried again at that moment.
-    pub kept: Vec<(Key, Input)>,
+    kept: Vec<(Key, Arc<Input>)>,
     kept_until: Time,
     /// The folders are to be looked at before anything else.
     looks: bool,
@@ -349,30 +349,22 @@ impl PlanRun {
     /// Takes in what an act came back with.
     pub async fn take_in(&mut self, key: Key, result: anyhow::Result<Input>) {
         match result {
-            Ok(input) => self.absorb(key, input).await,
+            Ok(input) => self.absorb(key, Arc::new(input)).await,
             Err(error) => self
                 .acts
                 .failed(&key, self.clock.now(), &format!("{error:#}")),
         }
     }
 
-    async fn absorb(&mut self, key: Key, input: Input) {
-        let failed = match &input {
-            Input::Withdrawn(id, done) => self.withdrawn(id, *done).await.err(),
-            Input::Inspected(id, found) => self.inspected(id, found).await.err(),
-            Input::Checked(id, checked) => self.checked(id, checked.clone()).await.err(),
-            Input::Branch(news) => self.branch(news.clone()).await.err(),
-            Input::Asked(asked) => self.asked(asked).await.err(),
-            _ => None,
-        };
-        if let Some(error) = failed {
+    async fn absorb(&mut self, key: Key, input: Arc<Input>) {
+        if let Err(error) = self.commit(&input).await {
             // What came back may have cost money: it is kept, and stays under way, until it is committed.
             self.kept_until = self.clock.now().plus(STORE_PAUSE);
             self.acts.trouble("the store", &error.to_string());
             self.kept.push((key, input));
             return;
         }
-        match &input {
+        match &*input {
             // Wanted back from those who have ended, and somebody else has it: the folders say who.
             Input::Withdrawn(_, Withdrawal::Taken) if !self.gone_at.is_empty() => {
                 self.looks = true;
@@ -380,33 +372,36 @@ impl PlanRun {
             }
             _ => self.acts.succeeded(&key),
         }
-        match input {
+        match &*input {
             Input::Published(id) => {
-                let command = self.outgoing.remove(&id);
+                let command = self.outgoing.remove(id);
                 let ends = command.and_then(|command| command.ends);
                 self.world.ends_published.extend(ends);
             }
-            Input::Told(news) => self.told.note(news),
-            Input::MissionWritten(seq) => self.mission = (seq, self.clock.now().plus(MISSION_PACE)),
-            Input::Withdrawn(..)
-            | Input::Inspected(..)
-            | Input::Checked(..)
-            | Input::Branch(_)
-            | Input::Asked(..)
-            | Input::NotAsked
-            | Input::Tended => {}
+            Input::Inspected(_, found) => self.lookout.remember(found),
+            Input::Branch(BranchNews::Elsewhere { reason, .. }) => (self.settings.notice)(reason),
+            Input::Told(news) => self.told.note(news.clone()),
+            Input::MissionWritten(seq) => {
+                self.mission = (*seq, self.clock.now().plus(MISSION_PACE));
+            }
+            _ => {}
         }
     }
 
-    /// Commits what came back, if it is still awaited. A refusal is no failure: what came back is out of date then, and the plan
-    /// says what is due instead.
-    pub async fn commit(
-        &mut self,
-        why: &'static str,
-        change: impl Fn(&mut Draft<'_>) -> Result<(), Refusal> + Send + Sync + 'static,
-    ) -> Result<(), StoreError> {
+    /// Commits what came back, if it changes the plan and is still awaited. A refusal is no failure: what came back is out of date
+    /// then, and the plan says what is due instead.
+    async fn commit(&mut self, input: &Arc<Input>) -> Result<(), StoreError> {
+        let why = match &**input {
+            Input::Withdrawn(..) => "a command was taken back",
+            Input::Inspected(..) => "the workspace was looked at",
+            Input::Checked(..) => "checks ran",
+            Input::Branch(_) => "looked at the branch of the results",
+            Input::Asked(_) => "the model answered",
+            _ => return Ok(()),
+        };
+        let (input, volumes) = (Arc::clone(input), self.settings.volumes.clone());
         let commit = move |draft: &mut Draft<'_>| {
-            if let Err(refusal) = draft.part(&change) {
+            if let Err(refusal) = draft.part(|draft| take_input(draft, &input, &volumes)) {
                 tracing::warn!(%refusal, why, "what came back is out of date");
             }
         };
@@ -424,7 +419,7 @@ impl PlanRun {
     ) -> Result<T, StoreError> {
         let (desk, store) = (self.desk.clone(), self.store.clone());
         let volumes = self.settings.volumes.clone();
-        let mut tries = Tries::new(move |draft: &mut Draft<'_>, texts: &mut Texts| {
+        let mut tries = Tries::new(move |draft: &mut Draft<'_>, texts: &mut CommandTexts| {
             let made = change(draft);
             let outgoing = desk.decide(draft, &world, texts);
             let ends = Vec::new();
@@ -457,62 +452,6 @@ impl PlanRun {
         Ok(made.made)
     }
 
-    async fn withdrawn(&mut self, id: &CommandId, done: Withdrawal) -> Result<(), StoreError> {
-        let command = id.clone();
-        self.commit("a command was taken back", move |draft| {
-            let recall = draft
-                .plan()
-                .attempt(&command)
-                .is_some_and(|attempt| attempt.recall);
-            match done {
-                Withdrawal::Withdrawn => draft.withdrawn(&command),
-                Withdrawal::Taken if recall => draft.recalled(&command),
-                // A file that is gone was taken.
-                Withdrawal::Taken => draft.claim(&command, None).map(drop),
-            }
-        })
-        .await
-    }
-
-    async fn checked(&mut self, id: &CommandId, checked: Checked) -> Result<(), StoreError> {
-        let command = id.clone();
-        self.commit("checks ran", move |draft| {
-            if let Some(merge) = checked.merge.clone() {
-                draft.merged(&command, merge)?;
-            }
-            draft.checked(&command, checked.results.clone())
-        })
-        .await
-    }
-
-    async fn branch(&mut self, news: BranchNews) -> Result<(), StoreError> {
-        if let BranchNews::Elsewhere { reason, .. } = &news {
-            (self.settings.notice)(reason);
-        }
-        let volumes = self.settings.volumes.clone();
-        self.commit(
-            "looked at the branch of the results",
-            move |draft| match &news {
-                BranchNews::There(commit) => draft.branch_moved(commit),
-                BranchNews::Joined(merge) => draft.branch_joined(merge),
-                BranchNews::Elsewhere { found, reason } => {
-                    let question = new_question(draft.plan(), &volumes);
-                    draft.branch_elsewhere(found, reason, question)
-                }
-            },
-        )
-        .await
-    }
-
-    async fn asked(&mut self, asked: &Asked) -> Result<(), StoreError> {
-        let asked = asked.clone();
-        let volumes = self.settings.volumes.clone();
-        self.commit("the model answered", move |draft| {
-            take_answer(draft, asked.clone(), &volumes)
-        })
-        .await
-    }
-
     /// Takes in what was found for the plan as one change, if there is anything new.
     pub async fn found(&mut self, mut found: Found) -> Result<Effect, StoreError> {
         let now = self.clock.now();
@@ -530,7 +469,7 @@ impl PlanRun {
         let effect = self.change("something came in", world, taken).await?;
         self.signs = signs;
         if let Some(quick) = quick {
-            self.lookout.remember(&quick);
+            self.lookout.remember_quick(&quick);
         }
         Ok(effect)
     }

@@ -17,7 +17,7 @@ use super::BY;
 use super::arrival::{Arrival, Refused};
 use super::desk::{Desk, new_question};
 use super::exchange::Filed;
-use super::texts::{Texts, Tries};
+use super::texts::{CommandTexts, Tries};
 
 /// Reports to one request that cannot be read: after so many there is no answer.
 const MOST_UNREADABLE: u32 = 2;
@@ -182,7 +182,7 @@ async fn put_to_person(
         Some(put) => match put.answer {
             Some(answer) if answer.choice == Choice::Reply => {
                 let (own, id, note) = (desk.clone(), question.id, answer.note);
-                let carry = move |draft: &mut Draft<'_>, texts: &mut Texts| {
+                let carry = move |draft: &mut Draft<'_>, texts: &mut CommandTexts| {
                     go_on(draft, &own, texts, &request, &id, [&note, &answer.by])
                 };
                 let why = "a person has answered";
@@ -202,7 +202,7 @@ async fn put_to_person(
 fn go_on(
     draft: &mut Draft<'_>,
     desk: &Desk,
-    texts: &mut Texts,
+    texts: &mut CommandTexts,
     request: &CommandId,
     question: &QuestionId,
     [note, by]: [&str; 2],
@@ -231,7 +231,7 @@ fn told(asked: Option<&str>, note: &str) -> String {
 fn hand_out(
     draft: &mut Draft<'_>,
     desk: &Desk,
-    texts: &mut Texts,
+    texts: &mut CommandTexts,
     attempt: &Attempt,
     (kind, told): (Kind, &str),
 ) -> Result<(), Refusal> {
@@ -245,7 +245,7 @@ async fn change(
     desk: &Desk,
     plan: &PlanId,
     why: &str,
-    change: impl Fn(&mut Draft<'_>, &mut Texts) -> Result<(), Refusal> + Send + Sync + 'static,
+    change: impl Fn(&mut Draft<'_>, &mut CommandTexts) -> Result<(), Refusal> + Send + Sync + 'static,
 ) -> Result<(), StoreError> {
     let mut tries = Tries::new(change);
     loop {
@@ -274,7 +274,7 @@ async fn mend_unreadable(
     now: Time,
 ) -> Result<(), StoreError> {
     let own = desk.clone();
-    let mend = move |draft: &mut Draft<'_>, texts: &mut Texts| {
+    let mend = move |draft: &mut Draft<'_>, texts: &mut CommandTexts| {
         for attempt in unread(draft.plan(), now, own.repair) {
             let rejected = attempt.rejected.as_ref();
             let reason = rejected.map_or("", |rejected| &rejected.reason).to_owned();

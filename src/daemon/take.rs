@@ -4,9 +4,11 @@ use super::arrival::{Arrival, Reply};
 use super::desk::new_question;
 use super::exchange::{Filed, Found};
 use super::inspect::QuickLook;
+use super::isolation::BranchNews;
+use super::plan_run::Input;
 use super::steps::{Asked, Said};
 use crate::plan::{By, Draft, Head, Question, QuestionId, Refusal, SessionId, Taken, Verdict};
-use crate::volumes::Volumes;
+use crate::volumes::{Volumes, Withdrawal};
 use crate::wire::text::safe_session;
 
 /// What is to be done in the folders with what was taken in.
@@ -112,6 +114,43 @@ fn offered(question: &Question) -> String {
         "write one of these behind `answer:` in the question's file: {}.",
         words.join(", ")
     )
+}
+
+/// Takes in what an act came back with.
+pub(super) fn take_input(
+    draft: &mut Draft<'_>,
+    input: &Input,
+    volumes: &Volumes,
+) -> Result<(), Refusal> {
+    match input {
+        Input::Withdrawn(id, done) => {
+            let attempt = draft.plan().attempt(id);
+            let recall = attempt.is_some_and(|attempt| attempt.recall);
+            match done {
+                Withdrawal::Withdrawn => draft.withdrawn(id),
+                Withdrawal::Taken if recall => draft.recalled(id),
+                // A file that is gone was taken.
+                Withdrawal::Taken => draft.claim(id, None).map(drop),
+            }
+        }
+        Input::Inspected(id, found) => {
+            draft.inspected(id, found.changes.clone(), found.tree.as_deref())
+        }
+        Input::Checked(id, checked) => {
+            if let Some(merge) = checked.merge.clone() {
+                draft.merged(id, merge)?;
+            }
+            draft.checked(id, checked.results.clone())
+        }
+        Input::Branch(BranchNews::There(commit)) => draft.branch_moved(commit),
+        Input::Branch(BranchNews::Joined(merge)) => draft.branch_joined(merge),
+        Input::Branch(BranchNews::Elsewhere { found, reason }) => {
+            let question = new_question(draft.plan(), volumes);
+            draft.branch_elsewhere(found, reason, question)
+        }
+        Input::Asked(asked) => take_answer(draft, Asked::clone(asked), volumes),
+        _ => Ok(()),
+    }
 }
 
 /// Takes in what came of a question to the model: what it used, and its effect. An answer that the plan refuses counts as

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use super::desk::Outgoing;
 use super::isolation::Layout;
 use crate::llm::{CommandContext, Prompts, questions};
 use crate::plan::{CommandId, Draft, Refusal, Step, Time};
 use crate::store::StoreError;
 use crate::volumes::{Unpublished, Volumes};
-use crate::wire::command::Command;
+use crate::wire::command::{Command, CommandType};
 
 /// A command with everything that its text is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +47,7 @@ impl UnrenderedCommand {
 
 /// What one try of a change knows of the one before, and what the next one is to know of it.
 #[derive(Debug, Default)]
-pub(super) struct Texts {
+pub(super) struct CommandTexts {
     /// The change of the plan that the try before was made after, and what it decided, in its order.
     decided: (i64, Vec<Step>),
     /// The commands that it wrote.
@@ -55,7 +56,7 @@ pub(super) struct Texts {
     written: Vec<(UnrenderedCommand, Option<String>)>,
 }
 
-impl Texts {
+impl CommandTexts {
     /// Returns what the try before decided, if the plan is as it was: then the same is due.
     pub fn decided_before(&mut self, draft: &Draft<'_>) -> Option<VecDeque<Step>> {
         let (seq, steps) = std::mem::take(&mut self.decided);
@@ -78,12 +79,20 @@ impl Texts {
         }
     }
 
-    /// Returns the text of a command; an empty one if it is yet to be rendered.
-    pub fn write(&mut self, made: UnrenderedCommand) -> String {
+    /// Returns a command as it is published; without its text if that is yet to be rendered.
+    pub fn write(&mut self, made: UnrenderedCommand) -> Outgoing {
         let known = self.known.pop_front().filter(|(known, _)| *known == made);
         let text = known.map(|(_, text)| text);
-        self.written.push((made, text.clone()));
-        text.unwrap_or_default()
+        let (command, layout) = (&made.command, made.layout.clone());
+        let ends = (command.kind == CommandType::End).then(|| command.session.clone());
+        let outgoing = Outgoing {
+            id: command.id.clone(),
+            text: text.clone().unwrap_or_default(),
+            layout,
+            ends: ends.flatten(),
+        };
+        self.written.push((made, text));
+        outgoing
     }
 }
 
@@ -93,7 +102,7 @@ pub(super) struct Tries<F> {
     decided: (i64, Vec<Step>),
     known: Vec<(UnrenderedCommand, String)>,
     /// Gets what a try knows that was dropped.
-    dropped: Option<oneshot::Receiver<(i64, Texts)>>,
+    dropped: Option<oneshot::Receiver<(i64, CommandTexts)>>,
 }
 
 impl<F> Tries<F> {
@@ -120,15 +129,15 @@ impl<F> Tries<F> {
         &mut self,
     ) -> impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + use<T, F>
     where
-        F: Fn(&mut Draft<'_>, &mut Texts) -> Result<T, Refusal> + Send + Sync,
+        F: Fn(&mut Draft<'_>, &mut CommandTexts) -> Result<T, Refusal> + Send + Sync,
     {
         let (drop_it, dropped) = oneshot::channel();
         self.dropped = Some(dropped);
         let change = Arc::clone(&self.change);
-        let mut texts = Texts {
+        let mut texts = CommandTexts {
             decided: std::mem::take(&mut self.decided),
             known: self.known.iter().cloned().collect(),
-            ..Texts::default()
+            ..CommandTexts::default()
         };
         move |draft: &mut Draft<'_>| {
             let seq = draft.seq();
@@ -155,5 +164,123 @@ impl<F> Tries<F> {
         self.known = texts.written.into_iter().map(render).collect();
         self.decided = (seq, texts.steps);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Head, Origin, PlanId};
+    use crate::store::Store;
+
+    /// A command that says what the plan is called.
+    fn command(draft: &Draft<'_>, texts: &CommandTexts) -> UnrenderedCommand {
+        let (id, created_at) = texts.next(draft.now());
+        let command = Command {
+            id,
+            created_at: Some(created_at),
+            session: None,
+            kind: CommandType::New,
+            plan: None,
+            task: None,
+            attempt: None,
+            assignee: None,
+            origin: Origin::Model,
+            workspace: String::new(),
+            report: String::new(),
+            request_id: None,
+            body: draft.plan().head().name.clone(),
+        };
+        UnrenderedCommand {
+            command,
+            context: None,
+            layout: None,
+        }
+    }
+
+    type Written = (Outgoing, Option<VecDeque<Step>>);
+
+    fn write(draft: &mut Draft<'_>, texts: &mut CommandTexts) -> Result<Written, Refusal> {
+        let decided = texts.decided_before(draft);
+        texts.decide(Step::Settle);
+        draft.describe(|head| head.description = "written".to_owned());
+        let made = command(draft, texts);
+        Ok((texts.write(made), decided))
+    }
+
+    async fn named(store: &Store, plan: &PlanId, name: &'static str) {
+        let name = move |draft: &mut Draft<'_>| {
+            draft.describe(|head| head.name = name.to_owned());
+            Ok(())
+        };
+        store.change(plan, "test", "named", name).await.unwrap();
+    }
+
+    async fn store(plan: &PlanId) -> Store {
+        let store = Store::in_memory(Time::default).await.unwrap();
+        let head = Head::new(plan.clone(), "", Time::default());
+        let created = store.create(head, "test", "made", |draft| {
+            draft.created();
+            Ok(())
+        });
+        created.await.unwrap();
+        store
+    }
+
+    #[tokio::test]
+    async fn a_dropped_try_changes_nothing_and_the_next_one_decides_the_same() {
+        let plan = PlanId::new("p");
+        let (store, prompts) = (store(&plan).await, Prompts::load(None).unwrap());
+        named(&store, &plan, "first").await;
+        let mut tries = Tries::new(write);
+        let made = store.change(&plan, "test", "try", tries.next()).await;
+        assert!(tries.again(&made, &prompts));
+        let description = store.read(&plan, |plan, _| plan.head().description.clone());
+        assert_eq!(description.await.unwrap(), "");
+        let made = store.change(&plan, "test", "try", tries.next()).await;
+        assert!(!tries.again(&made, &prompts));
+        let (outgoing, decided) = made.unwrap();
+        assert!(outgoing.text.ends_with("first\n"), "{}", outgoing.text);
+        assert_eq!(decided.unwrap(), [Step::Settle]);
+    }
+
+    #[tokio::test]
+    async fn a_text_is_rendered_anew_if_what_it_is_made_from_has_moved() {
+        let plan = PlanId::new("p");
+        let (store, prompts) = (store(&plan).await, Prompts::load(None).unwrap());
+        named(&store, &plan, "first").await;
+        let mut tries = Tries::new(write);
+        for name in ["second", "third"] {
+            let made = store.change(&plan, "test", "try", tries.next()).await;
+            assert!(tries.again(&made, &prompts));
+            named(&store, &plan, name).await;
+        }
+        let made = store.change(&plan, "test", "try", tries.next()).await;
+        assert!(tries.again(&made, &prompts));
+        let made = store.change(&plan, "test", "try", tries.next()).await;
+        assert!(!tries.again(&made, &prompts));
+        let (outgoing, _) = made.unwrap();
+        assert!(outgoing.text.ends_with("third\n"), "{}", outgoing.text);
+    }
+
+    #[tokio::test]
+    async fn what_moves_elsewhere_is_decided_anew_with_the_same_text() {
+        let plan = PlanId::new("p");
+        let (store, prompts) = (store(&plan).await, Prompts::load(None).unwrap());
+        named(&store, &plan, "first").await;
+        let mut tries = Tries::new(write);
+        let made = store.change(&plan, "test", "try", tries.next()).await;
+        assert!(tries.again(&made, &prompts));
+        let elsewhere = |draft: &mut Draft<'_>| {
+            draft.describe(|head| head.description = "moved".to_owned());
+            Ok(())
+        };
+        let moved = store.change(&plan, "test", "moved", elsewhere).await;
+        moved.unwrap();
+        let made = store.change(&plan, "test", "try", tries.next()).await;
+        assert!(!tries.again(&made, &prompts));
+        let (outgoing, decided) = made.unwrap();
+        assert!(outgoing.text.ends_with("first\n"), "{}", outgoing.text);
+        assert_eq!(decided, None);
     }
 }
