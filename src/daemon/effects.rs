@@ -48,7 +48,7 @@ impl PlanRun {
                 None => self
                     .acts
                     .start_blocking(key, self.world.now, move || publish(id)),
-                Some(layout) => self.acts.start(key, self.world.now, async move {
+                Some(layout) => self.spawn(key, async move {
                     layout.prepare().await?;
                     tokio::task::spawn_blocking(move || publish(id)).await?
                 }),
@@ -62,20 +62,19 @@ impl PlanRun {
         }
         let unpublished = self.outgoing.remove(id).is_some();
         let (volumes, id) = (self.settings.volumes.clone(), id.clone());
-        self.acts
-            .start(Key::Withdraw(id.clone()), self.world.now, async move {
-                if unpublished {
-                    return Ok(Input::Withdrawn(id, Withdrawal::Withdrawn));
+        self.spawn(Key::Withdraw(id.clone()), async move {
+            if unpublished {
+                return Ok(Input::Withdrawn(id, Withdrawal::Withdrawn));
+            }
+            steps::blocking(move || {
+                let done = volumes.withdraw(&id)?;
+                if recall && done == Withdrawal::Taken {
+                    volumes.cancel(&id)?;
                 }
-                steps::blocking(move || {
-                    let done = volumes.withdraw(&id)?;
-                    if recall && done == Withdrawal::Taken {
-                        volumes.cancel(&id)?;
-                    }
-                    Ok(Input::Withdrawn(id, done))
-                })
-                .await
-            });
+                Ok(Input::Withdrawn(id, done))
+            })
+            .await
+        });
     }
 
     /// Runs the checks of a reported attempt; where results are merged, one after the other, as they have one folder for it.
@@ -84,13 +83,11 @@ impl PlanRun {
         if merged && self.acts.under_way().iter().any(is_check) {
             return;
         }
-        let (settings, store, id) = (Arc::clone(&self.settings), self.store.clone(), id.clone());
-        let clock = self.clock;
-        self.acts
-            .start(Key::Check(id.clone()), self.world.now, async move {
-                let checked = steps::check(&settings, &store, clock, &id).await?;
-                Ok(Input::Checked(id, checked))
-            });
+        let ((settings, store), id, clock) = (self.handles(), id.clone(), self.clock);
+        self.spawn(Key::Check(id.clone()), async move {
+            let checked = steps::check(&settings, &store, clock, &id).await?;
+            Ok(Input::Checked(id, checked))
+        });
     }
 
     pub(super) fn move_branch(&mut self, view: &View) {
@@ -99,7 +96,7 @@ impl PlanRun {
         let Some(gathering) = gathering else {
             return;
         };
-        self.acts.start(Key::Branch, self.world.now, async move {
+        self.spawn(Key::Branch, async move {
             isolation::move_branch(&settings, &gathering, settled)
                 .await
                 .map(Input::Branch)
@@ -107,23 +104,14 @@ impl PlanRun {
     }
 
     pub(super) fn ask(&mut self, subject: &Subject) {
-        let (settings, store, subject) = (
-            Arc::clone(&self.settings),
-            self.store.clone(),
-            subject.clone(),
-        );
-        self.acts
-            .start(Key::Ask(subject.clone()), self.world.now, async move {
-                let Some(models) = &settings.models else {
-                    anyhow::bail!("no language model is configured");
-                };
-                Ok(
-                    match steps::ask(&settings, models, &store, subject).await? {
-                        Some(asked) => Input::Asked(Box::new(asked)),
-                        None => Input::NotAsked,
-                    },
-                )
-            });
+        let ((settings, store), subject) = (self.handles(), subject.clone());
+        self.spawn(Key::Ask(subject.clone()), async move {
+            let Some(models) = &settings.models else {
+                anyhow::bail!("no language model is configured");
+            };
+            let asked = steps::ask(&settings, models, &store, subject).await?;
+            Ok(asked.map_or(Input::NotAsked, |asked| Input::Asked(Box::new(asked))))
+        });
     }
 
     pub(super) fn write_mission(&mut self, view: &View) {
@@ -134,17 +122,13 @@ impl PlanRun {
         if at > self.world.now && !view.status.settled() {
             return self.wake_by(at);
         }
-        let (settings, store, now) = (
-            Arc::clone(&self.settings),
-            self.store.clone(),
-            self.world.now,
-        );
+        let ((settings, store), now) = (self.handles(), self.world.now);
         // The person's own folder is left alone where agents work in others.
         let folder = match &view.gathering {
             Some(gathering) => PathBuf::from(&gathering.line.folder),
             None => settings.workspace.clone(),
         };
-        self.acts.start(Key::Mission, self.world.now, async move {
+        self.spawn(Key::Mission, async move {
             let program = settings.program.clone();
             let (text, seq) = store
                 .read(&settings.plan, move |plan, seq| {

@@ -42,7 +42,7 @@ pub(super) struct Lookout {
 }
 
 /// What a look found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Inspected {
     pub changes: Changes,
     pub tree: Option<String>,
@@ -185,51 +185,41 @@ impl Lookout {
 
     /// Looks what changed since an attempt began; `tree` is what git knew then.
     async fn look(self, since: Time, tree: Option<String>) -> Inspected {
-        let mut git_is_slow = self.git_is_slow;
-        let mut known = None;
-        if !git_is_slow {
+        let mut found = Inspected {
+            git_is_slow: self.git_is_slow,
+            ..Inspected::default()
+        };
+        if !self.git_is_slow {
             match self.by_git(since, tree).await {
                 Ok(None) => {}
-                Ok(Some((now, Some(changes)))) => {
-                    return Inspected {
-                        changes,
-                        tree: Some(now),
-                        listing: None,
-                        git_is_slow,
-                    };
+                Ok(Some((now, changes))) => {
+                    found.tree = Some(now);
+                    if let Some(changes) = changes {
+                        found.changes = changes;
+                        return found;
+                    }
                 }
-                Ok(Some((now, None))) => known = Some(now),
                 Err(error) => {
-                    git_is_slow = error.late();
+                    found.git_is_slow = error.late();
                     tracing::warn!(%error, "what changed is told by the times of the files");
                 }
             }
         }
         // A worktree was laid out anew: by their times all its files would be changes.
         if self.worktree_of.is_some() {
-            return Inspected {
-                changes: Changes::default(),
-                tree: known,
-                listing: None,
-                git_is_slow,
-            };
+            return found;
         }
-        let lookout = self.clone();
         let look = move || {
-            let Some(now) = lookout.list(MOST) else {
+            let Some(now) = self.list(MOST) else {
                 return (Changes::default(), None);
             };
-            let wall = lookout.clock.to_wall(since);
-            let changes = now.changes(lookout.before.as_deref(), since, wall);
+            let wall = self.clock.to_wall(since);
+            let changes = now.changes(self.before.as_deref(), since, wall);
             (changes, Self::keep(now))
         };
-        let (changes, listing) = tokio::task::spawn_blocking(look).await.unwrap_or_default();
-        Inspected {
-            changes,
-            tree: known,
-            listing,
-            git_is_slow,
-        }
+        let looked = tokio::task::spawn_blocking(look).await;
+        (found.changes, found.listing) = looked.unwrap_or_default();
+        found
     }
 
     async fn by_git(
@@ -306,13 +296,12 @@ impl PlanRun {
     }
 
     pub(super) fn inspect(&mut self, id: &CommandId) {
-        let (lookout, store, id) = (self.lookout.clone(), self.store.clone(), id.clone());
-        let plan = self.settings.plan.clone();
-        self.acts
-            .start(Key::Inspect(id.clone()), self.world.now, async move {
-                let inspected = inspect(lookout, &store, &plan, id.clone()).await?;
-                Ok(Input::Inspected(id, Box::new(inspected)))
-            });
+        let (lookout, id) = (self.lookout.clone(), id.clone());
+        let (settings, store) = self.handles();
+        self.spawn(Key::Inspect(id.clone()), async move {
+            let inspected = inspect(lookout, &store, &settings.plan, id.clone()).await?;
+            Ok(Input::Inspected(id, Box::new(inspected)))
+        });
     }
 }
 

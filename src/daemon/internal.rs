@@ -3,7 +3,6 @@
 //! (`requests`); and what the plan says of who waits for whom is brought up to date.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use crate::plan::{
     Attempt, AttemptState, CommandId, DAEMON, Draft, Head, Plan, PlanId, ROLE, Shelf, Time,
@@ -24,10 +23,8 @@ impl PlanRun {
         }
         if self.inside_at <= self.world.now && !self.acts.under_way().contains(&Key::Inside) {
             self.inside_at = self.world.now.plus(self.settings.timing.inside);
-            let (store, settings, clock) =
-                (self.store.clone(), Arc::clone(&self.settings), self.clock);
-            let desk = self.desk.clone();
-            self.acts.start(Key::Inside, self.world.now, async move {
+            let ((settings, store), desk, clock) = (self.handles(), self.desk.clone(), self.clock);
+            self.spawn(Key::Inside, async move {
                 let (volumes, plan) = (&settings.volumes, &settings.plan);
                 tend(&store, volumes, plan, Some(&desk), clock.now()).await?;
                 Ok(Input::Tended)

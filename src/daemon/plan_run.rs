@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
@@ -177,6 +178,20 @@ impl PlanRun {
             looks: false,
             wake_at: now,
         }
+    }
+
+    /// Starts an act unless it is under way or has just failed.
+    pub fn spawn(
+        &mut self,
+        key: Key,
+        act: impl Future<Output = anyhow::Result<Input>> + Send + 'static,
+    ) {
+        self.acts.start(key, self.world.now, act);
+    }
+
+    /// Returns what most acts work with.
+    pub fn handles(&self) -> (Arc<Settings>, Store) {
+        (Arc::clone(&self.settings), self.store.clone())
     }
 
     /// Returns once whether the folders are to be looked at now.

@@ -13,7 +13,7 @@ use crate::llm::questions::{self, Audit, Judgement, PlannedPlan, Unrendered};
 use crate::llm::{AskError, Model, PromptError, Prompts};
 use crate::plan::{
     AskId, AttemptState, CheckResult, CommandId, Draft, Edit, Merge, Plan, Refusal, Spent, Subject,
-    Time,
+    Task, Time,
 };
 use crate::store::{Store, StoreError};
 use crate::volumes::Folder;
@@ -183,74 +183,40 @@ pub(super) async fn check(
     command: &CommandId,
 ) -> anyhow::Result<Checked> {
     let id = command.clone();
-    let (began, workspace, files, names, merging) = store
-        .read(&settings.plan, move |plan, _| {
-            let task = plan
-                .attempt(&id)
-                .and_then(|attempt| plan.task(attempt.task));
-            let own = task.map(|task| task.checks.clone()).unwrap_or_default();
-            let files = task.map(|task| task.produces.clone());
-            let mut names = plan.head().policy.checks.clone();
-            names.extend(
-                own.into_iter()
-                    .filter(|name| !plan.head().policy.checks.contains(name)),
-            );
-            let attempt = plan.attempt(&id).map_or(0, |attempt| attempt.number);
-            let merging = Gathering::of(plan.head()).zip(task.cloned());
-            let merging = merging.map(|(gathering, task)| (gathering, task, attempt));
-            let workspace = task.map(|task| plan.workspace_of(task.number));
-            let began = plan.head().created_at;
-            let files = files.unwrap_or_default();
-            (began, workspace, files, names, merging)
-        })
-        .await?;
-    let mut folder = settings.workspace.clone();
-    let (workspace, since) = (
-        workspace.map_or_else(|| folder.clone(), PathBuf::from),
-        clock.to_wall(began),
-    );
-    let mut checked = Checked {
-        results: produced(&files, &workspace, since).await?,
-        merge: None,
+    let known = store.read(&settings.plan, move |plan, _| {
+        let (head, attempt) = (plan.head(), plan.attempt(&id)?);
+        let task = plan.task(attempt.task)?.clone();
+        let mut names = head.policy.checks.clone();
+        let is_new = |name: &&String| !head.policy.checks.contains(name);
+        names.extend(task.checks.iter().filter(is_new).cloned());
+        let (gathering, folder) = (Gathering::of(head), plan.workspace_of(task.number));
+        Some((
+            task,
+            attempt.number,
+            names,
+            gathering,
+            folder,
+            head.created_at,
+        ))
+    });
+    let mut checked = Checked::default();
+    let Some((task, attempt, names, gathering, own, began)) = known.await? else {
+        return Ok(checked);
     };
-    if let Some((gathering, task, attempt)) = merging {
-        let plan = &settings.plan;
-        isolation::fail_untouched(plan, &gathering, &task, &mut checked.results).await?;
-        if checked.results.iter().any(|result| !result.passed) {
-            return Ok(checked);
-        }
-        match isolation::merge(plan, &gathering, &task, attempt).await? {
-            Aside::Merged(merge, aside) => {
-                // What git ignores is in the task's folder and in no result.
-                let mut merged = produced(&files, &aside, Time::default()).await?;
-                merged.retain(|result| !result.passed);
-                if !merged.is_empty() {
-                    for result in &mut merged {
-                        NOT_COMMITTED.clone_into(&mut result.finding);
-                    }
-                    checked.results = merged;
-                    return Ok(checked);
-                }
-                checked.merge = Some(merge);
-                folder = aside;
-            }
-            Aside::Failed(result) => {
-                checked.results.push(result);
-                return Ok(checked);
-            }
+    checked.results = produced(&task.produces, Path::new(&own), clock.to_wall(began)).await?;
+    let mut folder = settings.workspace.clone();
+    if let Some(gathering) = gathering {
+        match merge(settings, &gathering, &task, attempt, &mut checked).await? {
+            Some(aside) => folder = aside,
+            None => return Ok(checked),
         }
     }
     let marks = marks(settings);
     for name in names {
         checked.results.push(match settings.checks.get(&name) {
             Some(check) => {
-                let run = exec::check_marked(
-                    check,
-                    &folder,
-                    &marks,
-                    command.as_str(),
-                    std::future::pending(),
-                );
+                let (id, never) = (command.as_str(), std::future::pending());
+                let run = exec::check_marked(check, &folder, &marks, id, never);
                 let result = run.await.with_context(|| format!("check `{name}`"))?;
                 result.context("a check was cancelled")?
             }
@@ -264,6 +230,41 @@ pub(super) async fn check(
         });
     }
     Ok(checked)
+}
+
+/// Merges a result aside, if the files are there that its task is to produce. Returns the folder of the merge; `None` if something
+/// failed, which is among the results then.
+async fn merge(
+    settings: &Settings,
+    gathering: &Gathering,
+    task: &Task,
+    attempt: u32,
+    checked: &mut Checked,
+) -> anyhow::Result<Option<PathBuf>> {
+    let (plan, results) = (&settings.plan, &mut checked.results);
+    isolation::fail_untouched(plan, gathering, task, results).await?;
+    if results.iter().any(|result| !result.passed) {
+        return Ok(None);
+    }
+    let (merge, aside) = match isolation::merge(plan, gathering, task, attempt).await? {
+        Aside::Merged(merge, aside) => (merge, aside),
+        Aside::Failed(result) => {
+            results.push(result);
+            return Ok(None);
+        }
+    };
+    // What git ignores is in the task's folder and in no result.
+    let mut missing = produced(&task.produces, &aside, Time::default()).await?;
+    missing.retain(|result| !result.passed);
+    if missing.is_empty() {
+        checked.merge = Some(merge);
+        return Ok(Some(aside));
+    }
+    for result in &mut missing {
+        NOT_COMMITTED.clone_into(&mut result.finding);
+    }
+    *results = missing;
+    Ok(None)
 }
 
 /// Looks for the files that a task is to produce in a folder.
