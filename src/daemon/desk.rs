@@ -1,22 +1,23 @@
 //! Carries out the decisions that the plan's own data settles, within a change: writes commands, asks the human, ends
 //! attempts, sessions and the plan. Knows the templates, but no clock, and of files only which ids of questions are taken.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::Settings;
 use super::isolation::Layout;
 use super::texts::{CommandTexts, UnrenderedCommand};
-use crate::llm::{CommandContext, CommandKind, Prompts, indented};
+use crate::llm::{CommandContext, CommandKind, indented};
 use crate::plan::{
     Attempt, CommandId, Draft, EndCommand, Issue, Kind, Limit, Plan, PlanStatus, QuestionId,
     Refusal, Report, SessionId, SessionScope, Step, Task, TaskId, Time, World, due, rules,
 };
 use crate::volumes::Volumes;
-use crate::wire::command::{Command, CommandType, Language, sections};
+use crate::wire::command::{Command, CommandType, sections};
 
 /// Decisions carried out in one change at most: more than any plan needs, few enough to end.
 const MOST_DECISIONS: usize = 10_000;
@@ -33,16 +34,10 @@ const ID_DIGITS: usize = 6;
 /// … and one more each time so many of them were taken: what was drawn is hardly ever taken, unless nearly all are.
 const DRAWS: usize = 64;
 
-/// Where commands are written from.
-#[derive(Clone, Debug)]
+/// Where decisions are carried out and commands written.
+#[derive(Clone)]
 pub(super) struct Desk {
-    pub prompts: Arc<Prompts>,
-    pub language: Language,
-    /// Words for roles behind files, by their ids.
-    pub roles: Arc<BTreeMap<String, String>>,
-    pub volumes: Volumes,
-    /// How long an agent has to mend an unreadable report by itself.
-    pub repair: Duration,
+    pub settings: Arc<Settings>,
 }
 
 /// A command that is committed and is to be put into its folder.
@@ -125,7 +120,7 @@ impl Desk {
         world: &World,
         texts: &mut CommandTexts,
     ) -> Result<Option<Outgoing>, Refusal> {
-        let question = new_question(draft.plan(), &self.volumes);
+        let question = new_question(draft.plan(), &self.settings.volumes);
         let attempt = |draft: &Draft<'_>, command: &CommandId| {
             let attempt = draft.plan().attempt(command).cloned();
             attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))
@@ -285,15 +280,24 @@ impl Desk {
         id: &CommandId,
         told: CommandKind,
     ) -> CommandContext {
-        let role = task.assignee.as_ref().and_then(|role| self.roles.get(role));
+        let role = task
+            .assignee
+            .as_ref()
+            .and_then(|role| self.settings.role_prompts.get(role));
         CommandContext {
             role: role.cloned().unwrap_or_default(),
-            ..CommandContext::new(plan, task, told, self.language, self.report_path(id))
+            ..CommandContext::new(
+                plan,
+                task,
+                told,
+                self.settings.language,
+                self.report_path(id),
+            )
         }
     }
 
     fn report_path(&self, id: &CommandId) -> String {
-        self.volumes.report(id).display().to_string()
+        self.settings.volumes.report(id).display().to_string()
     }
 
     fn end(

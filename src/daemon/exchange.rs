@@ -15,7 +15,7 @@ use super::{Settings, requests};
 use crate::clock::Clock;
 use crate::plan::{CommandId, PlanId, Question, QuestionId, Refusal, Taken, Time};
 use crate::store::{Store, StoreError};
-use crate::volumes::{Filing, MOST_REPORTS, Scanner, Sign, UNSEEN, VolumesError, Watch};
+use crate::volumes::{Filing, MOST_REPORTS, Scan, Scanner, Sign, UNSEEN, VolumesError, Watch};
 use crate::wire::question;
 
 /// As long as `reports/pending` had no more files than this, a look takes less time than to wake another thread for it …
@@ -84,15 +84,10 @@ pub(super) struct Awaited {
     pub questions: BTreeSet<QuestionId>,
 }
 
-/// What a look at the folders found.
+/// What a look at the folders found, with the rest of what it saw.
 pub(super) struct Look {
     found: Found,
-    /// Questions whose file lies in its folder.
-    questions: Vec<QuestionId>,
-    waiting: bool,
-    more: bool,
-    /// The folder was listed; otherwise this goes on with an earlier listing.
-    listed: bool,
+    scan: Scan,
     began: Time,
 }
 
@@ -175,9 +170,9 @@ impl Exchange {
         self.awaited.insert(plan.clone(), awaited);
     }
 
-    /// Has the folders looked at with the next turn.
-    pub fn look_now(&mut self) {
-        self.look_at = self.clock.now();
+    /// Has the folders looked at by then.
+    pub fn look_by(&mut self, at: Time) {
+        self.look_at = self.look_at.min(at);
     }
 
     /// Returns when the last look began by which everything was seen.
@@ -242,17 +237,18 @@ impl Exchange {
         let put_off = self.put_off(&mut look);
         let names = look.found.reports.iter();
         self.handed_over = names.map(|arrival| arrival.name.clone()).collect();
-        self.more = look.more;
-        if look.more {
-            self.look_now();
-        } else if look.waiting {
-            self.look_at = self.look_at.min(self.clock.now().plus(SOON));
+        self.more = look.scan.more;
+        let now = self.clock.now();
+        if look.scan.more {
+            self.look_by(now);
+        } else if look.scan.waiting {
+            self.look_by(now.plus(SOON));
         }
-        self.waiting = look.waiting;
-        if look.listed {
+        self.waiting = look.scan.waiting;
+        if look.scan.listed {
             self.listed_at = Some(look.began);
             // One that was saved again after its answer counted.
-            self.shown.extend(look.questions);
+            self.shown.extend(look.scan.lying);
         }
         if put_off {
             self.listed_at = None;
@@ -276,12 +272,9 @@ impl Exchange {
                 found: Found {
                     reports: arrival::reports(&mut scan, now, &clock),
                     replies: arrival::replies(&mut scan),
-                    signs: scan.signs,
+                    signs: std::mem::take(&mut scan.signs),
                 },
-                questions: scan.lying,
-                waiting: scan.waiting,
-                more: scan.more,
-                listed: scan.listed,
+                scan,
                 began: now,
             });
             (scanner, look)
@@ -321,7 +314,7 @@ impl Exchange {
             put_off.extend(moves.then(|| arrival.name.clone()));
             !moves
         });
-        look.waiting |= !put_off.is_empty();
+        look.scan.waiting |= !put_off.is_empty();
         self.forget(&put_off);
         !put_off.is_empty()
     }

@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::Settings;
 use super::plan_run::{Input, Key, PlanRun};
-use super::{BY, Settings};
 use crate::clock::Clock;
 use crate::exec::{Filters, Git, GitError, Listing, Project, Trees, examine, remove_folder};
 use crate::plan::{Changes, CommandId, Draft, Line, Refusal, Repository, TaskId, Time};
@@ -256,17 +256,14 @@ impl Lookout {
 impl PlanRun {
     /// Looks at the workspace before anything is handed out.
     pub(super) async fn look_first(&mut self) -> anyhow::Result<()> {
-        let plan = &self.settings.plan;
-        let (needless, recorded, worked) = self
-            .store
-            .read(plan, |plan, _| {
-                let head = plan.head();
-                // A worktree of a task is compared with what it began from.
-                let needless = head.status.settled() || head.line.is_some();
-                let worked = plan.attempts().next().is_some();
-                (needless, head.repository.clone(), worked)
-            })
-            .await?;
+        let known = self.read(|plan, _| {
+            let head = plan.head();
+            // A worktree of a task is compared with what it began from.
+            let needless = head.status.settled() || head.line.is_some();
+            let worked = plan.attempts().next().is_some();
+            (needless, head.repository.clone(), worked)
+        });
+        let (needless, recorded, worked) = known.await?;
         if needless {
             return Ok(());
         }
@@ -290,7 +287,7 @@ impl PlanRun {
                 Ok(())
             };
             let why = "what git knows of the workspace";
-            self.store.change(plan, BY, why, keep).await?;
+            self.record(why, keep).await?;
         }
         Ok(())
     }

@@ -26,10 +26,8 @@ mod view;
 use std::future::Future;
 use std::sync::Arc;
 
-use anyhow::Context;
-
 use crate::clock::Clock;
-use crate::plan::{PlanStatus, Subject};
+use crate::plan::PlanStatus;
 use crate::store::{Store, StoreError};
 use exchange::{Exchange, Found};
 pub use hooks::{Hook, Hooks};
@@ -37,6 +35,7 @@ pub use internal::tidy as tidy_internal;
 pub use mend::set_torn_aside;
 use plan_run::PlanRun;
 pub use settings::{End, Hands, Models, Patience, Settings};
+pub use steps::make_plan;
 use view::View;
 
 /// Who changes the plan, as its log says.
@@ -59,7 +58,7 @@ pub async fn run(
     let mut daemon = tokio::select! {
         biased;
         () = &mut shutdown => return Ok(End::Interrupted),
-        begun = Box::pin(begin(settings, store, clock)) => begun?,
+        begun = Box::pin(Daemon::begin(settings, store, clock)) => begun?,
     };
     let end = tokio::select! {
         biased;
@@ -80,62 +79,6 @@ pub async fn run(
     Ok(end)
 }
 
-/// Starts the plan, after what an earlier daemon left running has ended.
-async fn begin(settings: Settings, store: Store, clock: Clock) -> anyhow::Result<Daemon> {
-    steps::end_checks_left_behind(&settings).await;
-    if !isolation::begin(&settings, &store).await? {
-        steps::make_workspace(&settings.workspace)?;
-    }
-    let (policy, workspace) = (
-        settings.policy.clone(),
-        settings.workspace.display().to_string(),
-    );
-    // Of a plan that has just been made, everything is told.
-    let before = store.read(&settings.plan, |_, seq| seq).await?;
-    let before = if before == 1 { 0 } else { before };
-    let change = move |draft: &mut crate::plan::Draft<'_>| match draft.plan().status().settled() {
-        true => Ok(false),
-        false => draft.start(policy, &workspace),
-    };
-    store
-        .change(&settings.plan, BY, "the daemon starts", change)
-        .await?;
-    tracing::info!(plan = %settings.plan, workspace = %settings.workspace.display(), "the daemon starts");
-    let settings = Arc::new(settings);
-    Ok(Daemon {
-        exchange: Exchange::new(Arc::clone(&settings), store.clone(), clock),
-        run: PlanRun::new(settings, store, clock, before),
-    })
-}
-
-/// Only makes a plan for a goal, without carrying it out. Whoever calls this holds the folder's lock.
-///
-/// # Errors
-/// The model gave no usable plan; the goal is kept.
-pub async fn make_plan(settings: &Settings, store: &Store) -> anyhow::Result<()> {
-    let Some(models) = &settings.models else {
-        anyhow::bail!("no language model is configured");
-    };
-    steps::make_workspace(&settings.workspace)?;
-    let asked = steps::ask(settings, models, store, Subject::Plan).await?;
-    let asked = asked.context("the budget allows no call")?;
-    let failed = asked.said.as_ref().err().cloned();
-    let volumes = settings.volumes.clone();
-    store
-        .change(&settings.plan, BY, "the model answered", move |draft| {
-            take::take_answer(draft, asked, &volumes)
-        })
-        .await?;
-    let tasks = store
-        .read(&settings.plan, |plan, _| plan.counts().total())
-        .await?;
-    match failed {
-        Some(error) => anyhow::bail!(error),
-        None if tasks == 0 => anyhow::bail!("the plan that the model made was refused"),
-        None => Ok(()),
-    }
-}
-
 /// A folder, and the plan that is carried out through it.
 struct Daemon {
     exchange: Exchange,
@@ -143,6 +86,15 @@ struct Daemon {
 }
 
 impl Daemon {
+    /// Starts the plan, after what an earlier daemon left running has ended.
+    async fn begin(settings: Settings, store: Store, clock: Clock) -> anyhow::Result<Self> {
+        let settings = Arc::new(settings);
+        steps::end_checks_left_behind(&settings).await;
+        let run = PlanRun::begin(Arc::clone(&settings), store.clone(), clock).await?;
+        let exchange = Exchange::new(settings, store, clock);
+        Ok(Self { exchange, run })
+    }
+
     /// Carries the plan out until nothing is left to do here. Whoever drops this loses nothing that is not found again.
     async fn carry_out(&mut self) -> anyhow::Result<End> {
         self.run.look_first().await?;
@@ -176,12 +128,8 @@ impl Daemon {
                 let settled = matches!(end, Some(End::Settled(_)));
                 Ok(end.filter(|_| !(settled && self.run.tell_finish())))
             }
-            Err(StoreError::Database(reason)) => {
-                self.run.store_failed(&reason);
-                Ok(None)
-            }
-            Err(error @ StoreError::Panicked(_)) => {
-                self.run.store_failed(&error.to_string());
+            Err(error @ (StoreError::Database(_) | StoreError::Panicked(_))) => {
+                self.run.store_failed(error);
                 Ok(None)
             }
             Err(error) => Err(error.into()),
@@ -205,10 +153,10 @@ impl Daemon {
 
     /// Looks into the folders if it is time to, and takes in what is there.
     async fn look(&mut self) {
-        if self.run.wants_look() {
-            self.exchange.look_now();
-        }
         let now = self.run.world.now;
+        if self.run.wants_look() {
+            self.exchange.look_by(now);
+        }
         if self.exchange.check_watches(now) {
             self.mend().await;
         }
@@ -245,10 +193,10 @@ impl Daemon {
     /// Starts everything that is missing.
     fn start(&mut self, view: &View) {
         self.run.start(view, self.exchange.shown());
-        if self.run.wants_look() {
-            self.exchange.look_now();
-        }
         let now = self.run.world.now;
+        if self.run.wants_look() {
+            self.exchange.look_by(now);
+        }
         self.exchange.start(now, view.status.settled());
         if let Some(at) = self.exchange.wakes_at(now) {
             self.run.wake_at = self.run.wake_at.min(at);
@@ -262,7 +210,7 @@ impl Daemon {
             biased;
             (key, done) = self.run.acts.next() => self.run.take_in(key, done).await,
             (key, done) = self.exchange.acts.next() => self.exchange.take_in(&key, done),
-            () = self.exchange.wake.notified() => self.exchange.look_now(),
+            () = self.exchange.wake.notified() => self.exchange.look_by(self.run.clock.now()),
             () = self.exchange.stored.notified() => {}
             Ok(()) = self.run.moved.changed() => {}
             Ok(()) = self.run.hands.gone.changed() => {}

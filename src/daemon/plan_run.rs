@@ -15,14 +15,14 @@ use super::desk::{Desk, Outgoing};
 use super::exchange::Found;
 use super::hooks::{Hook, News, Told};
 use super::inspect::{Inspected, Lookout};
-use super::isolation::BranchNews;
+use super::isolation::{self, BranchNews};
 use super::steps::{Asked, Checked};
 use super::take::{Effect, take, take_input};
 use super::texts::{CommandTexts, Tries};
-use super::{BY, Hands, Patience, Settings, View};
+use super::{BY, Hands, Patience, Settings, View, steps};
 use crate::clock::{Clock, LATE};
 use crate::plan::{
-    CommandId, Crew, Crews, Draft, QuestionId, SessionId, Step, Subject, Time, World,
+    CommandId, Crew, Crews, Draft, Plan, QuestionId, Refusal, SessionId, Step, Subject, Time, World,
 };
 use crate::store::{Store, StoreError};
 use crate::volumes::{Sign, Unpublished, Volumes, Withdrawal};
@@ -140,16 +140,35 @@ pub(super) struct PlanRun {
 }
 
 impl PlanRun {
+    /// Starts a plan, unless it has ended, and makes what it is carried out with.
+    pub async fn begin(
+        settings: Arc<Settings>,
+        store: Store,
+        clock: Clock,
+    ) -> anyhow::Result<Self> {
+        if !isolation::begin(&settings, &store).await? {
+            steps::make_workspace(&settings.workspace)?;
+        }
+        let (plan, policy) = (settings.plan.clone(), settings.policy.clone());
+        let workspace = settings.workspace.display().to_string();
+        // Of a plan that has just been made, everything is told.
+        let before = store.read(&plan, |_, seq| seq).await?;
+        let before = if before == 1 { 0 } else { before };
+        let start = move |draft: &mut Draft<'_>| match draft.plan().status().settled() {
+            true => Ok(false),
+            false => draft.start(policy, &workspace),
+        };
+        store.change(&plan, BY, "the daemon starts", start).await?;
+        tracing::info!(%plan, workspace = %settings.workspace.display(), "the daemon starts");
+        Ok(Self::new(settings, store, clock, before))
+    }
+
     /// `told` is the change up to which the hooks need not be told anything.
-    pub fn new(settings: Arc<Settings>, store: Store, clock: Clock, told: i64) -> Self {
+    fn new(settings: Arc<Settings>, store: Store, clock: Clock, told: i64) -> Self {
         let (now, waits) = (clock.now(), settings.timing.plan);
         Self {
             desk: Desk {
-                prompts: Arc::clone(&settings.prompts),
-                language: settings.language,
-                roles: Arc::clone(&settings.role_prompts),
-                volumes: settings.volumes.clone(),
-                repair: waits.repair,
+                settings: Arc::clone(&settings),
             },
             world: World {
                 waits,
@@ -192,6 +211,24 @@ impl PlanRun {
     /// Returns what most acts work with.
     pub fn handles(&self) -> (Arc<Settings>, Store) {
         (Arc::clone(&self.settings), self.store.clone())
+    }
+
+    /// Reads the plan as it is committed now.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Plan, i64) -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.store.read(&self.settings.plan, read).await
+    }
+
+    /// Records in the plan what is found at the start, from which nothing follows yet.
+    pub async fn record(
+        &self,
+        why: &str,
+        record: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let plan = &self.settings.plan;
+        self.store.change(plan, BY, why, record).await
     }
 
     /// Returns once whether the folders are to be looked at now.
@@ -268,8 +305,8 @@ impl PlanRun {
         // What is committed from here on makes the loop turn once more.
         self.moved.borrow_and_update();
         let world = self.world();
-        let read = move |plan: &crate::plan::Plan, seq| View::of(plan, seq, &world);
-        let view = self.store.read(&self.settings.plan, read).await?;
+        let view = self.read(move |plan, seq| View::of(plan, seq, &world));
+        let view = view.await?;
         self.works = view.works();
         self.world.ends_published.clone_from(&view.ends_published);
         self.see_at_work(&view.at_work);
@@ -345,8 +382,12 @@ impl PlanRun {
     }
 
     /// Waits before the store is tried again, which has failed.
-    pub fn store_failed(&mut self, error: &str) {
-        self.acts.trouble("the store", error);
+    pub fn store_failed(&mut self, error: StoreError) {
+        let reason = match error {
+            StoreError::Database(reason) => reason,
+            error => error.to_string(),
+        };
+        self.acts.trouble("the store", &reason);
         self.wake_at = self.world.now.plus(STORE_PAUSE);
     }
 
@@ -458,7 +499,7 @@ impl PlanRun {
                 }
             };
             let (made, ()) = tokio::join!(change, prepare);
-            if !tries.again(&made, &self.desk.prompts) {
+            if !tries.again(&made, &self.settings.prompts) {
                 break made?;
             }
         };

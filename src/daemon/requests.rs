@@ -115,7 +115,7 @@ pub(super) async fn tend(
     chain: &Chain,
     now: Time,
 ) -> Result<(), StoreError> {
-    let repair = desk.repair;
+    let repair = desk.settings.timing.plan.repair;
     let found = store.read(plan, move |plan, _| {
         let asked = plan.open_questions().filter_map(|question| {
             let task = plan.task(question.task?)?;
@@ -166,7 +166,7 @@ async fn put_to_person(
             let asker = chain.roles.first();
             let asker = asker.map_or(String::new(), |role| format!(" for `{role}`"));
             let reason = format!("the role `{who}` asks, at work{asker}: {}", question.reason);
-            let volumes = desk.volumes.clone();
+            let volumes = desk.settings.volumes.clone();
             let ask = move |draft: &mut Draft<'_>| {
                 let task = draft.plan().attempt(&command).map(|attempt| attempt.task);
                 let task = task.ok_or(Refusal::UnknownCommand(command))?;
@@ -250,7 +250,7 @@ async fn change(
     let mut tries = Tries::new(change);
     loop {
         let made = store.change(plan, BY, why, tries.next()).await;
-        if !tries.again(&made, &desk.prompts) {
+        if !tries.again(&made, &desk.settings.prompts) {
             return made;
         }
     }
@@ -275,7 +275,7 @@ async fn mend_unreadable(
 ) -> Result<(), StoreError> {
     let own = desk.clone();
     let mend = move |draft: &mut Draft<'_>, texts: &mut CommandTexts| {
-        for attempt in unread(draft.plan(), now, own.repair) {
+        for attempt in unread(draft.plan(), now, own.settings.timing.plan.repair) {
             let rejected = attempt.rejected.as_ref();
             let reason = rejected.map_or("", |rejected| &rejected.reason).to_owned();
             if attempt.rejections < MOST_UNREADABLE {

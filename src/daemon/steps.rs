@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 
 use super::isolation::{self, Aside, Gathering};
-use super::{Models, Settings};
+use super::take::take_answer;
+use super::{BY, Models, Settings};
 use crate::clock::Clock;
 use crate::exec;
 use crate::llm::questions::{self, Audit, Judgement, PlannedPlan, Unrendered};
@@ -54,6 +55,31 @@ enum Asking {
     Summary(Unrendered<String>),
 }
 
+/// Only makes a plan for a goal, without carrying it out. Whoever calls this holds the folder's lock.
+///
+/// # Errors
+/// The model gave no usable plan; the goal is kept.
+pub async fn make_plan(settings: &Settings, store: &Store) -> anyhow::Result<()> {
+    let Some(models) = &settings.models else {
+        anyhow::bail!("no language model is configured");
+    };
+    make_workspace(&settings.workspace)?;
+    let asked = ask(settings, models, store, Subject::Plan).await?;
+    let asked = asked.context("the budget allows no call")?;
+    let failed = asked.said.as_ref().err().cloned();
+    let volumes = settings.volumes.clone();
+    let take = move |draft: &mut Draft<'_>| take_answer(draft, asked, &volumes);
+    let why = "the model answered";
+    store.change(&settings.plan, BY, why, take).await?;
+    let tasks = store.read(&settings.plan, |plan, _| plan.counts().total());
+    let tasks = tasks.await?;
+    match failed {
+        Some(error) => anyhow::bail!(error),
+        None if tasks == 0 => anyhow::bail!("the plan that the model made was refused"),
+        None => Ok(()),
+    }
+}
+
 /// Asks the model: counts the call, makes the question from the plan as it is then, waits for the answer. `None` if the
 /// budget allows no call.
 pub(super) async fn ask(
@@ -75,7 +101,7 @@ pub(super) async fn ask(
         Ok((ask, plan.calls_left(), asking))
     };
     let why = "a model is asked";
-    let begun = store.change(&settings.plan, super::BY, why, begin).await;
+    let begun = store.change(&settings.plan, BY, why, begin).await;
     let (ask, left, asking) = match begun {
         Ok(begun) => begun,
         Err(StoreError::Refused(Refusal::UsedUp(_))) => return Ok(None),
