@@ -103,6 +103,61 @@ pub(super) struct Found {
 /// A report for none of the plans that are carried out here, with the plan that its command is of.
 pub(super) type Stranger = (Arrival, Option<PlanId>);
 
+/// What is awaited for each plan that is carried out through one folder.
+#[derive(Default)]
+struct Expected(BTreeMap<PlanId, Awaited>);
+
+impl Expected {
+    fn all<T: Clone, C: FromIterator<T>>(&self, which: impl Fn(&Awaited) -> &BTreeSet<T>) -> C {
+        self.0.values().flat_map(which).cloned().collect()
+    }
+
+    /// Says of everything that was found which plan it is for: for the one that awaits it, else for the one that its command is of.
+    ///
+    /// # Errors
+    /// A failure of the store.
+    async fn route(
+        &self,
+        store: &Store,
+        found: Found,
+    ) -> Result<(BTreeMap<PlanId, Found>, Vec<Stranger>), StoreError> {
+        let (mut plans, mut strangers) = (BTreeMap::<PlanId, Found>::new(), Vec::new());
+        for arrival in found.reports {
+            let of = match &arrival.command {
+                None => self.0.keys().next().cloned(),
+                Some(command) => {
+                    match self.who_awaits(|awaited| awaited.commands.contains(command)) {
+                        Some(plan) => Some(plan),
+                        None => store.plan_of(command).await?,
+                    }
+                }
+            };
+            match of {
+                Some(plan) if self.0.contains_key(&plan) => {
+                    plans.entry(plan).or_default().reports.push(arrival);
+                }
+                of => strangers.push((arrival, of)),
+            }
+        }
+        for (id, reply) in found.replies {
+            if let Some(plan) = self.who_awaits(|awaited| awaited.questions.contains(&id)) {
+                plans.entry(plan).or_default().replies.push((id, reply));
+            }
+        }
+        for (id, sign) in found.signs {
+            if let Some(plan) = self.who_awaits(|awaited| awaited.commands.contains(&id)) {
+                plans.entry(plan).or_default().signs.insert(id, sign);
+            }
+        }
+        Ok((plans, strangers))
+    }
+
+    fn who_awaits(&self, awaits: impl Fn(&Awaited) -> bool) -> Option<PlanId> {
+        let plan = self.0.iter().find(|(_, awaited)| awaits(awaited));
+        plan.map(|(plan, _)| plan.clone())
+    }
+}
+
 pub(super) struct Exchange {
     settings: Arc<Settings>,
     store: Store,
@@ -116,7 +171,7 @@ pub(super) struct Exchange {
     scanner: Option<Scanner>,
     /// What a look found that ran beside the loop.
     look: Option<Look>,
-    awaited: BTreeMap<PlanId, Awaited>,
+    expected: Expected,
     /// When the folders are looked at next at the latest.
     look_at: Time,
     /// When the watches are examined next; a report that waits is not held up by it each time.
@@ -152,7 +207,7 @@ impl Exchange {
             wake,
             stored,
             look: None,
-            awaited: BTreeMap::new(),
+            expected: Expected::default(),
             look_at: now,
             check_at: now,
             listed_at: None,
@@ -167,7 +222,7 @@ impl Exchange {
 
     /// Says what is awaited for a plan from now on.
     pub fn expect(&mut self, plan: &PlanId, awaited: Awaited) {
-        self.awaited.insert(plan.clone(), awaited);
+        self.expected.0.insert(plan.clone(), awaited);
     }
 
     /// Has the folders looked at by then.
@@ -261,8 +316,8 @@ impl Exchange {
             return;
         };
         self.look_at = now.plus(self.settings.timing.scan);
-        let commands: Vec<CommandId> = self.all(|awaited| &awaited.commands);
-        let questions: Vec<QuestionId> = self.all(|awaited| &awaited.questions);
+        let commands: Vec<CommandId> = self.expected.all(|awaited| &awaited.commands);
+        let questions: Vec<QuestionId> = self.expected.all(|awaited| &awaited.questions);
         let quick = scanner.last_listed() <= QUICK_LOOK;
         let most = if quick { QUICK_REPORTS } else { MOST_REPORTS };
         let clock = self.clock;
@@ -288,10 +343,6 @@ impl Exchange {
                 Ok(Done::Looked(Box::new(scanner), look))
             });
         }
-    }
-
-    fn all<T: Clone>(&self, which: impl Fn(&Awaited) -> &BTreeSet<T>) -> Vec<T> {
-        self.awaited.values().flat_map(which).cloned().collect()
     }
 
     fn looked(&mut self, scanner: Scanner, look: Result<Look, VolumesError>) {
@@ -326,7 +377,7 @@ impl Exchange {
         }
     }
 
-    /// Says of everything that was found which plan it is for: for the one that awaits it, else for the one that its command is of.
+    /// Says of everything that was found which plan it is for.
     ///
     /// # Errors
     /// A failure of the store.
@@ -334,40 +385,7 @@ impl Exchange {
         &self,
         found: Found,
     ) -> Result<(BTreeMap<PlanId, Found>, Vec<Stranger>), StoreError> {
-        let (mut plans, mut strangers) = (BTreeMap::<PlanId, Found>::new(), Vec::new());
-        for arrival in found.reports {
-            let of = match &arrival.command {
-                None => self.awaited.keys().next().cloned(),
-                Some(command) => {
-                    match self.who_awaits(|awaited| awaited.commands.contains(command)) {
-                        Some(plan) => Some(plan),
-                        None => self.store.plan_of(command).await?,
-                    }
-                }
-            };
-            match of {
-                Some(plan) if self.awaited.contains_key(&plan) => {
-                    plans.entry(plan).or_default().reports.push(arrival);
-                }
-                of => strangers.push((arrival, of)),
-            }
-        }
-        for (id, reply) in found.replies {
-            if let Some(plan) = self.who_awaits(|awaited| awaited.questions.contains(&id)) {
-                plans.entry(plan).or_default().replies.push((id, reply));
-            }
-        }
-        for (id, sign) in found.signs {
-            if let Some(plan) = self.who_awaits(|awaited| awaited.commands.contains(&id)) {
-                plans.entry(plan).or_default().signs.insert(id, sign);
-            }
-        }
-        Ok((plans, strangers))
-    }
-
-    fn who_awaits(&self, awaits: impl Fn(&Awaited) -> bool) -> Option<PlanId> {
-        let plan = self.awaited.iter().find(|(_, awaited)| awaits(awaited));
-        plan.map(|(plan, _)| plan.clone())
+        self.expected.route(&self.store, found).await
     }
 
     /// Files reports that were taken in. What counts stays a while where its agent left it.
@@ -461,7 +479,7 @@ impl Exchange {
     }
 
     fn show_questions(&mut self, now: Time) {
-        for (plan, awaited) in &self.awaited {
+        for (plan, awaited) in &self.expected.0 {
             for id in awaited.questions.difference(&self.shown).cloned() {
                 let (settings, store) = (Arc::clone(&self.settings), self.store.clone());
                 let plan = plan.clone();
@@ -487,16 +505,11 @@ impl Exchange {
     }
 
     fn file_questions(&mut self, now: Time) {
-        let asked = |id: &&QuestionId| {
-            !self
-                .awaited
-                .values()
-                .any(|awaited| awaited.questions.contains(id))
-        };
-        let old: Vec<QuestionId> = self.shown.iter().filter(asked).cloned().collect();
+        let asked: BTreeSet<QuestionId> = self.expected.all(|awaited| &awaited.questions);
+        let old: Vec<QuestionId> = self.shown.difference(&asked).cloned().collect();
         for id in old {
             let (settings, store) = (Arc::clone(&self.settings), self.store.clone());
-            let plans: Vec<PlanId> = self.awaited.keys().cloned().collect();
+            let plans: Vec<PlanId> = self.expected.0.keys().cloned().collect();
             self.acts
                 .start(Key::FileQuestion(id.clone()), now, async move {
                     let asked = find_question(&store, &plans, &id).await?;
@@ -607,4 +620,91 @@ fn late(asked: &Question, said: &str) -> Option<String> {
         let word = choice.as_str();
         format!("{told}; `{word}` in its file came too late")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::arrival::Refused;
+    use crate::plan::{Head, Issue, Kind, NewTask, Policy, TaskId};
+
+    /// Makes a plan whose only task was handed out with this command.
+    async fn made(store: &Store, id: &str, command: &str) -> PlanId {
+        let (plan, id) = (PlanId::new(id), CommandId::new(command));
+        let head = Head::new(plan.clone(), "", Time::default());
+        let made = store.create(head, "test", "made", move |draft| {
+            draft.created();
+            draft.make_tasks(vec![NewTask {
+                name: "Only".to_owned(),
+                ..NewTask::default()
+            }])?;
+            draft.start(Policy::default(), "")?;
+            let issue = Issue {
+                id,
+                kind: Kind::New,
+                session: None,
+                text: String::new(),
+            };
+            draft.issue(TaskId(1), issue)
+        });
+        made.await.unwrap();
+        plan
+    }
+
+    fn report(command: Option<&str>) -> Arrival {
+        let refused = Refused {
+            reason: String::new(),
+            explanation: String::new(),
+        };
+        Arrival {
+            name: command.unwrap_or("notes").to_owned(),
+            hash: String::new(),
+            command: command.map(CommandId::new),
+            content: Err(refused),
+        }
+    }
+
+    #[tokio::test]
+    async fn everything_reaches_the_plan_that_it_is_for() {
+        let store = Store::in_memory(Time::default).await.unwrap();
+        let [a, b, c] = [
+            made(&store, "a", "task-a").await,
+            made(&store, "b", "task-b").await,
+            made(&store, "c", "task-c").await,
+        ];
+        let awaits = |commands: &[&str], questions: &[&str]| Awaited {
+            commands: commands.iter().copied().map(CommandId::new).collect(),
+            questions: questions.iter().copied().map(QuestionId::new).collect(),
+        };
+        let of_a = awaits(&["task-a"], &[]);
+        // What is awaited no more is still known.
+        let of_b = awaits(&["task-new"], &["q1"]);
+        let expected = Expected(BTreeMap::from([(a.clone(), of_a), (b.clone(), of_b)]));
+        let reports = ["task-a", "task-b", "task-c", "task-new", "task-nobodys"].map(Some);
+        let found = Found {
+            reports: reports.into_iter().chain([None]).map(report).collect(),
+            replies: vec![(QuestionId::new("q1"), Reply::Unusable(String::new()))],
+            signs: BTreeMap::from([(CommandId::new("task-new"), Sign::default())]),
+        };
+        let (plans, strangers) = expected.route(&store, found).await.unwrap();
+        let names = |plan: &PlanId| {
+            let found = &plans[plan];
+            let reports = found.reports.iter().map(|report| report.name.as_str());
+            let others = (found.replies.len(), found.signs.len());
+            (reports.collect::<Vec<_>>(), others)
+        };
+        assert_eq!(names(&a), (vec!["task-a", "notes"], (0, 0)));
+        assert_eq!(names(&b), (vec!["task-b", "task-new"], (1, 1)));
+        let strangers: Vec<_> = strangers
+            .into_iter()
+            .map(|(report, owner)| (report.name, owner))
+            .collect();
+        assert_eq!(
+            strangers,
+            [
+                ("task-c".to_owned(), Some(c)),
+                ("task-nobodys".to_owned(), None)
+            ]
+        );
+    }
 }
