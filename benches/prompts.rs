@@ -37,8 +37,9 @@ fn judge_prompt(tasks: usize) -> usize {
     let task = plan.task(TaskId(middle)).unwrap();
     let attempt = plan.current_attempt(task).unwrap();
     let prompts = Prompts::load(None).unwrap();
-    let question =
-        questions::judge(&prompts, &plan, task, attempt, &JudgeFacts::default()).unwrap();
+    let question = questions::judge(&plan, task, attempt, &JudgeFacts::default())
+        .render(&prompts)
+        .unwrap();
     question.request.system.len() + question.request.prompt.len()
 }
 

@@ -66,7 +66,8 @@ fn question() -> Question<PlannedPlan> {
         goal: "say hello",
         ..PlanContext::default()
     };
-    questions::plan(&Prompts::load(None).unwrap(), &context).unwrap()
+    let prompts = Prompts::load(None).unwrap();
+    questions::plan(&context).render(&prompts).unwrap()
 }
 
 fn hasty() -> RetryPolicy {

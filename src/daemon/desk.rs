@@ -1,20 +1,23 @@
 //! Carries out the decisions that the plan's own data settles, within a change: writes commands, asks the human, ends
 //! attempts, sessions and the plan. Knows the templates, but no clock, and of files only which ids of questions are taken.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::Settings;
 use super::isolation::Layout;
-use crate::llm::{CommandContext, CommandKind, Prompts, indented, questions};
+use super::texts::{CommandTexts, UnrenderedCommand};
+use crate::llm::{CommandContext, CommandKind, indented};
 use crate::plan::{
-    Attempt, CommandId, Draft, EndCommand, Issue, Kind, Plan, QuestionId, Refusal, Report,
-    SessionId, SessionScope, Step, Task, TaskId, Time, World, due, rules,
+    Attempt, CommandId, Draft, EndCommand, Issue, Kind, Limit, Plan, PlanStatus, QuestionId,
+    Refusal, Report, SessionId, SessionScope, Step, Task, TaskId, Time, World, due, rules,
 };
 use crate::volumes::Volumes;
-use crate::wire::command::{Command, CommandType, Language, sections};
+use crate::wire::command::{Command, CommandType, sections};
 
 /// Decisions carried out in one change at most: more than any plan needs, few enough to end.
 const MOST_DECISIONS: usize = 10_000;
@@ -31,16 +34,10 @@ const ID_DIGITS: usize = 6;
 /// … and one more each time so many of them were taken: what was drawn is hardly ever taken, unless nearly all are.
 const DRAWS: usize = 64;
 
-/// Where commands are written from.
-#[derive(Clone, Debug)]
+/// Where decisions are carried out and commands written.
+#[derive(Clone)]
 pub(super) struct Desk {
-    pub prompts: Arc<Prompts>,
-    pub language: Language,
-    /// Words for roles behind files, by their ids.
-    pub roles: Arc<BTreeMap<String, String>>,
-    pub volumes: Volumes,
-    /// How long an agent has to mend an unreadable report by itself.
-    pub repair: Duration,
+    pub settings: Arc<Settings>,
 }
 
 /// A command that is committed and is to be put into its folder.
@@ -69,40 +66,43 @@ pub(super) fn new_question(plan: &Plan, volumes: &Volumes) -> QuestionId {
     }
 }
 
-fn new_command() -> CommandId {
-    CommandId::new(format!("task-{}", Uuid::now_v7()))
-}
-
 impl Desk {
     /// Carries out every decision that is due, one after the other, until none is left. One that the plan refuses is left out
     /// and logged: it must not keep the others back.
-    pub fn decide(&self, draft: &mut Draft<'_>, world: &World) -> Vec<Outgoing> {
+    pub fn decide(
+        &self,
+        draft: &mut Draft<'_>,
+        world: &World,
+        texts: &mut CommandTexts,
+    ) -> Vec<Outgoing> {
         let mut outgoing = Vec::new();
         let mut refused = BTreeSet::new();
         if draft.plan().head().usage.unrecorded(world.lived()) >= WORTH_RECORDING {
             draft.count_time(world.lived());
         }
         draft.ends_published(&world.ends_published);
-        // What starts side by side was chosen together: handing one of them out changes nothing for the others but the budget.
-        // To ask anew for each would take the square of their number. Whatever else is decided may change everything.
-        let mut together = VecDeque::new();
+        let decided = texts.decided_before(draft);
+        let (mut together, is_decided) = match decided {
+            Some(steps) => (steps, true),
+            None => (VecDeque::new(), false),
+        };
+        // Decisions of one kind that are due side by side were chosen together. To ask anew after each of them would take the
+        // square of their number, and one changes nothing for the others, unless it changes what stands above them all.
+        let mut above = Above::of(draft.plan(), world);
         for _ in 0..MOST_DECISIONS {
-            if draft.plan().no_attempt(world.lived()).is_some() {
+            let now = Above::of(draft.plan(), world);
+            if !is_decided && now != above {
                 together.clear();
+                above = now;
             }
-            let Some(step) = together.pop_front().or_else(|| {
-                let mut steps: VecDeque<Step> = due(draft.plan(), world).steps.into();
-                steps.retain(|step| step.is_decision() && !refused.contains(step));
-                let first = steps.pop_front()?;
-                if let Step::Issue(_) = first {
-                    steps.retain(|step| matches!(step, Step::Issue(_)));
-                    together = steps;
-                }
-                Some(first)
-            }) else {
+            if !is_decided && together.is_empty() {
+                together = next_due(draft.plan(), world, &refused);
+            }
+            let Some(step) = together.pop_front() else {
                 break;
             };
-            match draft.part(|draft| self.carry_out(draft, &step, world)) {
+            texts.decide(step.clone());
+            match draft.part(|draft| self.carry_out(draft, &step, world, texts)) {
                 Ok(command) => outgoing.extend(command),
                 Err(refusal) => {
                     tracing::error!(?step, %refusal, "a decision that is due was refused");
@@ -118,55 +118,48 @@ impl Desk {
         draft: &mut Draft<'_>,
         step: &Step,
         world: &World,
+        texts: &mut CommandTexts,
     ) -> Result<Option<Outgoing>, Refusal> {
+        let question = new_question(draft.plan(), &self.settings.volumes);
+        let attempt = |draft: &Draft<'_>, command: &CommandId| {
+            let attempt = draft.plan().attempt(command).cloned();
+            attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))
+        };
         match step {
-            Step::Issue(task) => self.issue(draft, *task, None).map(Some),
+            Step::Issue(task) => return self.issue(draft, *task, None, texts).map(Some),
             Step::Repair(command) => {
-                let attempt = draft.plan().attempt(command).cloned();
-                let attempt = attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))?;
-                self.issue(draft, attempt.task, Some(&attempt)).map(Some)
+                let attempt = attempt(draft, command)?;
+                let issued = self.issue(draft, attempt.task, Some(&attempt), texts);
+                return issued.map(Some);
             }
-            Step::TimeOut(command, reason) => draft
-                .time_out(command, reason, new_question(draft.plan(), &self.volumes))
-                .map(|()| None),
+            Step::EndSession(session) => return Ok(Some(self.end(draft, session, texts))),
+            Step::TimeOut(command, reason) => draft.time_out(command, reason, question)?,
             Step::JudgeByRules(command) => {
-                let attempt = draft.plan().attempt(command);
-                let attempt = attempt.ok_or_else(|| Refusal::UnknownCommand(command.clone()))?;
-                let mut verdict = rules::judge(attempt, draft.now());
+                let mut verdict = rules::judge(&attempt(draft, command)?, draft.now());
                 if draft.plan().head().policy.model {
                     verdict.reason += ": no doubt to ask the model about";
                 }
-                draft
-                    .judge(command, &verdict, new_question(draft.plan(), &self.volumes))
-                    .map(|()| None)
+                draft.judge(command, &verdict, question)?;
             }
-            Step::Park(command) => draft.park(command).map(|()| None),
-            Step::AgentAsks(command) => draft.agent_asks(command, new_question(draft.plan(), &self.volumes)).map(|()| None),
-            Step::AskHuman(about, task, reason) => draft
-                .ask(new_question(draft.plan(), &self.volumes), *about, *task, reason)
-                .map(|()| None),
+            Step::Park(command) => draft.park(command)?,
+            Step::AgentAsks(command) => draft.agent_asks(command, question)?,
+            Step::AskHuman(about, task, reason) => draft.ask(question, *about, *task, reason)?,
             Step::StopAtBudget(limit) => {
                 draft.count_time(world.lived());
-                draft.stop_at_budget(*limit, new_question(draft.plan(), &self.volumes)).map(|()| None)
+                draft.stop_at_budget(*limit, question)?;
             }
-            Step::CountTime => {
-                draft.count_time(world.lived());
-                Ok(None)
-            }
-            Step::EndSession(session) => Ok(Some(self.end(draft, session))),
-            Step::Settle => {
-                let outcome = super::summary::by_rules(draft.plan(), world);
-                draft.settle(&outcome).map(|()| None)
-            }
-            Step::Accept(command) => draft.accept_merged(command, new_question(draft.plan(), &self.volumes)).map(|()| None),
-            Step::Withdraw(_)
+            Step::CountTime => draft.count_time(world.lived()),
+            Step::Settle => draft.settle(&super::summary::by_rules(draft.plan(), world))?,
+            Step::Accept(command) => draft.accept_merged(command, question)?,
+            // Recorded along with every decision, or done outside.
+            Step::RecordEnds
+            | Step::Withdraw(_)
             | Step::Inspect(_)
             | Step::Check(_)
             | Step::Ask(_)
-            | Step::MoveBranch
-            // Recorded along with every decision.
-            | Step::RecordEnds => Ok(None),
+            | Step::MoveBranch => {}
         }
+        Ok(None)
     }
 
     fn issue(
@@ -174,17 +167,18 @@ impl Desk {
         draft: &mut Draft<'_>,
         task: TaskId,
         repairs: Option<&Attempt>,
+        texts: &mut CommandTexts,
     ) -> Result<Outgoing, Refusal> {
         let plan = draft.plan();
         let task = plan
             .task(task)
             .ok_or_else(|| Refusal::UnknownTask(task.to_string()))?;
-        let id = new_command();
+        let (id, created_at) = texts.next(draft.now());
         let story = story(plan, task, repairs);
-        let body = self.body(plan, task, &id, story.told);
+        let context = self.context(plan, task, &id, story.told);
         let command = Command {
             id: id.clone(),
-            created_at: Some(draft.now()),
+            created_at: Some(created_at),
             session: story.session.clone(),
             kind: if story.session.is_some() {
                 CommandType::Continue
@@ -203,23 +197,18 @@ impl Desk {
             workspace: plan.workspace_of(task.number),
             report: self.report_path(&id),
             request_id: None,
-            body,
+            body: String::new(),
         };
-        let issue = Issue {
-            id: id.clone(),
-            kind: story.kind,
-            session: story.session,
-            text: command.render(),
-        };
-        let (text, layout) = (issue.text.clone(), Layout::of(plan, task.number));
-        let number = task.number;
-        draft.issue(number, issue)?;
-        Ok(Outgoing {
-            id,
-            text,
+        let (number, layout) = (task.number, Layout::of(plan, task.number));
+        let context = Some(context);
+        let outgoing = texts.write(UnrenderedCommand {
+            command,
+            context,
             layout,
-            ends: None,
-        })
+        });
+        let issue = outgoing.issue(story.kind, story.session);
+        draft.issue(number, issue)?;
+        Ok(outgoing)
     }
 
     /// Writes the command by which somebody behind files is asked once more what a role had asked of them: to report again, or
@@ -234,13 +223,14 @@ impl Desk {
         kind: Kind,
         told: &str,
         now: Time,
+        texts: &mut CommandTexts,
     ) -> Result<Issue, Refusal> {
         let unreadable = |_| Refusal::UnknownCommand(attempt.id.clone());
         let earlier = Command::parse(&attempt.text).map_err(unreadable)?;
-        let (id, session) = (new_command(), attempt.session.clone());
+        let ((id, created_at), session) = (texts.next(now), attempt.session.clone());
         let repair = kind == Kind::Repair;
-        let body = match (&session, repair) {
-            (None, false) => once_more(&earlier, told, &self.report_path(&id)),
+        let (body, context) = match (&session, repair) {
+            (None, false) => (once_more(&earlier, told, &self.report_path(&id)), None),
             (session, _) => {
                 let first = plan.attempts_of(attempt.task);
                 let first = first.rev().find(|made| made.kind == Kind::New);
@@ -259,12 +249,13 @@ impl Desk {
                 };
                 let task = plan.task(attempt.task);
                 let task = task.ok_or_else(|| Refusal::UnknownTask(attempt.task.to_string()))?;
-                self.body(plan, &named_as(task, &earlier.body), &id, told)
+                let task = named_as(task, &earlier.body);
+                (String::new(), Some(self.context(plan, &task, &id, told)))
             }
         };
         let command = Command {
             id: id.clone(),
-            created_at: Some(now),
+            created_at: Some(created_at),
             session: session.clone(),
             kind: match session {
                 Some(_) => CommandType::Continue,
@@ -274,40 +265,52 @@ impl Desk {
             body,
             ..earlier
         };
-        Ok(Issue {
-            id,
-            kind,
-            session,
-            text: command.render(),
-        })
+        let outgoing = texts.write(UnrenderedCommand {
+            command,
+            context,
+            layout: None,
+        });
+        Ok(outgoing.issue(kind, session))
     }
 
-    fn body(&self, plan: &Plan, task: &Task, id: &CommandId, told: CommandKind) -> String {
-        let role = task.assignee.as_ref().and_then(|role| self.roles.get(role));
-        let context = CommandContext {
+    fn context(
+        &self,
+        plan: &Plan,
+        task: &Task,
+        id: &CommandId,
+        told: CommandKind,
+    ) -> CommandContext {
+        let role = task
+            .assignee
+            .as_ref()
+            .and_then(|role| self.settings.role_prompts.get(role));
+        CommandContext {
             role: role.cloned().unwrap_or_default(),
-            ..CommandContext::new(plan, task, told, self.language, self.report_path(id))
-        };
-        questions::command_body(&self.prompts, &context).unwrap_or_else(|error| {
-            // Every template was rendered once when it was loaded; a task is not lost if one fails all the same.
-            tracing::error!(%error, "the command template failed; the bare task is sent");
-            format!(
-                "# {} · {}\n\n## Task description\n\n{}\n",
-                task.number, task.name, task.description
+            ..CommandContext::new(
+                plan,
+                task,
+                told,
+                self.settings.language,
+                self.report_path(id),
             )
-        })
+        }
     }
 
     fn report_path(&self, id: &CommandId) -> String {
-        self.volumes.report(id).display().to_string()
+        self.settings.volumes.report(id).display().to_string()
     }
 
-    fn end(&self, draft: &mut Draft<'_>, session: &SessionId) -> Outgoing {
+    fn end(
+        &self,
+        draft: &mut Draft<'_>,
+        session: &SessionId,
+        texts: &mut CommandTexts,
+    ) -> Outgoing {
         let plan = draft.plan();
-        let id = new_command();
+        let (id, created_at) = texts.next(draft.now());
         let command = Command {
             id: id.clone(),
-            created_at: Some(draft.now()),
+            created_at: Some(created_at),
             session: Some(session.clone()),
             kind: CommandType::End,
             plan: Some(plan.id().clone()),
@@ -326,20 +329,67 @@ impl Desk {
             request_id: None,
             body: "The session is over. Nothing is to be done or reported.".to_owned(),
         };
-        let text = command.render();
-        draft.end_session(
-            session,
-            EndCommand {
-                id: id.clone(),
-                text: text.clone(),
-                published: false,
-            },
-        );
-        Outgoing {
-            id,
-            text,
+        let outgoing = texts.write(UnrenderedCommand {
+            command,
+            context: None,
             layout: None,
-            ends: Some(session.clone()),
+        });
+        let end = EndCommand {
+            id,
+            text: outgoing.text.clone(),
+            published: false,
+        };
+        draft.end_session(session, end);
+        outgoing
+    }
+}
+
+impl Outgoing {
+    fn issue(&self, kind: Kind, session: Option<SessionId>) -> Issue {
+        Issue {
+            id: self.id.clone(),
+            kind,
+            session,
+            text: self.text.clone(),
+        }
+    }
+}
+
+/// Returns the first decision that is due, and those of its kind.
+fn next_due(plan: &Plan, world: &World, refused: &BTreeSet<Step>) -> VecDeque<Step> {
+    let mut steps: VecDeque<Step> = due(plan, world).steps.into();
+    steps.retain(|step| step.is_decision() && !refused.contains(step));
+    if let Some(first) = steps.front().map(discriminant) {
+        steps.retain(|step| discriminant(step) == first);
+    }
+    steps
+}
+
+/// What stands above single tasks and attempts: while it stays as it is, one decision changes nothing for others of its kind.
+#[derive(PartialEq)]
+struct Above {
+    status: PlanStatus,
+    is_replanned: bool,
+    /// Where accepted results are merged.
+    tip: Option<String>,
+    questions: usize,
+    /// The limits of the budget that keep attempts, repairs and calls of a model from beginning.
+    limits: [Option<Limit>; 3],
+}
+
+impl Above {
+    fn of(plan: &Plan, world: &World) -> Self {
+        let (head, lived) = (plan.head(), world.lived());
+        Self {
+            status: head.status.clone(),
+            is_replanned: head.replan.is_some(),
+            tip: head.line.as_ref().map(|line| line.tip.clone()),
+            questions: plan.open_questions().count(),
+            limits: [
+                plan.no_attempt(lived),
+                plan.no_repair(lived),
+                plan.no_call(lived),
+            ],
         }
     }
 }

@@ -7,14 +7,13 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::time::sleep;
 
-use super::input::Input;
-use super::{Daemon, Key, Settings, View};
+use super::plan_run::{Input, Key, PlanRun};
+use super::{Settings, View};
 use crate::exec::{self, Mark, Outcome, Spec, Stdin, environment};
 use crate::plan::{QuestionId, Time};
 use crate::safe_open;
@@ -113,15 +112,15 @@ impl Told {
     }
 }
 
-impl Daemon {
+impl PlanRun {
     /// Tells the hooks what they have not been told: of questions once their files are there, of changes as many as there are.
-    pub(super) fn call_hooks(&mut self, view: &View) {
-        let shown = |id: &&QuestionId| self.shown.contains(id) && !self.told.questions.contains(id);
-        if let Some(id) = view.questions.iter().find(shown).cloned() {
-            self.call_hook(Hook::Question, News::Question(id));
+    pub(super) fn call_hooks(&mut self, view: &View, shown: &BTreeSet<QuestionId>) {
+        let shown = |id: &&QuestionId| shown.contains(id) && !self.told.questions.contains(id);
+        if let Some(id) = view.awaited.questions.iter().find(shown).cloned() {
+            self.call_hook(News::Question(id));
         }
         if view.seq > self.told.change {
-            self.call_hook(Hook::Change, News::Change(view.seq));
+            self.call_hook(News::Change(view.seq));
         }
     }
 
@@ -129,7 +128,7 @@ impl Daemon {
     pub(super) fn tell_finish(&mut self) -> bool {
         let wanted = !self.told.finish && self.wants(Hook::Finish);
         if wanted {
-            self.call_hook(Hook::Finish, News::Finish);
+            self.call_hook(News::Finish);
         }
         wanted
     }
@@ -138,11 +137,16 @@ impl Daemon {
         self.settings.hooks.commands.contains_key(&hook)
     }
 
-    fn call_hook(&mut self, hook: Hook, what: News) {
+    fn call_hook(&mut self, what: News) {
+        let hook = match what {
+            News::Question(_) => Hook::Question,
+            News::Change(_) => Hook::Change,
+            News::Finish => Hook::Finish,
+        };
         if !self.wants(hook) {
             return;
         }
-        let (settings, store) = (Arc::clone(&self.settings), self.store.clone());
+        let (settings, store) = self.handles();
         let (now, since) = (self.world.now, self.told.change);
         self.spawn(Key::Hook(hook), async move {
             let (told, call) = call(&settings, &store, what, since, now).await?;
@@ -167,19 +171,15 @@ async fn call(
         News::Question(id) => {
             let file = settings.volumes.question(&id).display().to_string();
             let wanted = id.clone();
-            let call = store
-                .read(plan, move |plan, _| {
-                    let question = plan.question(&wanted).filter(|question| question.open())?;
-                    Some(Call::question(plan, question, file, now).render())
-                })
-                .await?;
-            (News::Question(id), call)
+            let call = store.read(plan, move |plan, _| {
+                let question = plan.question(&wanted).filter(|question| question.open())?;
+                Some(Call::question(plan, question, file, now).render())
+            });
+            (News::Question(id), call.await?)
         }
         News::Finish => {
-            let call = store
-                .read(plan, move |plan, _| Call::finish(plan, now).render())
-                .await?;
-            (News::Finish, Some(call))
+            let call = store.read(plan, move |plan, _| Call::finish(plan, now).render());
+            (News::Finish, Some(call.await?))
         }
         News::Change(to) => {
             let changes = store.since(plan, since, MOST_CHANGES).await?;
@@ -202,12 +202,10 @@ async fn call(
                 events,
                 left_out,
             };
-            let call = store
-                .read(plan, move |plan, _| {
-                    Call::change(plan, change, now).render()
-                })
-                .await?;
-            (News::Change(to), Some(call))
+            let call = store.read(plan, move |plan, _| {
+                Call::change(plan, change, now).render()
+            });
+            (News::Change(to), Some(call.await?))
         }
     })
 }

@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{BY, Daemon, Key, Settings};
+use super::Settings;
+use super::plan_run::{Input, Key, PlanRun};
 use crate::clock::Clock;
 use crate::exec::{Filters, Git, GitError, Listing, Project, Trees, examine, remove_folder};
 use crate::plan::{Changes, CommandId, Draft, Line, Refusal, Repository, TaskId, Time};
@@ -41,10 +42,10 @@ pub(super) struct Lookout {
 }
 
 /// What a look found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Inspected {
     pub changes: Changes,
-    tree: Option<String>,
+    pub tree: Option<String>,
     listing: Option<Arc<Listing>>,
     git_is_slow: bool,
 }
@@ -141,8 +142,14 @@ impl Lookout {
     }
 
     /// Keeps a look for the next one.
-    pub fn remember(&mut self, look: &QuickLook) {
+    pub fn remember_quick(&mut self, look: &QuickLook) {
         self.before = Some(Arc::clone(&look.now));
+    }
+
+    /// Keeps what a look beside the loop found for the next one.
+    pub fn remember(&mut self, found: &Inspected) {
+        self.git_is_slow |= found.git_is_slow;
+        self.before.clone_from(&found.listing);
     }
 
     fn list(&self, most: usize) -> Option<Listing> {
@@ -178,51 +185,41 @@ impl Lookout {
 
     /// Looks what changed since an attempt began; `tree` is what git knew then.
     async fn look(self, since: Time, tree: Option<String>) -> Inspected {
-        let mut git_is_slow = self.git_is_slow;
-        let mut known = None;
-        if !git_is_slow {
+        let mut found = Inspected {
+            git_is_slow: self.git_is_slow,
+            ..Inspected::default()
+        };
+        if !self.git_is_slow {
             match self.by_git(since, tree).await {
                 Ok(None) => {}
-                Ok(Some((now, Some(changes)))) => {
-                    return Inspected {
-                        changes,
-                        tree: Some(now),
-                        listing: None,
-                        git_is_slow,
-                    };
+                Ok(Some((now, changes))) => {
+                    found.tree = Some(now);
+                    if let Some(changes) = changes {
+                        found.changes = changes;
+                        return found;
+                    }
                 }
-                Ok(Some((now, None))) => known = Some(now),
                 Err(error) => {
-                    git_is_slow = error.late();
+                    found.git_is_slow = error.late();
                     tracing::warn!(%error, "what changed is told by the times of the files");
                 }
             }
         }
         // A worktree was laid out anew: by their times all its files would be changes.
         if self.worktree_of.is_some() {
-            return Inspected {
-                changes: Changes::default(),
-                tree: known,
-                listing: None,
-                git_is_slow,
-            };
+            return found;
         }
-        let lookout = self.clone();
         let look = move || {
-            let Some(now) = lookout.list(MOST) else {
+            let Some(now) = self.list(MOST) else {
                 return (Changes::default(), None);
             };
-            let wall = lookout.clock.to_wall(since);
-            let changes = now.changes(lookout.before.as_deref(), since, wall);
+            let wall = self.clock.to_wall(since);
+            let changes = now.changes(self.before.as_deref(), since, wall);
             (changes, Self::keep(now))
         };
-        let (changes, listing) = tokio::task::spawn_blocking(look).await.unwrap_or_default();
-        Inspected {
-            changes,
-            tree: known,
-            listing,
-            git_is_slow,
-        }
+        let looked = tokio::task::spawn_blocking(look).await;
+        (found.changes, found.listing) = looked.unwrap_or_default();
+        found
     }
 
     async fn by_git(
@@ -256,20 +253,17 @@ impl Lookout {
     }
 }
 
-impl Daemon {
+impl PlanRun {
     /// Looks at the workspace before anything is handed out.
     pub(super) async fn look_first(&mut self) -> anyhow::Result<()> {
-        let plan = &self.settings.plan;
-        let (needless, recorded, worked) = self
-            .store
-            .read(plan, |plan, _| {
-                let head = plan.head();
-                // A worktree of a task is compared with what it began from.
-                let needless = head.status.settled() || head.line.is_some();
-                let worked = plan.attempts().next().is_some();
-                (needless, head.repository.clone(), worked)
-            })
-            .await?;
+        let known = self.read(|plan, _| {
+            let head = plan.head();
+            // A worktree of a task is compared with what it began from.
+            let needless = head.status.settled() || head.line.is_some();
+            let worked = plan.attempts().next().is_some();
+            (needless, head.repository.clone(), worked)
+        });
+        let (needless, recorded, worked) = known.await?;
         if needless {
             return Ok(());
         }
@@ -293,35 +287,18 @@ impl Daemon {
                 Ok(())
             };
             let why = "what git knows of the workspace";
-            self.store.change(plan, BY, why, keep).await?;
+            self.record(why, keep).await?;
         }
         Ok(())
     }
 
     pub(super) fn inspect(&mut self, id: &CommandId) {
-        let (lookout, store, id) = (self.lookout.clone(), self.store.clone(), id.clone());
-        let plan = self.settings.plan.clone();
+        let (lookout, id) = (self.lookout.clone(), id.clone());
+        let (settings, store) = self.handles();
         self.spawn(Key::Inspect(id.clone()), async move {
-            let inspected = inspect(lookout, &store, &plan, id.clone()).await?;
-            Ok(super::input::Input::Inspected(id, Box::new(inspected)))
+            let inspected = inspect(lookout, &store, &settings.plan, id.clone()).await?;
+            Ok(Input::Inspected(id, Box::new(inspected)))
         });
-    }
-
-    /// Commits what a look beside the loop found.
-    pub(super) async fn inspected(
-        &mut self,
-        id: &CommandId,
-        found: &Inspected,
-    ) -> Result<(), crate::store::StoreError> {
-        let (command, changes, tree) = (id.clone(), found.changes.clone(), found.tree.clone());
-        let why = "the workspace was looked at";
-        self.commit(why, move |draft| {
-            draft.inspected(&command, changes, tree.as_deref())
-        })
-        .await?;
-        self.lookout.git_is_slow |= found.git_is_slow;
-        self.lookout.before.clone_from(&found.listing);
-        Ok(())
     }
 }
 

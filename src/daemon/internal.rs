@@ -3,7 +3,6 @@
 //! (`requests`); and what the plan says of who waits for whom is brought up to date.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use crate::plan::{
     Attempt, AttemptState, CommandId, DAEMON, Draft, Head, Plan, PlanId, ROLE, Shelf, Time,
@@ -13,20 +12,18 @@ use crate::store::{Store, StoreError};
 use crate::volumes::{Volumes, Withdrawal};
 
 use super::desk::Desk;
-use super::input::Input;
-use super::{BY, Daemon, Key, requests};
+use super::plan_run::{Input, Key, PlanRun};
+use super::{BY, requests};
 
-impl Daemon {
+impl PlanRun {
     /// Looks after internal plans, if it is time to.
     pub(super) fn look_inside(&mut self) {
         if self.settings.team.is_none() {
             return;
         }
-        if self.inside_at <= self.world.now && !self.under_way.contains(&Key::Inside) {
+        if self.inside_at <= self.world.now && !self.acts.under_way().contains(&Key::Inside) {
             self.inside_at = self.world.now.plus(self.settings.timing.inside);
-            let (store, settings, clock) =
-                (self.store.clone(), Arc::clone(&self.settings), self.clock);
-            let desk = self.desk.clone();
+            let ((settings, store), desk, clock) = (self.handles(), self.desk.clone(), self.clock);
             self.spawn(Key::Inside, async move {
                 let (volumes, plan) = (&settings.volumes, &settings.plan);
                 tend(&store, volumes, plan, Some(&desk), clock.now()).await?;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::desk::Outgoing;
 use super::isolation::Layout;
-use super::{BY, Daemon, Settings, steps};
+use super::plan_run::PlanRun;
+use super::{Settings, steps};
 use crate::plan::{Attempt, AttemptState, CommandId, EndCommand, Plan, QuestionId, ROLE, Session};
 use crate::store::Store;
 use crate::volumes::{Volumes, VolumesError, Whereabouts};
@@ -84,54 +85,30 @@ impl Texts {
     }
 }
 
-impl Daemon {
+impl PlanRun {
     /// Takes up what an earlier daemon left: commands that were committed and never published, and commands that were taken
     /// back without the plan knowing.
     pub(super) async fn take_up(&mut self) -> anyhow::Result<()> {
-        let (open, ends) = self
-            .store
-            .read(&self.settings.plan, |plan, _| {
-                let open = open(plan).map(|open| Outgoing::of(plan, open)).collect();
-                let ends = plan.sessions().filter_map(Outgoing::of_end);
-                (open, ends.collect())
-            })
-            .await?;
-        let withdrawn = self.put_back(open)?;
-        self.put_back(ends)?;
-        self.shown = self.settings.volumes.questions()?.into_iter().collect();
-        for id in withdrawn {
-            self.store
-                .change(
-                    &self.settings.plan,
-                    BY,
-                    "the command had been taken back",
-                    move |draft| draft.withdrawn(&id),
-                )
-                .await?;
+        let lost = self.read(|plan, _| {
+            let open = open(plan).map(|open| Outgoing::of(plan, open));
+            let ends = plan.sessions().filter_map(Outgoing::of_end);
+            open.chain(ends).collect()
+        });
+        for id in self.put_back(lost.await?)? {
+            let why = "the command had been taken back";
+            self.record(why, move |draft| draft.withdrawn(&id)).await?;
         }
         Ok(())
     }
 
-    /// Finds the commands that nobody has taken and that lie nowhere, and the questions whose file is gone. A command that
-    /// was taken stays as it is: its agent works on it.
-    pub(super) async fn mend(&mut self) {
-        if let Err(error) = self.find_lost().await {
-            self.trouble("the exchange folder", &format!("{error:#}"));
-        }
-    }
-
-    async fn find_lost(&mut self) -> anyhow::Result<()> {
-        let waiting = self
-            .store
-            .read(&self.settings.plan, |plan, _| {
-                open(plan)
-                    .filter(|attempt| attempt.claimed.is_none())
-                    .map(|attempt| Outgoing::of(plan, attempt))
-                    .collect()
-            })
-            .await?;
-        self.put_back(waiting)?;
-        self.shown = self.settings.volumes.questions()?.into_iter().collect();
+    /// Finds the commands that nobody has taken and that lie nowhere. A command that was taken stays as it is: its agent works on
+    /// it.
+    pub(super) async fn find_lost(&mut self) -> anyhow::Result<()> {
+        let waiting = self.read(|plan, _| {
+            let untaken = open(plan).filter(|attempt| attempt.claimed.is_none());
+            untaken.map(|open| Outgoing::of(plan, open)).collect()
+        });
+        self.put_back(waiting.await?)?;
         Ok(())
     }
 
@@ -141,6 +118,8 @@ impl Daemon {
         for command in commands {
             match self.settings.volumes.whereabouts(&command.id)? {
                 Whereabouts::Nowhere => drop(self.outgoing.insert(command.id.clone(), command)),
+                // Nobody waits for an `end` command.
+                Whereabouts::Withdrawn if command.ends.is_some() => {}
                 Whereabouts::Withdrawn => withdrawn.push(command.id),
                 Whereabouts::Pending | Whereabouts::Processed | Whereabouts::Reported => {
                     self.world.ends_published.extend(command.ends);

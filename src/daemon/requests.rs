@@ -7,22 +7,70 @@ use std::time::Duration;
 
 use crate::plan::{
     About, Attempt, AttemptState, Choice, Collaboration, CommandId, DAEMON, Draft, Kind, Plan,
-    PlanId, Question, QuestionId, Refusal, Report, ReportStatus, Taken, Time,
+    PlanId, Question, QuestionId, ROLE, Refusal, Report, ReportStatus, Taken, Time,
 };
 use crate::role::Chain;
 use crate::store::{Store, StoreError};
 use crate::volumes::Volumes;
 
 use super::BY;
-use super::arrival::Refused;
+use super::arrival::{Arrival, Refused};
 use super::desk::{Desk, new_question};
+use super::exchange::Filed;
+use super::texts::{CommandTexts, Tries};
 
 /// Reports to one request that cannot be read: after so many there is no answer.
 const MOST_UNREADABLE: u32 = 2;
 
+/// Gives a report to the plan that its command is of, if that is one which nobody carries out here. Returns where it goes.
+pub(super) async fn pass_on(
+    store: &Store,
+    volumes: &Volumes,
+    arrival: Arrival,
+    owner: Option<PlanId>,
+) -> Result<Filed, StoreError> {
+    let Arrival {
+        name,
+        hash,
+        command,
+        content,
+    } = arrival;
+    let (Some(command), volumes) = (command, volumes.clone()) else {
+        let rejected = content.err().map(|refused| refused.explanation);
+        return Ok(Filed::Rejected(rejected.unwrap_or_default()));
+    };
+    match (owner, content) {
+        (Some(plan), Ok(report)) => {
+            let taken = take_report(store, volumes, &plan, command, report).await?;
+            Ok(taken.into())
+        }
+        (Some(plan), Err(refused)) => {
+            let explanation = refused.explanation.clone();
+            if store
+                .read(&plan, |plan, _| plan.head().owner == ROLE)
+                .await?
+            {
+                let change = move |draft: &mut Draft<'_>| {
+                    unreadable(draft, &volumes, &command, &refused, &hash)
+                };
+                let why = "a report for it cannot be read";
+                store.change(&plan, BY, why, change).await?;
+            }
+            Ok(Filed::Rejected(explanation))
+        }
+        (None, Err(refused)) => Ok(Filed::Rejected(refused.explanation)),
+        (None, Ok(_)) => {
+            tracing::warn!(name, "a report for a command that nobody issued");
+            Ok(Filed::Rejected(format!(
+                "No command `{command}` was ever issued here.\n\nHint: name the report after the command's id.\n"
+            )))
+        }
+    }
+}
+
 /// Keeps the report to a request. If it asks something, it is no answer: a person is to be asked, where a daemon carries
 /// out what it is for.
-pub(super) async fn take_report(
+async fn take_report(
     store: &Store,
     volumes: Volumes,
     plan: &PlanId,
@@ -42,7 +90,7 @@ pub(super) async fn take_report(
 }
 
 /// Keeps that the report to a request cannot be read. Whoever wrote it may mend it for a while.
-pub(super) fn unreadable(
+fn unreadable(
     draft: &mut Draft<'_>,
     volumes: &Volumes,
     request: &CommandId,
@@ -67,7 +115,7 @@ pub(super) async fn tend(
     chain: &Chain,
     now: Time,
 ) -> Result<(), StoreError> {
-    let repair = desk.repair;
+    let repair = desk.settings.timing.plan.repair;
     let found = store.read(plan, move |plan, _| {
         let asked = plan.open_questions().filter_map(|question| {
             let task = plan.task(question.task?)?;
@@ -118,7 +166,7 @@ async fn put_to_person(
             let asker = chain.roles.first();
             let asker = asker.map_or(String::new(), |role| format!(" for `{role}`"));
             let reason = format!("the role `{who}` asks, at work{asker}: {}", question.reason);
-            let volumes = desk.volumes.clone();
+            let volumes = desk.settings.volumes.clone();
             let ask = move |draft: &mut Draft<'_>| {
                 let task = draft.plan().attempt(&command).map(|attempt| attempt.task);
                 let task = task.ok_or(Refusal::UnknownCommand(command))?;
@@ -133,12 +181,12 @@ async fn put_to_person(
         }
         Some(put) => match put.answer {
             Some(answer) if answer.choice == Choice::Reply => {
-                let (desk, id, note) = (desk.clone(), question.id, answer.note);
-                let carry = move |draft: &mut Draft<'_>| {
-                    go_on(draft, &desk, &request, &id, &note, &answer.by)
+                let (own, id, note) = (desk.clone(), question.id, answer.note);
+                let carry = move |draft: &mut Draft<'_>, texts: &mut CommandTexts| {
+                    go_on(draft, &own, texts, &request, &id, [&note, &answer.by])
                 };
                 let why = "a person has answered";
-                match store.change(plan, BY, why, carry).await {
+                match change(store, desk, plan, why, carry).await {
                     // It ended meanwhile.
                     Err(StoreError::Refused(_)) => Ok(()),
                     carried => carried,
@@ -154,10 +202,10 @@ async fn put_to_person(
 fn go_on(
     draft: &mut Draft<'_>,
     desk: &Desk,
+    texts: &mut CommandTexts,
     request: &CommandId,
     question: &QuestionId,
-    note: &str,
-    by: &str,
+    [note, by]: [&str; 2],
 ) -> Result<(), Refusal> {
     let attempt = draft.plan().attempt(request).cloned();
     let attempt = attempt.ok_or_else(|| Refusal::UnknownCommand(request.clone()))?;
@@ -172,7 +220,7 @@ fn go_on(
             told(asked, note)
         ),
     };
-    hand_out(draft, desk, &attempt, Kind::Continue, &told)
+    hand_out(draft, desk, texts, &attempt, (Kind::Continue, &told))
 }
 
 fn told(asked: Option<&str>, note: &str) -> String {
@@ -183,12 +231,29 @@ fn told(asked: Option<&str>, note: &str) -> String {
 fn hand_out(
     draft: &mut Draft<'_>,
     desk: &Desk,
+    texts: &mut CommandTexts,
     attempt: &Attempt,
-    kind: Kind,
-    told: &str,
+    (kind, told): (Kind, &str),
 ) -> Result<(), Refusal> {
-    let issue = desk.ask_again(draft.plan(), attempt, kind, told, draft.now())?;
+    let issue = desk.ask_again(draft.plan(), attempt, kind, told, draft.now(), texts)?;
     draft.issue(attempt.task, issue)
+}
+
+/// Makes a change that writes commands, without publishing them.
+async fn change(
+    store: &Store,
+    desk: &Desk,
+    plan: &PlanId,
+    why: &str,
+    change: impl Fn(&mut Draft<'_>, &mut CommandTexts) -> Result<(), Refusal> + Send + Sync + 'static,
+) -> Result<(), StoreError> {
+    let mut tries = Tries::new(change);
+    loop {
+        let made = store.change(plan, BY, why, tries.next()).await;
+        if !tries.again(&made, &desk.settings.prompts) {
+            return made;
+        }
+    }
 }
 
 /// Returns the requests whose report cannot be read and was not mended in time.
@@ -208,13 +273,13 @@ async fn mend_unreadable(
     plan: &PlanId,
     now: Time,
 ) -> Result<(), StoreError> {
-    let desk = desk.clone();
-    let change = move |draft: &mut Draft<'_>| {
-        for attempt in unread(draft.plan(), now, desk.repair) {
+    let own = desk.clone();
+    let mend = move |draft: &mut Draft<'_>, texts: &mut CommandTexts| {
+        for attempt in unread(draft.plan(), now, own.settings.timing.plan.repair) {
             let rejected = attempt.rejected.as_ref();
             let reason = rejected.map_or("", |rejected| &rejected.reason).to_owned();
             if attempt.rejections < MOST_UNREADABLE {
-                hand_out(draft, &desk, &attempt, Kind::Repair, &reason)?;
+                hand_out(draft, &own, texts, &attempt, (Kind::Repair, &reason))?;
             } else {
                 let received = draft.now();
                 draft.report(&attempt.id, no_answer(&reason, received))?;
@@ -223,7 +288,7 @@ async fn mend_unreadable(
         Ok(())
     };
     let why = "its report cannot be read";
-    store.change(plan, BY, why, change).await
+    change(store, desk, plan, why, mend).await
 }
 
 fn no_answer(reason: &str, received: Time) -> Report {

@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 
 use super::isolation::{self, Aside, Gathering};
-use super::{Models, Settings};
+use super::take::take_answer;
+use super::{BY, Models, Settings};
 use crate::clock::Clock;
 use crate::exec;
-use crate::llm::questions::{self, Audit, Judgement, PlannedPlan};
-use crate::llm::{AskError, Model, Prompts, Question};
+use crate::llm::questions::{self, Audit, Judgement, PlannedPlan, Unrendered};
+use crate::llm::{AskError, Model, PromptError, Prompts};
 use crate::plan::{
-    AskId, AttemptState, CheckResult, CommandId, Edit, Merge, Plan, Refusal, Spent, Subject, Time,
+    AskId, AttemptState, CheckResult, CommandId, Draft, Edit, Merge, Plan, Refusal, Spent, Subject,
+    Task, Time,
 };
 use crate::store::{Store, StoreError};
 use crate::volumes::Folder;
@@ -46,14 +48,39 @@ pub(super) struct Asked {
 
 /// A question in any of its kinds.
 enum Asking {
-    Plan(Question<PlannedPlan>),
-    Judge(CommandId, Question<Judgement>),
-    Replan(Question<Vec<Edit>>),
-    Audit(Question<Audit>),
-    Summary(Question<String>),
+    Plan(Unrendered<PlannedPlan>),
+    Judge(CommandId, Unrendered<Judgement>),
+    Replan(Unrendered<Vec<Edit>>),
+    Audit(Unrendered<Audit>),
+    Summary(Unrendered<String>),
 }
 
-/// Asks the model: counts the call, builds the question from the plan as it is then, waits for the answer. `None` if the
+/// Only makes a plan for a goal, without carrying it out. Whoever calls this holds the folder's lock.
+///
+/// # Errors
+/// The model gave no usable plan; the goal is kept.
+pub async fn make_plan(settings: &Settings, store: &Store) -> anyhow::Result<()> {
+    let Some(models) = &settings.models else {
+        anyhow::bail!("no language model is configured");
+    };
+    make_workspace(&settings.workspace)?;
+    let asked = ask(settings, models, store, Subject::Plan).await?;
+    let asked = asked.context("the budget allows no call")?;
+    let failed = asked.said.as_ref().err().cloned();
+    let volumes = settings.volumes.clone();
+    let take = move |draft: &mut Draft<'_>| take_answer(draft, asked, &volumes);
+    let why = "the model answered";
+    store.change(&settings.plan, BY, why, take).await?;
+    let tasks = store.read(&settings.plan, |plan, _| plan.counts().total());
+    let tasks = tasks.await?;
+    match failed {
+        Some(error) => anyhow::bail!(error),
+        None if tasks == 0 => anyhow::bail!("the plan that the model made was refused"),
+        None => Ok(()),
+    }
+}
+
+/// Asks the model: counts the call, makes the question from the plan as it is then, waits for the answer. `None` if the
 /// budget allows no call.
 pub(super) async fn ask(
     settings: &Settings,
@@ -65,30 +92,18 @@ pub(super) async fn ask(
         Subject::Plan => super::facts::of_workspace(&settings.workspace).await,
         _ => String::new(),
     };
-    let prompts = settings.prompts.clone();
     let checks: Vec<String> = settings.checks.keys().cloned().collect();
     let (about, team) = (subject.clone(), settings.team.clone());
-    let begun = store
-        .change(
-            &settings.plan,
-            super::BY,
-            "a model is asked",
-            move |draft| {
-                let ask = draft.begin_ask(&about)?;
-                let question = build(
-                    draft.plan(),
-                    &about,
-                    &prompts,
-                    &facts,
-                    &checks,
-                    team.as_deref(),
-                )?;
-                Ok((ask, draft.plan().calls_left(), question))
-            },
-        )
-        .await;
+    let begin = move |draft: &mut Draft<'_>| {
+        let ask = draft.begin_ask(&about)?;
+        let plan = draft.plan();
+        let asking = asking(plan, &about, &facts, &checks, team.as_deref())?;
+        Ok((ask, plan.calls_left(), asking))
+    };
+    let why = "a model is asked";
+    let begun = store.change(&settings.plan, BY, why, begin).await;
     let (ask, left, asking) = match begun {
-        Ok((ask, left, asking)) => (ask, left, asking.map_err(|error| anyhow!("{error}"))?),
+        Ok(begun) => begun,
         Err(StoreError::Refused(Refusal::UsedUp(_))) => return Ok(None),
         Err(StoreError::Refused(refusal)) => return Err(anyhow!("{refusal}")),
         Err(error) => return Err(error.into()),
@@ -96,51 +111,44 @@ pub(super) async fn ask(
     // One call is counted; those that follow because it fails must fit in as well.
     let [plan, judge] =
         [&models.plan, &models.judge].map(|model| model.at_most(left.saturating_add(1)));
-    let asked = match asking {
-        Asking::Plan(question) => put(&plan, &question, Said::Plan).await,
+    let prompts = &settings.prompts;
+    let (spent, said) = match asking {
+        Asking::Plan(question) => put(&plan, question, prompts, Said::Plan).await,
         Asking::Judge(command, question) => {
-            put(&judge, &question, |judgement| {
-                Said::Judgement(command, judgement)
-            })
-            .await
+            let say = |judgement| Said::Judgement(command, judgement);
+            put(&judge, question, prompts, say).await
         }
-        Asking::Replan(question) => put(&plan, &question, Said::Edits).await,
-        Asking::Audit(question) => put(&judge, &question, Said::Audit).await,
-        Asking::Summary(question) => put(&plan, &question, Said::Summary).await,
-    };
-    Ok(Some(Asked { ask, ..asked }))
+        Asking::Replan(question) => put(&plan, question, prompts, Said::Edits).await,
+        Asking::Audit(question) => put(&judge, question, prompts, Said::Audit).await,
+        Asking::Summary(question) => put(&plan, question, prompts, Said::Summary).await,
+    }?;
+    Ok(Some(Asked { ask, spent, said }))
 }
 
-async fn put<A>(model: &Model, question: &Question<A>, say: impl FnOnce(A) -> Said) -> Asked {
-    let ask = AskId::new(String::new());
-    match model.ask(question).await {
-        Ok(answered) => Asked {
-            ask,
-            spent: answered.spent,
-            said: Ok((say(answered.value), answered.text)),
-        },
-        Err(error) => Asked {
-            ask,
-            spent: error.spent,
-            said: Err(explain(&error)),
-        },
-    }
+/// Renders a question, and puts it to a model. Returns what that used, and the answer with its text, or why there is none.
+async fn put<A: 'static>(
+    model: &Model,
+    question: Unrendered<A>,
+    prompts: &Prompts,
+    say: impl FnOnce(A) -> Said,
+) -> Result<(Spent, Result<(Said, String), String>), PromptError> {
+    Ok(match model.ask(&question.render(prompts)?).await {
+        Ok(answered) => (answered.spent, Ok((say(answered.value), answered.text))),
+        Err(error) => (error.spent, Err(explain(&error))),
+    })
 }
 
 fn explain(error: &AskError) -> String {
     format!("{error}. Hint: {}", error.hint())
 }
 
-type Built = Result<Asking, crate::llm::PromptError>;
-
-fn build(
+fn asking(
     plan: &Plan,
     subject: &Subject,
-    prompts: &Prompts,
     facts: &str,
     checks: &[String],
     team: Option<&Team>,
-) -> Result<Built, Refusal> {
+) -> Result<Asking, Refusal> {
     let head = plan.head();
     Ok(match subject {
         Subject::Plan => {
@@ -151,7 +159,7 @@ fn build(
                 check_names: checks,
                 team,
             };
-            questions::plan(prompts, &context).map(Asking::Plan)
+            Asking::Plan(questions::plan(&context))
         }
         Subject::Judge(command) => {
             let unknown = || Refusal::UnknownCommand(command.clone());
@@ -169,15 +177,14 @@ fn build(
                 stale_reports: stale,
             };
             let command = command.clone();
-            questions::judge(prompts, plan, task, attempt, &facts)
-                .map(|question| Asking::Judge(command, question))
+            Asking::Judge(command, questions::judge(plan, task, attempt, &facts))
         }
         Subject::Replan => {
             let open = head.replan.as_ref().ok_or(Refusal::UnknownAsk)?;
-            questions::replan(prompts, plan, open.task, &open.why, "", team).map(Asking::Replan)
+            Asking::Replan(questions::replan(plan, open.task, &open.why, "", team))
         }
-        Subject::Audit => questions::audit(prompts, plan, checks, team).map(Asking::Audit),
-        Subject::Summary => questions::summarise(prompts, plan).map(Asking::Summary),
+        Subject::Audit => Asking::Audit(questions::audit(plan, checks, team)),
+        Subject::Summary => Asking::Summary(questions::summarise(plan)),
         // A role asks these, in a plan of its own.
         Subject::Strategy | Subject::Step(_) => return Err(Refusal::UnknownAsk),
     })
@@ -202,74 +209,40 @@ pub(super) async fn check(
     command: &CommandId,
 ) -> anyhow::Result<Checked> {
     let id = command.clone();
-    let (began, workspace, files, names, merging) = store
-        .read(&settings.plan, move |plan, _| {
-            let task = plan
-                .attempt(&id)
-                .and_then(|attempt| plan.task(attempt.task));
-            let own = task.map(|task| task.checks.clone()).unwrap_or_default();
-            let files = task.map(|task| task.produces.clone());
-            let mut names = plan.head().policy.checks.clone();
-            names.extend(
-                own.into_iter()
-                    .filter(|name| !plan.head().policy.checks.contains(name)),
-            );
-            let attempt = plan.attempt(&id).map_or(0, |attempt| attempt.number);
-            let merging = Gathering::of(plan.head()).zip(task.cloned());
-            let merging = merging.map(|(gathering, task)| (gathering, task, attempt));
-            let workspace = task.map(|task| plan.workspace_of(task.number));
-            let began = plan.head().created_at;
-            let files = files.unwrap_or_default();
-            (began, workspace, files, names, merging)
-        })
-        .await?;
-    let mut folder = settings.workspace.clone();
-    let (workspace, since) = (
-        workspace.map_or_else(|| folder.clone(), PathBuf::from),
-        clock.to_wall(began),
-    );
-    let mut checked = Checked {
-        results: produced(&files, &workspace, since).await?,
-        merge: None,
+    let known = store.read(&settings.plan, move |plan, _| {
+        let (head, attempt) = (plan.head(), plan.attempt(&id)?);
+        let task = plan.task(attempt.task)?.clone();
+        let mut names = head.policy.checks.clone();
+        let is_new = |name: &&String| !head.policy.checks.contains(name);
+        names.extend(task.checks.iter().filter(is_new).cloned());
+        let (gathering, folder) = (Gathering::of(head), plan.workspace_of(task.number));
+        Some((
+            task,
+            attempt.number,
+            names,
+            gathering,
+            folder,
+            head.created_at,
+        ))
+    });
+    let mut checked = Checked::default();
+    let Some((task, attempt, names, gathering, own, began)) = known.await? else {
+        return Ok(checked);
     };
-    if let Some((gathering, task, attempt)) = merging {
-        let plan = &settings.plan;
-        isolation::fail_untouched(plan, &gathering, &task, &mut checked.results).await?;
-        if checked.results.iter().any(|result| !result.passed) {
-            return Ok(checked);
-        }
-        match isolation::merge(plan, &gathering, &task, attempt).await? {
-            Aside::Merged(merge, aside) => {
-                // What git ignores is in the task's folder and in no result.
-                let mut merged = produced(&files, &aside, Time::default()).await?;
-                merged.retain(|result| !result.passed);
-                if !merged.is_empty() {
-                    for result in &mut merged {
-                        NOT_COMMITTED.clone_into(&mut result.finding);
-                    }
-                    checked.results = merged;
-                    return Ok(checked);
-                }
-                checked.merge = Some(merge);
-                folder = aside;
-            }
-            Aside::Failed(result) => {
-                checked.results.push(result);
-                return Ok(checked);
-            }
+    checked.results = produced(&task.produces, Path::new(&own), clock.to_wall(began)).await?;
+    let mut folder = settings.workspace.clone();
+    if let Some(gathering) = gathering {
+        match merge(settings, &gathering, &task, attempt, &mut checked).await? {
+            Some(aside) => folder = aside,
+            None => return Ok(checked),
         }
     }
     let marks = marks(settings);
     for name in names {
         checked.results.push(match settings.checks.get(&name) {
             Some(check) => {
-                let run = exec::check_marked(
-                    check,
-                    &folder,
-                    &marks,
-                    command.as_str(),
-                    std::future::pending(),
-                );
+                let (id, never) = (command.as_str(), std::future::pending());
+                let run = exec::check_marked(check, &folder, &marks, id, never);
                 let result = run.await.with_context(|| format!("check `{name}`"))?;
                 result.context("a check was cancelled")?
             }
@@ -283,6 +256,41 @@ pub(super) async fn check(
         });
     }
     Ok(checked)
+}
+
+/// Merges a result aside, if the files are there that its task is to produce. Returns the folder of the merge; `None` if something
+/// failed, which is among the results then.
+async fn merge(
+    settings: &Settings,
+    gathering: &Gathering,
+    task: &Task,
+    attempt: u32,
+    checked: &mut Checked,
+) -> anyhow::Result<Option<PathBuf>> {
+    let (plan, results) = (&settings.plan, &mut checked.results);
+    isolation::fail_untouched(plan, gathering, task, results).await?;
+    if results.iter().any(|result| !result.passed) {
+        return Ok(None);
+    }
+    let (merge, aside) = match isolation::merge(plan, gathering, task, attempt).await? {
+        Aside::Merged(merge, aside) => (merge, aside),
+        Aside::Failed(result) => {
+            results.push(result);
+            return Ok(None);
+        }
+    };
+    // What git ignores is in the task's folder and in no result.
+    let mut missing = produced(&task.produces, &aside, Time::default()).await?;
+    missing.retain(|result| !result.passed);
+    if missing.is_empty() {
+        checked.merge = Some(merge);
+        return Ok(Some(aside));
+    }
+    for result in &mut missing {
+        NOT_COMMITTED.clone_into(&mut result.finding);
+    }
+    *results = missing;
+    Ok(None)
 }
 
 /// Looks for the files that a task is to produce in a folder.

@@ -1,48 +1,33 @@
 //! How what came in changes the plan: reports, answers of a person, signs of life, and what a model said.
 
-use super::Filed;
-use super::arrival::{Arrival, Refused, Reply};
-use super::desk::{Desk, Outgoing, new_question};
+use super::arrival::{Arrival, Reply};
+use super::desk::new_question;
+use super::exchange::{Filed, Found};
 use super::inspect::QuickLook;
+use super::isolation::BranchNews;
+use super::plan_run::Input;
 use super::steps::{Asked, Said};
-use crate::plan::{
-    By, CommandId, Draft, Head, Question, QuestionId, Refusal, SessionId, Taken, Verdict, World,
-};
-use crate::volumes::{Sign, Volumes};
+use crate::plan::{By, Draft, Head, Question, QuestionId, Refusal, SessionId, Taken, Verdict};
+use crate::volumes::{Volumes, Withdrawal};
 use crate::wire::text::safe_session;
 
-/// What a look changed in the plan.
+/// What is to be done in the folders with what was taken in.
 #[derive(Debug, Default)]
 pub(super) struct Effect {
-    pub(super) outgoing: Vec<Outgoing>,
     pub(super) filings: Vec<(String, Filed)>,
-    /// Reports for commands that this plan does not know.
-    pub(super) strangers: Vec<Arrival>,
+    /// What is wrong with answers.
     pub(super) complaints: Vec<(QuestionId, String)>,
-    /// Sessions whose `end` command is in its folder.
-    pub(super) ends_published: Vec<SessionId>,
 }
 
-/// Returns where a report goes.
-pub(super) fn filing(taken: Taken) -> Filed {
-    match taken {
-        Taken::Counts | Taken::Known => Filed::Processed,
-        Taken::Stale | Taken::Other => Filed::Stale,
-    }
-}
-
-/// Takes in what a look found, and decides what follows from it.
+/// Takes in what was found for a plan, of the signs of life only new ones.
 pub(super) fn take(
     draft: &mut Draft<'_>,
-    reports: Vec<Arrival>,
-    replies: Vec<(QuestionId, Reply)>,
-    signs: &[(CommandId, Sign)],
+    found: &Found,
     seen: Option<&QuickLook>,
-    desk: &Desk,
-    world: &World,
+    volumes: &Volumes,
 ) -> Effect {
     let mut effect = Effect::default();
-    for (id, sign) in signs {
+    for (id, sign) in &found.signs {
         let session = sign
             .life
             .session
@@ -57,85 +42,66 @@ pub(super) fn take(
             tracing::warn!(%refusal, "an agent waits for nothing that is known");
         }
     }
-    for arrival in reports {
-        take_report(draft, arrival, seen, desk, &mut effect);
+    for arrival in &found.reports {
+        let filed = take_report(draft, arrival, seen, volumes);
+        effect
+            .filings
+            .extend(filed.map(|filed| (arrival.name.clone(), filed)));
     }
-    for (id, reply) in replies {
-        take_reply(draft, id, reply, &mut effect);
+    for (id, reply) in &found.replies {
+        let complaint = take_reply(draft, id, reply);
+        effect
+            .complaints
+            .extend(complaint.map(|complaint| (id.clone(), complaint)));
     }
-    effect.outgoing = desk.decide(draft, world);
     effect
 }
 
+/// Returns where the report goes, if it could be taken in.
 fn take_report(
     draft: &mut Draft<'_>,
-    arrival: Arrival,
+    arrival: &Arrival,
     seen: Option<&QuickLook>,
-    desk: &Desk,
-    effect: &mut Effect,
-) {
-    let name = arrival.name.clone();
-    let Some(command) = arrival.command.clone() else {
-        if let Err(Refused {
-            reason,
-            explanation,
-        }) = arrival.content
-        {
-            draft.reject_file(&name, &reason);
-            effect.filings.push((name, Filed::Rejected(explanation)));
+    volumes: &Volumes,
+) -> Option<Filed> {
+    let name = &arrival.name;
+    let filed = match (&arrival.command, arrival.content.clone()) {
+        (None, Ok(_)) => return None,
+        (None, Err(refused)) => {
+            draft.reject_file(name, &refused.reason);
+            Ok(Filed::Rejected(refused.explanation))
         }
-        return;
-    };
-    if draft.plan().attempt(&command).is_none() {
-        effect.strangers.push(arrival);
-        return;
-    }
-    let filed = match arrival.content {
-        Ok(report) => draft
-            .part(|draft| {
-                let taken = draft.report(&command, report)?;
-                if let (Taken::Counts, Some(seen)) = (taken, seen) {
-                    seen.record(draft, &command)?;
-                }
-                Ok(taken)
-            })
-            .map(filing),
-        Err(Refused {
-            reason,
-            explanation,
-        }) => draft
-            .part(|draft| {
-                let question = new_question(draft.plan(), &desk.volumes);
-                draft.reject(&command, &reason, &arrival.hash, question)
-            })
-            .map(|_| Filed::Rejected(explanation)),
-    };
-    match filed {
-        Ok(filed) => {
-            if filed != Filed::Processed {
-                tracing::warn!(name, ?filed, "a report that does not count");
+        (Some(command), Ok(report)) => draft.part(|draft| {
+            let taken = draft.report(command, report)?;
+            if let (Taken::Counts, Some(seen)) = (taken, seen) {
+                seen.record(draft, command)?;
             }
-            effect.filings.push((name, filed));
-        }
-        Err(refusal) => tracing::error!(%refusal, name, "a report was refused"),
-    }
+            Ok(taken.into())
+        }),
+        (Some(command), Err(refused)) => draft.part(|draft| {
+            let question = new_question(draft.plan(), volumes);
+            draft.reject(command, &refused.reason, &arrival.hash, question)?;
+            Ok(Filed::Rejected(refused.explanation))
+        }),
+    };
+    filed
+        .inspect_err(|refusal| tracing::error!(%refusal, name, "a report was refused"))
+        .ok()
 }
 
-fn take_reply(draft: &mut Draft<'_>, id: QuestionId, reply: Reply, effect: &mut Effect) {
-    let complaint = match reply {
-        Reply::Answer(choice, note) => draft
-            .part(|draft| draft.answer(&id, choice, &note, "file"))
-            .err()
-            .map(|refusal| refusal.to_string()),
-        Reply::Unusable(reason) => Some(reason),
+/// Returns what a person is told whose answer was not taken.
+fn take_reply(draft: &mut Draft<'_>, id: &QuestionId, reply: &Reply) -> Option<String> {
+    let reason = match reply {
+        Reply::Answer(choice, note) => {
+            let answered = draft.part(|draft| draft.answer(id, *choice, note, "file"));
+            answered.err()?.to_string()
+        }
+        Reply::Unusable(reason) => reason.clone(),
     };
-    if let Some(reason) = complaint {
-        let choices = draft.plan().question(&id).map(offered).unwrap_or_default();
-        effect.complaints.push((
-            id,
-            format!("The answer was not taken: {reason}.\n\nHint: {choices}\n"),
-        ));
-    }
+    let choices = draft.plan().question(id).map(offered).unwrap_or_default();
+    Some(format!(
+        "The answer was not taken: {reason}.\n\nHint: {choices}\n"
+    ))
 }
 
 fn offered(question: &Question) -> String {
@@ -148,6 +114,43 @@ fn offered(question: &Question) -> String {
         "write one of these behind `answer:` in the question's file: {}.",
         words.join(", ")
     )
+}
+
+/// Takes in what an act came back with.
+pub(super) fn take_input(
+    draft: &mut Draft<'_>,
+    input: &Input,
+    volumes: &Volumes,
+) -> Result<(), Refusal> {
+    match input {
+        Input::Withdrawn(id, done) => {
+            let attempt = draft.plan().attempt(id);
+            let recall = attempt.is_some_and(|attempt| attempt.recall);
+            match done {
+                Withdrawal::Withdrawn => draft.withdrawn(id),
+                Withdrawal::Taken if recall => draft.recalled(id),
+                // A file that is gone was taken.
+                Withdrawal::Taken => draft.claim(id, None).map(drop),
+            }
+        }
+        Input::Inspected(id, found) => {
+            draft.inspected(id, found.changes.clone(), found.tree.as_deref())
+        }
+        Input::Checked(id, checked) => {
+            if let Some(merge) = checked.merge.clone() {
+                draft.merged(id, merge)?;
+            }
+            draft.checked(id, checked.results.clone())
+        }
+        Input::Branch(BranchNews::There(commit)) => draft.branch_moved(commit),
+        Input::Branch(BranchNews::Joined(merge)) => draft.branch_joined(merge),
+        Input::Branch(BranchNews::Elsewhere { found, reason }) => {
+            let question = new_question(draft.plan(), volumes);
+            draft.branch_elsewhere(found, reason, question)
+        }
+        Input::Asked(asked) => take_answer(draft, Asked::clone(asked), volumes),
+        _ => Ok(()),
+    }
 }
 
 /// Takes in what came of a question to the model: what it used, and its effect. An answer that the plan refuses counts as

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::exchange::Awaited;
 use super::isolation::Gathering;
 use crate::plan::{
     AttemptState, CommandId, Due, Plan, PlanStatus, QuestionId, SessionId, World, due,
@@ -12,12 +13,10 @@ pub(super) struct View {
     pub(super) seq: i64,
     pub(super) status: PlanStatus,
     pub(super) due: Due,
-    /// Attempts whose report is awaited.
-    pub(super) awaited: Vec<CommandId>,
+    pub(super) awaited: Awaited,
     /// Attempts whose agents are to be told to stop. One that has reported may end by itself.
     pub(super) recalls: BTreeSet<CommandId>,
-    pub(super) questions: Vec<QuestionId>,
-    /// Those of them that roles behind files have, of whom a role in the process asked something.
+    /// Questions that are open and that roles behind files have, of whom a role in the process asked something.
     pub(super) of_requests: BTreeSet<QuestionId>,
     /// Roles that have something in hand.
     pub(super) at_work: BTreeSet<String>,
@@ -37,17 +36,19 @@ impl View {
             seq,
             status: plan.status().clone(),
             due: due(plan, world),
-            awaited: awaited.map(|attempt| attempt.id.clone()).collect(),
+            awaited: Awaited {
+                commands: awaited.map(|attempt| attempt.id.clone()).collect(),
+                questions: plan
+                    .open_questions()
+                    .map(|question| question.id.clone())
+                    .collect(),
+            },
             recalls: plan
                 .recalls()
                 .filter(|attempt| {
                     !matches!(attempt.state, AttemptState::Reported | AttemptState::Judged)
                 })
                 .map(|attempt| attempt.id.clone())
-                .collect(),
-            questions: plan
-                .open_questions()
-                .map(|question| question.id.clone())
                 .collect(),
             of_requests: plan
                 .open_questions()

@@ -19,7 +19,7 @@ use crate::plan::Spent;
 const MAX_SHOWN_ANSWER: usize = 6_000;
 
 /// Reads the text of an answer; the error says what is wrong with it.
-type Read<A> = dyn Fn(&str) -> Result<A, String> + Send + Sync;
+pub(super) type Read<A> = dyn Fn(&str) -> Result<A, String> + Send + Sync;
 
 /// A question to a model, with the way to read its answer.
 pub struct Question<A> {

@@ -346,7 +346,7 @@ impl Owner {
             return (done, Err(StoreError::UnknownPlan(id)));
         };
         let before = Lookup::of(cached.plan.head());
-        let mut draft = Draft::new(&mut cached.plan, now);
+        let mut draft = Draft::new(&mut cached.plan, now).after(cached.seq);
         let deleted = !new && draft.plan().head().shelf == Shelf::Deleted;
         let ran = match guarded(|| run(&mut draft)) {
             Ok(ran) => ran.map_err(StoreError::from),

@@ -19,7 +19,7 @@ pub use super::command::command_body;
 use super::context::{self, obstacle};
 pub use super::context::{JudgeFacts, PlanContext};
 use super::extract;
-use super::model::Question;
+use super::model::{Question, Read};
 use super::prompts::{PromptError, Prompts, Template};
 use super::{Request, Schema};
 use crate::plan::{Attempt, Decision, Edit, NewTask, Order, Plan, Task, TaskId};
@@ -69,10 +69,7 @@ pub struct Audit {
 
 /// Asks for a plan: tasks, or one of the team's workflows. Dependencies in the answer are numbers of its own tasks, counted
 /// from 1.
-pub fn plan(
-    prompts: &Prompts,
-    context: &PlanContext<'_>,
-) -> Result<Question<PlannedPlan>, PromptError> {
+pub fn plan(context: &PlanContext<'_>) -> Unrendered<PlannedPlan> {
     let words = Words::new(context.check_names, context.team);
     let workflows = Workflows::of(context.team);
     let mut properties = vec![
@@ -92,23 +89,22 @@ pub fn plan(
     match workflows {
         None => {
             let read = move |answer: PlanAnswer| answer.planned(&words);
-            question(prompts, template, &view, schema, tokens, read)
+            unrendered(template, view, schema, tokens, read)
         }
         Some(workflows) => {
             let read = move |answer: PlanOrWorkflow| workflows.planned(answer, &words);
-            question(prompts, template, &view, schema, tokens, read)
+            unrendered(template, view, schema, tokens, read)
         }
     }
 }
 
 /// Asks what follows from a result. `next` is accepted only for SUCCESS and PARTIAL_SUCCESS without a failed check.
 pub fn judge(
-    prompts: &Prompts,
     plan: &Plan,
     task: &Task,
     attempt: &Attempt,
     facts: &JudgeFacts,
-) -> Result<Question<Judgement>, PromptError> {
+) -> Unrendered<Judgement> {
     let obstacle = obstacle(attempt);
     // A model that can be held to the schema cannot even say what would be refused.
     let decisions = match obstacle {
@@ -131,10 +127,9 @@ pub fn judge(
         ),
     ]);
     let view = context::judge(plan, task, attempt, facts);
-    question(
-        prompts,
+    unrendered(
         Template::Judge,
-        &view,
+        view,
         schema,
         SHORT_ANSWER,
         move |answer: JudgeAnswer| answer.judgement(obstacle.as_deref()),
@@ -143,13 +138,12 @@ pub fn judge(
 
 /// Asks how the rest of the plan changes. `cause` is the task whose result led to it, if any; it may be skipped, not updated.
 pub fn replan(
-    prompts: &Prompts,
     plan: &Plan,
     cause: Option<TaskId>,
     why: &str,
     note: &str,
     team: Option<&Team>,
-) -> Result<Question<Vec<Edit>>, PromptError> {
+) -> Unrendered<Vec<Edit>> {
     let schema = Schema::Object(vec![
         (
             "reason",
@@ -159,10 +153,9 @@ pub fn replan(
     ]);
     let view = context::replan(plan, cause, why, note, team);
     let scope = Scope::new(plan, cause, team);
-    question(
-        prompts,
+    unrendered(
         Template::Replan,
-        &view,
+        view,
         schema,
         LONG_ANSWER,
         move |answer: ReplanAnswer| scope.edits(answer.edits),
@@ -170,12 +163,7 @@ pub fn replan(
 }
 
 /// Asks whether the goal is met, and what is missing. New tasks may use the checks and the roles of the team.
-pub fn audit(
-    prompts: &Prompts,
-    plan: &Plan,
-    check_names: &[String],
-    team: Option<&Team>,
-) -> Result<Question<Audit>, PromptError> {
+pub fn audit(plan: &Plan, check_names: &[String], team: Option<&Team>) -> Unrendered<Audit> {
     let words = Words::new(check_names, team);
     let schema = Schema::Object(vec![
         (
@@ -190,10 +178,9 @@ pub fn audit(
         ("missing", Schema::list(words.task_schema())),
     ]);
     let view = context::whole(plan, team);
-    question(
-        prompts,
+    unrendered(
         Template::Audit,
-        &view,
+        view,
         schema,
         LONG_ANSWER,
         move |answer: AuditAnswer| {
@@ -217,13 +204,12 @@ pub fn audit(
 }
 
 /// Asks for the summary of a plan that has ended.
-pub fn summarise(prompts: &Prompts, plan: &Plan) -> Result<Question<String>, PromptError> {
+pub fn summarise(plan: &Plan) -> Unrendered<String> {
     let schema = Schema::Object(vec![("summary", Schema::Text("the summary"))]);
     let view = context::whole(plan, None);
-    question(
-        prompts,
+    unrendered(
         Template::Summarise,
-        &view,
+        view,
         schema,
         SHORT_ANSWER,
         |answer: SummaryAnswer| match cut(&answer.summary, MAX_OUTCOME) {
@@ -233,28 +219,51 @@ pub fn summarise(prompts: &Prompts, plan: &Plan) -> Result<Question<String>, Pro
     )
 }
 
-fn question<W, A>(
-    prompts: &Prompts,
+/// A question with everything that it is made from, so that it can be rendered where the plan is not at hand.
+pub struct Unrendered<A> {
     template: Template,
-    view: &Value,
+    /// What the template is told.
+    view: Value,
+    schema: Schema,
+    max_tokens: u32,
+    read: Box<Read<A>>,
+}
+
+impl<A: 'static> Unrendered<A> {
+    /// Renders the question.
+    ///
+    /// # Errors
+    /// The template fails.
+    pub fn render(self, prompts: &Prompts) -> Result<Question<A>, PromptError> {
+        let (system, prompt) = prompts.question(self.template, &self.view)?;
+        let request = Request {
+            system,
+            prompt,
+            schema_name: self.template.file_name().trim_end_matches(".md").to_owned(),
+            schema: self.schema,
+            max_tokens: self.max_tokens,
+        };
+        Ok(Question::new(request, self.read))
+    }
+}
+
+fn unrendered<W, A>(
+    template: Template,
+    view: Value,
     schema: Schema,
     max_tokens: u32,
     validate: impl Fn(W) -> Result<A, String> + Send + Sync + 'static,
-) -> Result<Question<A>, PromptError>
+) -> Unrendered<A>
 where
     W: serde::de::DeserializeOwned,
 {
-    let (system, prompt) = prompts.question(template, view)?;
-    let request = Request {
-        system,
-        prompt,
-        schema_name: template.file_name().trim_end_matches(".md").to_owned(),
+    Unrendered {
+        template,
+        view,
         schema,
         max_tokens,
-    };
-    Ok(Question::new(request, move |text| {
-        extract::parse::<W>(text).and_then(&validate)
-    }))
+        read: Box::new(move |text| extract::parse::<W>(text).and_then(&validate)),
+    }
 }
 
 #[derive(Deserialize)]

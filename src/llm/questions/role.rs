@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::fields::{MAX_NAME, MAX_REASON, bounded, cut, name};
-use super::{LONG_ANSWER, SHORT_ANSWER, question};
+use super::{LONG_ANSWER, SHORT_ANSWER, unrendered};
 use crate::llm::Schema;
 use crate::llm::context::role as view;
 pub use crate::llm::context::{DoneStep, Offer, OfferKind, RoleContext};
@@ -52,10 +52,9 @@ pub fn strategy(
         ("simple", Schema::Boolean),
     ]);
     let view = view(context);
-    question(
-        prompts,
+    unrendered(
         Template::Strategy,
-        &view,
+        view,
         schema,
         SHORT_ANSWER,
         |answer: StrategyAnswer| {
@@ -65,6 +64,7 @@ pub fn strategy(
             })
         },
     )
+    .render(prompts)
 }
 
 /// Asks which steps a task takes, out of what is offered. `check` looks at each step with its number and says what is wrong
@@ -114,17 +114,16 @@ pub fn steps(
         })
     };
     let view = view(context);
-    question(prompts, Template::Steps, &view, schema, LONG_ANSWER, read)
+    unrendered(Template::Steps, view, schema, LONG_ANSWER, read).render(prompts)
 }
 
 /// Asks the model to do a task, or what a step wants of it.
 pub fn ask(prompts: &Prompts, context: &RoleContext<'_>) -> Result<Question<String>, PromptError> {
     let schema = Schema::Object(vec![("answer", Schema::Text("the whole result"))]);
     let view = view(context);
-    question(
-        prompts,
+    unrendered(
         Template::Ask,
-        &view,
+        view,
         schema,
         LONG_ANSWER,
         |answer: AskAnswer| match cut(&answer.answer, MAX_ANSWER) {
@@ -132,6 +131,7 @@ pub fn ask(prompts: &Prompts, context: &RoleContext<'_>) -> Result<Question<Stri
             answer => Ok(answer),
         },
     )
+    .render(prompts)
 }
 
 #[derive(Deserialize)]

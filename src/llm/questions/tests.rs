@@ -30,7 +30,10 @@ fn ask_plan_of(team: &Team, answer: &Value) -> Result<PlannedPlan, String> {
         team: Some(team),
         ..PlanContext::default()
     };
-    plan(&PROMPTS, &context).unwrap().read(&answer.to_string())
+    plan(&context)
+        .render(&PROMPTS)
+        .unwrap()
+        .read(&answer.to_string())
 }
 
 fn task(depends_on: &Value) -> Value {
@@ -87,7 +90,8 @@ fn a_plan_that_cannot_be_is_refused_in_words_for_the_model() {
 fn judged(attempt: &Attempt, answer: &Value) -> Result<Judgement, String> {
     let plan = sample::plan(Fill::Rich);
     let task = plan.task(TaskId(2)).unwrap();
-    judge(&PROMPTS, &plan, task, attempt, &JudgeFacts::default())
+    judge(&plan, task, attempt, &JudgeFacts::default())
+        .render(&PROMPTS)
         .unwrap()
         .read(&answer.to_string())
 }
@@ -173,7 +177,9 @@ fn the_prompt_of_a_judgement_does_not_grow_with_the_plan() {
         let (plan, id) = chain(length);
         let task = plan.task(id).unwrap();
         let attempt = reported(Some(ReportStatus::Success), Some(false));
-        let question = judge(&PROMPTS, &plan, task, &attempt, &JudgeFacts::default()).unwrap();
+        let question = judge(&plan, task, &attempt, &JudgeFacts::default())
+            .render(&PROMPTS)
+            .unwrap();
         question.request.prompt.len() + question.request.system.len()
     };
     let small = size(20);
@@ -188,7 +194,8 @@ fn what_agents_write_cannot_leave_its_delimiters() {
     let honest = {
         let plan = sample::plan(Fill::Rich);
         let task = plan.task(TaskId(2)).unwrap();
-        judge(&PROMPTS, &plan, task, &attempt, &JudgeFacts::default())
+        judge(&plan, task, &attempt, &JudgeFacts::default())
+            .render(&PROMPTS)
             .unwrap()
             .request
             .prompt
@@ -202,7 +209,8 @@ fn what_agents_write_cannot_leave_its_delimiters() {
     }
     let plan = sample::plan(Fill::Rich);
     let task = plan.task(TaskId(2)).unwrap();
-    let attacked = judge(&PROMPTS, &plan, task, &attempt, &JudgeFacts::default())
+    let attacked = judge(&plan, task, &attempt, &JudgeFacts::default())
+        .render(&PROMPTS)
         .unwrap()
         .request
         .prompt;
@@ -227,7 +235,9 @@ fn a_judge_s_prompt_in_full() {
     let facts = JudgeFacts {
         stale_reports: words(&["late"]),
     };
-    let question = judge(&PROMPTS, &plan, task, attempt, &facts).unwrap();
+    let question = judge(&plan, task, attempt, &facts)
+        .render(&PROMPTS)
+        .unwrap();
     insta::assert_snapshot!(question.request.prompt, @r#"
     # The plan
 
@@ -304,7 +314,9 @@ fn a_judge_s_prompt_in_full() {
 
 fn ask_replan(edits: &Value) -> Result<Vec<Edit>, String> {
     let plan = sample::plan(Fill::Rich);
-    let question = replan(&PROMPTS, &plan, Some(TaskId(2)), "why", "", None).unwrap();
+    let question = replan(&plan, Some(TaskId(2)), "why", "", None)
+        .render(&PROMPTS)
+        .unwrap();
     question.read(&json!({"reason": "r", "edits": edits}).to_string())
 }
 
@@ -361,7 +373,8 @@ fn edits_that_cannot_be_are_refused_in_words_for_the_model() {
 fn an_audit_is_met_or_says_what_is_missing() {
     let plan = sample::plan(Fill::Rich);
     let read = |answer: Value| {
-        audit(&PROMPTS, &plan, &[], Some(&team()))
+        audit(&plan, &[], Some(&team()))
+            .render(&PROMPTS)
             .unwrap()
             .read(&answer.to_string())
     };
@@ -379,7 +392,7 @@ fn an_audit_is_met_or_says_what_is_missing() {
 fn a_summary_is_bounded_and_never_empty() {
     let plan = sample::plan(Fill::Rich);
     let read = |text: &str| {
-        let question = summarise(&PROMPTS, &plan).unwrap();
+        let question = summarise(&plan).render(&PROMPTS).unwrap();
         question.read(&json!({"summary": text}).to_string())
     };
     assert_eq!(read(" Done. ").unwrap(), "Done.");
@@ -392,7 +405,9 @@ fn models_give_the_reason_before_the_decision() {
     let plan = sample::plan(Fill::Rich);
     let task = plan.task(TaskId(2)).unwrap();
     let attempt = sample::attempt(2, Fill::Rich);
-    let question = judge(&PROMPTS, &plan, task, &attempt, &JudgeFacts::default()).unwrap();
+    let question = judge(&plan, task, &attempt, &JudgeFacts::default())
+        .render(&PROMPTS)
+        .unwrap();
     let schema = serde_json::to_string(&question.request.schema).unwrap();
     assert!(schema.find("reason") < schema.find("decision"), "{schema}");
 }
@@ -404,16 +419,22 @@ fn system_parts_are_the_same_for_every_plan() {
         let task = plan_.task(TaskId(2)).unwrap();
         let attempt = sample::attempt(2, Fill::Rich);
         [
-            judge(&PROMPTS, plan_, task, &attempt, &JudgeFacts::default())
+            judge(plan_, task, &attempt, &JudgeFacts::default())
+                .render(&PROMPTS)
                 .unwrap()
                 .request
                 .system,
-            replan(&PROMPTS, plan_, None, "", "", None)
+            replan(plan_, None, "", "", None)
+                .render(&PROMPTS)
                 .unwrap()
                 .request
                 .system,
-            audit(&PROMPTS, plan_, &[], None).unwrap().request.system,
-            summarise(&PROMPTS, plan_).unwrap().request.system,
+            audit(plan_, &[], None)
+                .render(&PROMPTS)
+                .unwrap()
+                .request
+                .system,
+            summarise(plan_).render(&PROMPTS).unwrap().request.system,
         ]
     };
     assert_eq!(systems(&rich), systems(&bare));
@@ -452,7 +473,7 @@ fn a_workflow_in_place_of_tasks_becomes_the_plan() {
         team: Some(&team()),
         ..PlanContext::default()
     };
-    let question = plan(&PROMPTS, &no_checks).unwrap();
+    let question = plan(&no_checks).render(&PROMPTS).unwrap();
     let answer = answer("feature", json!({"what": "x"}), json!([]));
     insta::assert_snapshot!(question.read(&answer.to_string()).unwrap_err(), @"Build: there is no check `test`");
 }
@@ -470,7 +491,7 @@ fn a_planner_is_told_of_roles_and_workflows() {
         team: Some(&team()),
         ..PlanContext::default()
     };
-    let question = plan(&PROMPTS, &context).unwrap();
+    let question = plan(&context).render(&PROMPTS).unwrap();
     let prompt = &question.request.prompt;
     let about = &prompt[prompt.find("# Roles").unwrap()..];
     insta::assert_snapshot!(about, @r#"
@@ -501,7 +522,9 @@ fn edits_and_missing_tasks_name_roles_of_the_team() {
     let plan = sample::plan(Fill::Rich);
     let team = team();
     let edits = |role: &str| {
-        let question = replan(&PROMPTS, &plan, None, "why", "", Some(&team)).unwrap();
+        let question = replan(&plan, None, "why", "", Some(&team))
+            .render(&PROMPTS)
+            .unwrap();
         assert!(question.request.prompt.contains("- coder: Writes code."));
         let add = json!({"action": "add", "name": "n", "description": "d", "assignee": role});
         let pending = plan
@@ -518,7 +541,7 @@ fn edits_and_missing_tasks_name_roles_of_the_team() {
     assert_eq!(changes.assignee, Some(Some("tester".to_owned())));
     insta::assert_snapshot!(edits("boss").unwrap_err(), @"edit 1: there is no role `boss`");
     let missing = |role: &str| {
-        let question = audit(&PROMPTS, &plan, &[], Some(&team)).unwrap();
+        let question = audit(&plan, &[], Some(&team)).render(&PROMPTS).unwrap();
         assert!(question.request.prompt.contains("- coder: Writes code."));
         let answer = json!({"met": false, "missing": [task_of(role)]});
         question.read(&answer.to_string())

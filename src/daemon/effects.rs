@@ -1,0 +1,144 @@
+//! Starts what is done outside the plan: each act runs beside the loop and comes back as an `Input`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::desk::Outgoing;
+use super::plan_run::{Input, Key, PlanRun};
+use super::{View, isolation, steps};
+use crate::plan::{CommandId, Subject};
+use crate::volumes::{Withdrawal, write_mission};
+use crate::wire::mission;
+
+impl PlanRun {
+    /// Puts new commands into their folder at once: to write one takes less time than to wake another thread for it. One
+    /// that cannot be written now is published with what is missing.
+    pub(super) fn send(&mut self, outgoing: Vec<Outgoing>) {
+        for command in outgoing {
+            if command.layout.is_some() {
+                self.outgoing.insert(command.id.clone(), command);
+                continue;
+            }
+            let published = self.settings.volumes.publish(&command.id, &command.text);
+            match published {
+                Ok(()) => self.world.ends_published.extend(command.ends),
+                Err(error) => {
+                    let key = Key::Publish(command.id.clone());
+                    let error = format!("{:#}", anyhow::Error::from(error));
+                    self.acts.failed(&key, self.clock.now(), &error);
+                    self.outgoing.insert(command.id.clone(), command);
+                }
+            }
+        }
+    }
+
+    pub(super) fn publish(&mut self) {
+        let commands: Vec<Outgoing> = self.outgoing.values().cloned().collect();
+        for Outgoing {
+            id, text, layout, ..
+        } in commands
+        {
+            let volumes = self.settings.volumes.clone();
+            let publish = move |id: CommandId| {
+                volumes.publish(&id, &text)?;
+                Ok(Input::Published(id))
+            };
+            let key = Key::Publish(id.clone());
+            match layout {
+                None => self
+                    .acts
+                    .start_blocking(key, self.world.now, move || publish(id)),
+                Some(layout) => self.spawn(key, async move {
+                    layout.prepare().await?;
+                    tokio::task::spawn_blocking(move || publish(id)).await?
+                }),
+            }
+        }
+    }
+
+    pub(super) fn withdraw(&mut self, id: &CommandId, recall: bool) {
+        if self.acts.under_way().contains(&Key::Publish(id.clone())) {
+            return;
+        }
+        let unpublished = self.outgoing.remove(id).is_some();
+        let (volumes, id) = (self.settings.volumes.clone(), id.clone());
+        self.spawn(Key::Withdraw(id.clone()), async move {
+            if unpublished {
+                return Ok(Input::Withdrawn(id, Withdrawal::Withdrawn));
+            }
+            steps::blocking(move || {
+                let done = volumes.withdraw(&id)?;
+                if recall && done == Withdrawal::Taken {
+                    volumes.cancel(&id)?;
+                }
+                Ok(Input::Withdrawn(id, done))
+            })
+            .await
+        });
+    }
+
+    /// Runs the checks of a reported attempt; where results are merged, one after the other, as they have one folder for it.
+    pub(super) fn check(&mut self, id: &CommandId, merged: bool) {
+        let is_check = |key: &Key| matches!(key, Key::Check(_));
+        if merged && self.acts.under_way().iter().any(is_check) {
+            return;
+        }
+        let ((settings, store), id, clock) = (self.handles(), id.clone(), self.clock);
+        self.spawn(Key::Check(id.clone()), async move {
+            let checked = steps::check(&settings, &store, clock, &id).await?;
+            Ok(Input::Checked(id, checked))
+        });
+    }
+
+    pub(super) fn move_branch(&mut self, view: &View) {
+        let (settings, gathering) = (Arc::clone(&self.settings), view.gathering.clone());
+        let settled = view.status.settled();
+        let Some(gathering) = gathering else {
+            return;
+        };
+        self.spawn(Key::Branch, async move {
+            isolation::move_branch(&settings, &gathering, settled)
+                .await
+                .map(Input::Branch)
+        });
+    }
+
+    pub(super) fn ask(&mut self, subject: &Subject) {
+        let ((settings, store), subject) = (self.handles(), subject.clone());
+        self.spawn(Key::Ask(subject.clone()), async move {
+            let Some(models) = &settings.models else {
+                anyhow::bail!("no language model is configured");
+            };
+            let asked = steps::ask(&settings, models, &store, subject).await?;
+            Ok(asked.map_or(Input::NotAsked, |asked| Input::Asked(Box::new(asked))))
+        });
+    }
+
+    pub(super) fn write_mission(&mut self, view: &View) {
+        let (shown, at) = self.mission;
+        if shown == view.seq {
+            return;
+        }
+        if at > self.world.now && !view.status.settled() {
+            return self.wake_by(at);
+        }
+        let ((settings, store), now) = (self.handles(), self.world.now);
+        // The person's own folder is left alone where agents work in others.
+        let folder = match &view.gathering {
+            Some(gathering) => PathBuf::from(&gathering.line.folder),
+            None => settings.workspace.clone(),
+        };
+        self.spawn(Key::Mission, async move {
+            let program = settings.program.clone();
+            let (text, seq) = store
+                .read(&settings.plan, move |plan, seq| {
+                    (mission::render(plan, now, &program), seq)
+                })
+                .await?;
+            steps::blocking(move || {
+                write_mission(&folder, &text).map(|()| Input::MissionWritten(seq))
+            })
+            .await
+        });
+    }
+}

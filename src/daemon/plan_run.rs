@@ -1,0 +1,565 @@
+//! One plan that is carried out: what came in for it becomes a change, in which everything that follows from it by itself is decided
+//! as well; what is due outside is started, and comes back as an [`Input`]. It knows nothing of other plans in the same process.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::acts::Acts;
+use super::desk::{Desk, Outgoing};
+use super::exchange::Found;
+use super::hooks::{Hook, News, Told};
+use super::inspect::{Inspected, Lookout};
+use super::isolation::{self, BranchNews};
+use super::steps::{Asked, Checked};
+use super::take::{Effect, take, take_input};
+use super::texts::{CommandTexts, Tries};
+use super::{BY, Hands, Patience, Settings, View, steps};
+use crate::clock::{Clock, LATE};
+use crate::plan::{
+    CommandId, Crew, Crews, Draft, Plan, QuestionId, Refusal, SessionId, Step, Subject, Time, World,
+};
+use crate::store::{Store, StoreError};
+use crate::volumes::{Sign, Unpublished, Volumes, Withdrawal};
+
+/// A store that failed is tried again after this.
+const STORE_PAUSE: Duration = Duration::from_secs(1);
+
+/// MISSION.md is written at most that often; it follows every change within a second.
+const MISSION_PACE: Duration = Duration::from_millis(250);
+
+/// Names what is under way for a plan, so that nothing is started twice.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    Publish(CommandId),
+    Withdraw(CommandId),
+    Inspect(CommandId),
+    Check(CommandId),
+    Branch,
+    Ask(Subject),
+    Mission,
+    Hook(Hook),
+    Inside,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Publish(_) => "publishing a command",
+            Self::Withdraw(_) => "taking a command back",
+            Self::Inspect(_) => "looking what changed",
+            Self::Check(_) => "running checks",
+            Self::Branch => "the branch of the results",
+            Self::Ask(_) => "asking the model",
+            Self::Mission => "MISSION.md",
+            Self::Hook(hook) => hook.as_str(),
+            Self::Inside => "looking after what roles do",
+        })
+    }
+}
+
+/// What an act for a plan came back with.
+#[derive(Debug)]
+pub(super) enum Input {
+    Published(CommandId),
+    Withdrawn(CommandId, Withdrawal),
+    Inspected(CommandId, Box<Inspected>),
+    Checked(CommandId, Checked),
+    Branch(BranchNews),
+    Asked(Box<Asked>),
+    /// The budget allowed no call after all.
+    NotAsked,
+    MissionWritten(i64),
+    /// A hook was told this.
+    Told(News),
+    /// Internal plans were looked after.
+    Tended,
+}
+
+/// What a change was, and the commands that follow from it.
+struct Made<T> {
+    made: T,
+    outgoing: Vec<Outgoing>,
+    /// Sessions whose `end` command is in its folder.
+    ends: Vec<SessionId>,
+}
+
+impl<T> Made<T> {
+    /// Publishes the commands that are written by now.
+    fn publish(&mut self, written: &Receiver<(CommandId, Unpublished)>, volumes: &Volumes) {
+        let mut written: BTreeMap<_, _> = written.try_iter().collect();
+        for command in std::mem::take(&mut self.outgoing) {
+            let file = written.remove(&command.id);
+            match file.map(|file| volumes.publish_prepared(file, &command.text)) {
+                Some(Ok(())) => self.ends.extend(command.ends),
+                Some(Err(_)) | None => self.outgoing.push(command),
+            }
+        }
+    }
+}
+
+pub(super) struct PlanRun {
+    pub settings: Arc<Settings>,
+    pub store: Store,
+    pub clock: Clock,
+    pub desk: Desk,
+    pub world: World,
+    /// Something was under way when the plan was last looked at.
+    works: bool,
+    /// Signs of life as they were last seen.
+    signs: BTreeMap<CommandId, Sign>,
+    pub acts: Acts<Key, Input>,
+    /// Commands that are committed and not yet in their folder.
+    pub outgoing: BTreeMap<CommandId, Outgoing>,
+    pub told: Told,
+    pub lookout: Lookout,
+    /// When the plan was first seen settled: one more look begins after that, for what came meanwhile.
+    pub settled_at: Option<Time>,
+    pub moved: watch::Receiver<u64>,
+    pub hands: Hands,
+    /// When it was seen that those have ended who were started for a role, or for all else.
+    pub gone_at: BTreeMap<Option<String>, Time>,
+    /// When internal plans are looked after next.
+    pub inside_at: Time,
+    /// Open questions of which the answer goes back into an internal plan.
+    of_requests: BTreeSet<QuestionId>,
+    /// The change that MISSION.md shows, and when it may be written next.
+    pub mission: (i64, Time),
+    /// Inputs whose change could not be committed; tried again at that moment.
+    kept: Vec<(Key, Arc<Input>)>,
+    kept_until: Time,
+    /// The folders are to be looked at before anything else.
+    looks: bool,
+    /// When something happens by itself next.
+    pub wake_at: Time,
+}
+
+impl PlanRun {
+    /// Starts a plan, unless it has ended, and makes what it is carried out with.
+    pub async fn begin(
+        settings: Arc<Settings>,
+        store: Store,
+        clock: Clock,
+    ) -> anyhow::Result<Self> {
+        if !isolation::begin(&settings, &store).await? {
+            steps::make_workspace(&settings.workspace)?;
+        }
+        let (plan, policy) = (settings.plan.clone(), settings.policy.clone());
+        let workspace = settings.workspace.display().to_string();
+        // Of a plan that has just been made, everything is told.
+        let before = store.read(&plan, |_, seq| seq).await?;
+        let before = if before == 1 { 0 } else { before };
+        let start = move |draft: &mut Draft<'_>| match draft.plan().status().settled() {
+            true => Ok(false),
+            false => draft.start(policy, &workspace),
+        };
+        store.change(&plan, BY, "the daemon starts", start).await?;
+        tracing::info!(%plan, workspace = %settings.workspace.display(), "the daemon starts");
+        Ok(Self::new(settings, store, clock, before))
+    }
+
+    /// `told` is the change up to which the hooks need not be told anything.
+    fn new(settings: Arc<Settings>, store: Store, clock: Clock, told: i64) -> Self {
+        let (now, waits) = (clock.now(), settings.timing.plan);
+        Self {
+            desk: Desk {
+                settings: Arc::clone(&settings),
+            },
+            world: World {
+                waits,
+                now,
+                started: now,
+                ..World::default()
+            },
+            acts: Acts::new(Arc::clone(&settings.notice)),
+            lookout: Lookout::new(&settings, clock),
+            told: Told::since(told),
+            moved: store.moved(),
+            hands: settings.hands.clone(),
+            settings,
+            store,
+            clock,
+            works: false,
+            signs: BTreeMap::new(),
+            outgoing: BTreeMap::new(),
+            settled_at: None,
+            gone_at: BTreeMap::new(),
+            inside_at: now,
+            of_requests: BTreeSet::new(),
+            mission: (-1, now),
+            kept: Vec::new(),
+            kept_until: now,
+            looks: false,
+            wake_at: now,
+        }
+    }
+
+    /// Starts an act unless it is under way or has just failed.
+    pub fn spawn(
+        &mut self,
+        key: Key,
+        act: impl Future<Output = anyhow::Result<Input>> + Send + 'static,
+    ) {
+        self.acts.start(key, self.world.now, act);
+    }
+
+    /// Returns what most acts work with.
+    pub fn handles(&self) -> (Arc<Settings>, Store) {
+        (Arc::clone(&self.settings), self.store.clone())
+    }
+
+    /// Reads the plan as it is committed now.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Plan, i64) -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.store.read(&self.settings.plan, read).await
+    }
+
+    /// Records in the plan what is found at the start, from which nothing follows yet.
+    pub async fn record(
+        &self,
+        why: &str,
+        record: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let plan = &self.settings.plan;
+        self.store.change(plan, BY, why, record).await
+    }
+
+    /// Returns once whether the folders are to be looked at now.
+    pub fn wants_look(&mut self) -> bool {
+        std::mem::take(&mut self.looks)
+    }
+
+    /// Looks at the clock. If that comes far later than it was to come, the process was stopped or the machine suspended, and
+    /// perhaps its agents with it: the time since the last look at the clock is nobody's silence, and the folders are looked at
+    /// before anything is decided by the time.
+    pub fn tell_time(&mut self) {
+        let (before, now) = (self.world.now, self.clock.now());
+        self.world.now = now;
+        if now.since(before.max(self.wake_at)) > LATE {
+            let span = now.since(before);
+            tracing::warn!(?span, "stood still: this time counts for no time-out");
+            self.world.stood_still(span);
+            self.looks = true;
+        } else if self.works {
+            self.world.lived += now.since(before);
+        }
+    }
+
+    /// Looks who is left to take commands.
+    pub fn count_hands(&mut self) {
+        for role in self.hands.gone.borrow_and_update().iter() {
+            if !self.gone_at.contains_key(role) {
+                self.gone_at.insert(role.clone(), self.world.now);
+                self.looks = true;
+            }
+        }
+    }
+
+    /// Returns what is known from outside the plan.
+    fn world(&self) -> World {
+        let asking = self.acts.under_way().iter().filter_map(|key| match key {
+            Key::Ask(subject) => Some(subject.clone()),
+            _ => None,
+        });
+        World {
+            asking: asking.collect(),
+            crews: self.crews(),
+            ..self.world.clone()
+        }
+    }
+
+    fn now_world(&mut self) -> World {
+        self.tell_time();
+        self.world()
+    }
+
+    /// Returns how it is with those who were started to take commands.
+    fn crews(&self) -> Crews {
+        let crew = |(role, unfit): (&Option<String>, &watch::Receiver<bool>)| {
+            let crew = match self.gone_at.get(role) {
+                Some(gone) => Crew::Gone(*gone),
+                None if *unfit.borrow() => Crew::Unfit,
+                None => Crew::Works,
+            };
+            (role.clone(), crew)
+        };
+        let mut crews = Crews::default();
+        for (role, crew) in self.hands.unfit.iter().map(crew) {
+            match role {
+                Some(role) => drop(crews.roles.insert(role, crew)),
+                None => crews.others = Some(crew),
+            }
+        }
+        crews
+    }
+
+    /// Returns the plan as it is committed now.
+    pub async fn view(&mut self) -> Result<View, StoreError> {
+        // What is committed from here on makes the loop turn once more.
+        self.moved.borrow_and_update();
+        let world = self.world();
+        let view = self.read(move |plan, seq| View::of(plan, seq, &world));
+        let view = view.await?;
+        self.works = view.works();
+        self.world.ends_published.clone_from(&view.ends_published);
+        self.see_at_work(&view.at_work);
+        Ok(view)
+    }
+
+    /// Returns the plan after every decision that is due has been carried out.
+    pub async fn decided_view(&mut self) -> Result<View, StoreError> {
+        let view = self.view().await?;
+        if !view.due.steps.iter().any(Step::is_decision) {
+            return Ok(view);
+        }
+        // By the clock by which it was found due.
+        let world = self.world();
+        self.change("decided what was due", world, |_| ()).await?;
+        self.view().await
+    }
+
+    /// Returns whether something is under way or yet to be done.
+    pub fn is_busy(&self) -> bool {
+        !self.acts.under_way().is_empty() || !self.outgoing.is_empty() || !self.kept.is_empty()
+    }
+
+    /// Returns since when nobody is left to do anything, or to do what is left.
+    pub fn left_alone_at(&self, view: &View) -> Option<Time> {
+        let is_gone = |role| self.gone_at.contains_key(role);
+        let all_gone = self.hands.unfit.contains_key(&None) && self.hands.unfit.keys().all(is_gone);
+        let unasked =
+            view.awaited.questions.is_empty() || self.settings.patience == Patience::Leave;
+        let held = view.due.held && view.due.nothing() && unasked;
+        let last = self.gone_at.values().max().copied();
+        last.filter(|_| all_gone || held)
+    }
+
+    /// Starts everything that is missing.
+    pub fn start(&mut self, view: &View, shown: &BTreeSet<QuestionId>) {
+        self.wake_at = self.world.now.plus(self.settings.timing.scan);
+        self.publish();
+        for step in &view.due.steps {
+            match step {
+                Step::Withdraw(id) => self.withdraw(id, view.recalls.contains(id)),
+                Step::Inspect(id) => self.inspect(id),
+                Step::Check(id) => self.check(id, view.gathering.is_some()),
+                Step::MoveBranch => self.move_branch(view),
+                Step::Ask(subject) => self.ask(subject),
+                _ => {}
+            }
+        }
+        self.write_mission(view);
+        self.call_hooks(view, shown);
+        if !view.status.settled() {
+            if !self.of_requests.is_subset(&view.of_requests) {
+                // One was answered.
+                self.inside_at = self.world.now;
+            }
+            self.of_requests.clone_from(&view.of_requests);
+            self.look_inside();
+        } else if self.settled_at.is_none() {
+            self.settled_at = Some(self.world.now);
+            self.looks = true;
+        }
+        self.looks |= view.due.rescan;
+        let ready = self.acts.next_ready(self.world.now);
+        for at in [view.due.look_again, ready].into_iter().flatten() {
+            self.wake_by(at);
+        }
+    }
+
+    pub fn wake_by(&mut self, at: Time) {
+        if at > self.world.now {
+            self.wake_at = self.wake_at.min(at);
+        }
+    }
+
+    /// Waits before the store is tried again, which has failed.
+    pub fn store_failed(&mut self, error: StoreError) {
+        let reason = match error {
+            StoreError::Database(reason) => reason,
+            error => error.to_string(),
+        };
+        self.acts.trouble("the store", &reason);
+        self.wake_at = self.world.now.plus(STORE_PAUSE);
+    }
+
+    /// Tries again to commit what could not be committed.
+    pub async fn retry_kept(&mut self) {
+        if self.kept_until <= self.world.now {
+            for (key, input) in std::mem::take(&mut self.kept) {
+                self.absorb(key, input).await;
+            }
+        } else if !self.kept.is_empty() {
+            self.wake_by(self.kept_until);
+        }
+    }
+
+    /// Takes in what an act came back with.
+    pub async fn take_in(&mut self, key: Key, result: anyhow::Result<Input>) {
+        match result {
+            Ok(input) => self.absorb(key, Arc::new(input)).await,
+            Err(error) => self
+                .acts
+                .failed(&key, self.clock.now(), &format!("{error:#}")),
+        }
+    }
+
+    async fn absorb(&mut self, key: Key, input: Arc<Input>) {
+        if let Err(error) = self.commit(&input).await {
+            // What came back may have cost money: it is kept, and stays under way, until it is committed.
+            self.kept_until = self.clock.now().plus(STORE_PAUSE);
+            self.acts.trouble("the store", &error.to_string());
+            self.kept.push((key, input));
+            return;
+        }
+        match &*input {
+            // Wanted back from those who have ended, and somebody else has it: the folders say who.
+            Input::Withdrawn(_, Withdrawal::Taken) if !self.gone_at.is_empty() => {
+                self.looks = true;
+                self.acts.hold_back(&key, self.clock.now());
+            }
+            _ => self.acts.succeeded(&key),
+        }
+        match &*input {
+            Input::Published(id) => {
+                let command = self.outgoing.remove(id);
+                let ends = command.and_then(|command| command.ends);
+                self.world.ends_published.extend(ends);
+            }
+            Input::Inspected(_, found) => self.lookout.remember(found),
+            Input::Branch(BranchNews::Elsewhere { reason, .. }) => (self.settings.notice)(reason),
+            Input::Told(news) => self.told.note(news.clone()),
+            Input::MissionWritten(seq) => {
+                self.mission = (*seq, self.clock.now().plus(MISSION_PACE));
+            }
+            _ => {}
+        }
+    }
+
+    /// Commits what came back, if it changes the plan and is still awaited. A refusal is no failure: what came back is out of date
+    /// then, and the plan says what is due instead.
+    async fn commit(&mut self, input: &Arc<Input>) -> Result<(), StoreError> {
+        let why = match &**input {
+            Input::Withdrawn(..) => "a command was taken back",
+            Input::Inspected(..) => "the workspace was looked at",
+            Input::Checked(..) => "checks ran",
+            Input::Branch(_) => "looked at the branch of the results",
+            Input::Asked(_) => "the model answered",
+            _ => return Ok(()),
+        };
+        let (input, volumes) = (Arc::clone(input), self.settings.volumes.clone());
+        let commit = move |draft: &mut Draft<'_>| {
+            if let Err(refusal) = draft.part(|draft| take_input(draft, &input, &volumes)) {
+                tracing::warn!(%refusal, why, "what came back is out of date");
+            }
+        };
+        let world = self.now_world();
+        self.change(why, world, commit).await
+    }
+
+    /// Makes a change of the plan together with everything that follows from it by itself: one change, one flush. The change is
+    /// called more than once if commands follow from it. They are in their folder when this returns, as far as they can be.
+    async fn change<T: Send + 'static>(
+        &mut self,
+        why: &str,
+        world: World,
+        change: impl Fn(&mut Draft<'_>) -> T + Send + Sync + 'static,
+    ) -> Result<T, StoreError> {
+        let (desk, store) = (self.desk.clone(), self.store.clone());
+        let volumes = self.settings.volumes.clone();
+        let mut tries = Tries::new(move |draft: &mut Draft<'_>, texts: &mut CommandTexts| {
+            let made = change(draft);
+            let outgoing = desk.decide(draft, &world, texts);
+            let ends = Vec::new();
+            Ok(Made {
+                made,
+                outgoing,
+                ends,
+            })
+        });
+        let made = loop {
+            // The commands are written while the change is flushed: then each is only a rename away, for which no other thread has
+            // to wake.
+            let (write, written) = mpsc::channel();
+            let there = volumes.clone();
+            let publish = move |made: &mut Made<T>| made.publish(&written, &there);
+            let change = store.change_then(&self.settings.plan, BY, why, tries.next(), publish);
+            let prepare = async {
+                for prepared in tries.prepare(&volumes) {
+                    // One that comes too late is published below.
+                    drop(write.send(prepared));
+                }
+            };
+            let (made, ()) = tokio::join!(change, prepare);
+            if !tries.again(&made, &self.settings.prompts) {
+                break made?;
+            }
+        };
+        self.world.ends_published.extend(made.ends);
+        self.send(made.outgoing);
+        Ok(made.made)
+    }
+
+    /// Takes in what was found for the plan as one change, if there is anything new.
+    pub async fn found(&mut self, mut found: Found) -> Result<Effect, StoreError> {
+        let now = self.clock.now();
+        let new = self.new_signs(&found.signs);
+        let signs = std::mem::replace(&mut found.signs, new);
+        self.note_signs(&found.signs, &signs, now);
+        if found.reports.is_empty() && found.replies.is_empty() && found.signs.is_empty() {
+            return Ok(Effect::default());
+        }
+        let readable = found.reports.iter().any(|arrival| arrival.content.is_ok());
+        let quick = readable.then(|| self.lookout.quick(now)).flatten();
+        let (seen, volumes) = (quick.clone(), self.settings.volumes.clone());
+        let taken = move |draft: &mut Draft<'_>| take(draft, &found, seen.as_ref(), &volumes);
+        let world = self.now_world();
+        let effect = self.change("something came in", world, taken).await?;
+        self.signs = signs;
+        if let Some(quick) = quick {
+            self.lookout.remember_quick(&quick);
+        }
+        Ok(effect)
+    }
+
+    /// Returns the signs of life that are new.
+    fn new_signs(&self, signs: &BTreeMap<CommandId, Sign>) -> BTreeMap<CommandId, Sign> {
+        let new = signs
+            .iter()
+            .filter(|(id, sign)| self.signs.get(*id) != Some(sign));
+        let of_plan = |(id, sign): (&CommandId, &Sign)| {
+            let mut sign = sign.clone();
+            // The agent reads the wall clock.
+            sign.life.blocked_until = sign.life.blocked_until.map(|at| self.clock.of_wall(at));
+            (id.clone(), sign)
+        };
+        new.map(of_plan).collect()
+    }
+
+    fn note_signs(
+        &mut self,
+        news: &BTreeMap<CommandId, Sign>,
+        signs: &BTreeMap<CommandId, Sign>,
+        now: Time,
+    ) {
+        for (id, sign) in news {
+            match &sign.life.model_fails {
+                Some(said) => drop(self.world.faults.insert(id.clone(), said.clone())),
+                None => {
+                    self.world.signs.insert(id.clone(), now);
+                    self.world.faults.remove(id);
+                }
+            }
+        }
+        self.world.signs.retain(|id, _| signs.contains_key(id));
+        self.world.faults.retain(|id, _| signs.contains_key(id));
+    }
+}
