@@ -4,17 +4,17 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::app::{App, Start};
 use super::args::{Agent as AgentArgs, Doctor, Program};
 use super::crew::examine;
 use super::failure::{Exit, Failure};
 use super::inside::{Servers, start_servers};
 use super::output::{Output, Style};
-use super::planner::{login, on_path, planner};
+use super::planner::{login, on_path};
 use super::probe::{Probe, probe};
-use super::setup::Setup;
 use super::team::TeamFile;
 use crate::agents::{Allow, Coding, Login};
-use crate::config::{Config, ConfigError, Environment, Isolation, Planner};
+use crate::config::{Config, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::Prompts;
 use crate::wire::Problem;
@@ -41,23 +41,17 @@ enum State {
 }
 
 /// Prints what is there and what is not. Ends with 1 if something has to be mended.
-pub async fn doctor(
+pub(super) async fn doctor(
     args: &Doctor,
-    config: Result<Config, ConfigError>,
-    environment: &Environment,
-    program: &Program,
+    start: &Start,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    let findings = match config {
+    let findings = match Config::load(start.file.as_deref(), &start.environment) {
         Ok(config) => {
-            let mut findings = findings(&config, environment).await;
-            let setup = Setup {
-                config,
-                environment: environment.clone(),
-                program: program.clone(),
-                team: None,
-            };
-            findings.extend(team(args.team.file.as_deref(), &setup).await);
+            let program = Program::with(start.file.as_deref());
+            let app = App::of(config, start.environment.clone(), program)?;
+            let mut findings = findings(&app).await;
+            findings.extend(team(args.team.file.as_deref(), &app).await);
             findings
         }
         Err(error) => vec![Finding {
@@ -96,13 +90,14 @@ fn print(finding: &Finding, output: &mut Output) -> Result<(), Failure> {
     }
 }
 
-async fn findings(config: &Config, environment: &Environment) -> Vec<Finding> {
+async fn findings(app: &App) -> Vec<Finding> {
+    let (config, environment) = (&app.config, &app.environment);
     let mut findings = vec![
         config_file(config),
         folder("volumes", &config.root()),
         folder("workspace", &config.workspace()),
         prompts(&config.prompts_dir()),
-        model(config, environment),
+        model(app),
         program("shell", "sh", "`--agent shell` cannot work", environment),
         git(config, environment).await,
     ];
@@ -224,8 +219,8 @@ fn prompts(dir: &Path) -> Finding {
     }
 }
 
-fn model(config: &Config, environment: &Environment) -> Finding {
-    match planner(config, environment, None) {
+fn model(app: &App) -> Finding {
+    match app.planner(None) {
         Ok(Planner::Model { endpoint, why }) => {
             let key = match endpoint.key {
                 Some(_) => "is set",
@@ -255,7 +250,7 @@ fn model(config: &Config, environment: &Environment) -> Finding {
             text: format!("none ({why}): plans come from plan files, rules judge"),
             hint: Some(format!(
                 "to have a goal planned, {}",
-                config.way_to_a_model()
+                app.config.way_to_a_model()
             )),
         },
         Err(error) => Finding {
@@ -289,24 +284,26 @@ async fn git(config: &Config, environment: &Environment) -> Finding {
 }
 
 /// Looks at the team, if there is one: whatever a run would refuse, and who works for its roles.
-async fn team(named: Option<&Path>, setup: &Setup) -> Vec<Finding> {
+async fn team(named: Option<&Path>, app: &App) -> Vec<Finding> {
     let bad = |about: &'static str, text: String, hint: Option<String>| Finding {
         about,
         state: State::Bad,
         text,
         hint,
     };
-    let file = match TeamFile::load(named, &setup.config) {
-        Ok(Some(file)) => file,
-        Ok(None) => return Vec::new(),
+    let Some(path) = TeamFile::find(named, &app.config) else {
+        return Vec::new();
+    };
+    let file = match TeamFile::load(path, &app.config) {
+        Ok(file) => file,
         Err(failure) => {
             let problem = failure.problem(Problem::new);
             return vec![bad("team", problem.message, problem.hint)];
         }
     };
     let shown = file.path.display().to_string();
-    let (servers, mut problems) = try_servers(&file, &setup.config).await;
-    let examined = examine(&file, &Ok(None), &AgentArgs::default(), setup, &servers).await;
+    let (servers, mut problems) = try_servers(&file, &app.config).await;
+    let examined = examine(&file, &Ok(None), &AgentArgs::default(), app, &servers).await;
     problems.extend(examined.problems);
     problems.sort_by_key(|problem| (problem.line, problem.column));
     let count = |count: usize, what: &str| match count {
@@ -340,7 +337,7 @@ async fn team(named: Option<&Path>, setup: &Setup) -> Vec<Finding> {
         let its = |problem: &Problem| (problem.line, problem.column) == (place.line, place.column);
         file.problems.is_empty() && !problems.iter().any(its)
     };
-    findings.extend(roles.iter().filter(sound).map(|role| works(role, setup)));
+    findings.extend(roles.iter().filter(sound).map(|role| works(role, app)));
     findings
 }
 
@@ -357,7 +354,7 @@ async fn try_servers(file: &TeamFile, config: &Config) -> (Servers, Vec<Problem>
 }
 
 /// Tells who works for a role.
-fn works(role: &RoleSpec, setup: &Setup) -> Finding {
+fn works(role: &RoleSpec, app: &App) -> Finding {
     let id = &role.id;
     let finding = |state: State, text: &str, hint: Option<String>| Finding {
         about: "role",
@@ -366,11 +363,11 @@ fn works(role: &RoleSpec, setup: &Setup) -> Finding {
         hint,
     };
     match (role.kind, &role.worker) {
-        (RoleKind::Agent, _) => match setup.planner(None) {
+        (RoleKind::Agent, _) => match app.planner(None) {
             Ok(Planner::Rules { .. }) | Err(_) => finding(
                 State::Missing,
                 "inside, but there is no model that it could ask",
-                Some(setup.config.way_to_a_model().to_owned()),
+                Some(app.config.way_to_a_model().to_owned()),
             ),
             Ok(_) => finding(State::Good, "inside", None),
         },
@@ -387,7 +384,7 @@ fn works(role: &RoleSpec, setup: &Setup) -> Finding {
             "whoever takes its commands",
             Some(format!(
                 "`{} worker --role {id} --agent claude` does, or another agent",
-                setup.program
+                app.program
             )),
         ),
         (RoleKind::Files, Some(RoleWorker::Agent { name, .. })) => finding(State::Good, name, None),

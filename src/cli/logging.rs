@@ -12,8 +12,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
-use super::failure::Failure;
-use super::setup::way_out;
+use super::failure::{Failure, way_out};
 use crate::clock::Clock;
 use crate::config::Environment;
 use crate::safe_open;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use super::app::App;
 use super::args::AgentKind;
 use super::failure::Failure;
 use super::output::complain;
 use super::probe::usable;
-use super::setup::Setup;
 use crate::agents::{Agent, Coding, Login};
 use crate::config::{
     AskedAgent, Candidate, Candidates, Config, ConfigError, Endpoint, Environment, Found, Planner,
@@ -21,13 +21,23 @@ use crate::exec::OF_THE_AGENT;
 use crate::llm::{AgentModel, AgentSettings, HttpModel, Llm, Model, RetryPolicy, Settings};
 use crate::volumes::Folder;
 
-impl Setup {
+impl App {
     /// Chooses who plans and judges; `at_work` is the agent that does the work, if it is known.
     ///
     /// # Errors
     /// What is chosen cannot be asked.
     pub(super) fn planner(&self, at_work: Option<&Agent>) -> Result<Planner, ConfigError> {
-        planner(&self.config, &self.environment, at_work)
+        let candidate = |agent: Coding| Candidate {
+            name: agent.name(),
+            found: found(agent, &self.config, &self.environment),
+        };
+        let known = Coding::ALL.into_iter().filter(|agent| agent.answers());
+        let known: Vec<Candidate> = known.map(candidate).collect();
+        let candidates = Candidates {
+            known: &known,
+            at_work: at_work.map(Agent::name),
+        };
+        self.config.planner(&self.environment, &candidates)
     }
 
     /// Tells whether an agent that does the work would plan and judge as well, if it were there and nobody else is chosen.
@@ -56,30 +66,6 @@ impl Setup {
 
 fn coding(asked: &AskedAgent) -> Coding {
     Coding::named(asked.name).expect("the configuration chose one of those there are")
-}
-
-/// As [`Setup::planner`].
-///
-/// # Errors
-/// What is chosen cannot be asked.
-pub(super) fn planner(
-    config: &Config,
-    environment: &Environment,
-    at_work: Option<&Agent>,
-) -> Result<Planner, ConfigError> {
-    let known: Vec<Candidate> = Coding::ALL
-        .into_iter()
-        .filter(|agent| agent.answers())
-        .map(|agent| Candidate {
-            name: agent.name(),
-            found: found(agent, config, environment),
-        })
-        .collect();
-    let candidates = Candidates {
-        known: &known,
-        at_work: at_work.map(Agent::name),
-    };
-    config.planner(environment, &candidates)
 }
 
 /// Looks for an agent without running it.

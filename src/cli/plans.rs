@@ -6,11 +6,10 @@ use anyhow::anyhow;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
+use super::app::App;
 use super::args::{Format, OnPlan, Plans, Show, Status, Why};
 use super::failure::{Exit, Failure};
 use super::output::Output;
-use super::setup::Setup;
-use super::site::Site;
 use super::view::{self, LastDaemon};
 use crate::plan::{Plan, PlanId, ROLE, Shelf};
 use crate::store::{Listed, StoreError};
@@ -22,9 +21,9 @@ use crate::wire::{graph, plan_file};
 pub const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Lists the plans, the newest first; those that were put away, and what roles make of their tasks, only if all are wanted.
-pub async fn plans(args: &Plans, setup: &Setup, output: &mut Output) -> Result<Exit, Failure> {
-    let mut plans = match Site::find(setup).await? {
-        Some(site) => site.store.plans().await?,
+pub async fn plans(args: &Plans, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+    let mut plans = match app.store_if_any().await? {
+        Some(store) => store.plans().await?,
         None => Vec::new(),
     };
     plans.retain(|Listed { head, .. }| {
@@ -51,7 +50,7 @@ pub async fn plans(args: &Plans, setup: &Setup, output: &mut Output) -> Result<E
             .collect();
         output.json(&lines)?;
     } else if plans.is_empty() {
-        output.line(&format!("no plans yet: `{} run` makes one", setup.program))?;
+        output.line(&format!("no plans yet: `{} run` makes one", app.program))?;
     } else {
         let zone = TimeZone::system();
         for listed in &plans {
@@ -62,18 +61,18 @@ pub async fn plans(args: &Plans, setup: &Setup, output: &mut Output) -> Result<E
 }
 
 /// Shows how far a plan is, once or after every change until it ends.
-pub async fn status(args: &Status, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
-    let plan = on(&args.on, site).await?;
+pub async fn status(args: &Status, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+    let plan = on(&args.on, app).await?;
     let mut shown = None;
     loop {
-        let daemon = site.daemon();
-        let seq = site.store.read(&plan, |_, seq| seq).await?;
+        let daemon = app.daemon();
+        let seq = app.read(&plan, |_, seq| seq).await?;
         let now = Some((seq, daemon));
         if shown != now {
-            status_once(args, &plan, site, daemon, output).await?;
+            status_once(args, &plan, app, daemon, output).await?;
             shown = now;
         }
-        if !args.watch || settled(site, &plan).await? {
+        if !args.watch || settled(app, &plan).await? {
             return Ok(Exit::Done);
         }
         tokio::time::sleep(LOOK_AGAIN).await;
@@ -83,20 +82,19 @@ pub async fn status(args: &Status, site: &Site, output: &mut Output) -> Result<E
 async fn status_once(
     args: &Status,
     plan: &PlanId,
-    site: &Site,
+    app: &App,
     daemon: Option<u32>,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let limit = args.limit;
     let ended = match daemon {
         Some(_) => None,
-        None => last_daemon(plan, site),
+        None => last_daemon(plan, app),
     };
-    let now = site.clock.now();
+    let now = app.clock.now();
     if args.json {
         let daemon = daemon.ok_or(ended);
-        let status = site
-            .store
+        let status = app
             .read(plan, move |plan, seq| {
                 view::status_json(plan, seq, daemon, limit, now)
             })
@@ -107,9 +105,8 @@ async fn status_once(
             output.json(&status)
         };
     }
-    let (paint, program) = (output.paint(), site.program.clone());
-    let page = site
-        .store
+    let (paint, program) = (output.paint(), app.program.clone());
+    let page = app
         .read(plan, move |plan, _| {
             view::status_text(plan, daemon, limit, now, paint, &program)
         })
@@ -121,8 +118,8 @@ async fn status_once(
 }
 
 /// Tells when and why the daemon of a plan ended, if that is known and nobody was there to see it.
-fn last_daemon(plan: &PlanId, site: &Site) -> Option<LastDaemon> {
-    if let Some(word) = site.volumes.last_word()
+fn last_daemon(plan: &PlanId, app: &App) -> Option<LastDaemon> {
+    if let Some(word) = app.volumes.last_word()
         && word.plan == plan.as_str()
     {
         return Some(LastDaemon::Ended {
@@ -130,7 +127,7 @@ fn last_daemon(plan: &PlanId, site: &Site) -> Option<LastDaemon> {
             why: one_line(&word.why, 400),
         });
     }
-    let gone = site.volumes.vanished()?;
+    let gone = app.volumes.vanished()?;
     (gone.plan.as_deref() == Some(plan.as_str())).then(|| LastDaemon::Gone {
         pid: gone.pid,
         started_at: one_line(&gone.started_at, 40),
@@ -138,14 +135,11 @@ fn last_daemon(plan: &PlanId, site: &Site) -> Option<LastDaemon> {
 }
 
 /// Shows a plan, as it is or as it was.
-pub async fn show(args: &Show, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
-    let id = on(&args.on, site).await?;
-    let now = site
-        .store
-        .read(&id, |plan, seq| (plan.clone(), seq))
-        .await?;
+pub async fn show(args: &Show, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+    let id = on(&args.on, app).await?;
+    let now = app.read(&id, |plan, seq| (plan.clone(), seq)).await?;
     let (plan, seq) = match args.at {
-        Some(at) => (as_it_was(site, &id, at).await?, at),
+        Some(at) => (as_it_was(app, &id, at).await?, at),
         None => now,
     };
     match args.format {
@@ -161,46 +155,47 @@ pub async fn show(args: &Show, site: &Site, output: &mut Output) -> Result<Exit,
 }
 
 /// Returns a plan as it was after one of its changes.
-pub async fn as_it_was(site: &Site, id: &PlanId, at: i64) -> Result<Plan, Failure> {
-    let last = site.store.read(id, |_, seq| seq).await?;
-    site.store.at(id, at).await.map_err(|error| match error {
-        StoreError::UnknownPlan(_) => Failure::usage(anyhow!("plan `{id}` has no change `{at}`"))
-            .hint(format!(
-                "the last one is {last}; `{} log {id}` shows all",
-                site.program
-            )),
-        error => error.into(),
-    })
+pub async fn as_it_was(app: &App, id: &PlanId, at: i64) -> Result<Plan, Failure> {
+    let last = app.read(id, |_, seq| seq).await?;
+    app.store()
+        .await?
+        .at(id, at)
+        .await
+        .map_err(|error| match error {
+            StoreError::UnknownPlan(_) => {
+                Failure::usage(anyhow!("plan `{id}` has no change `{at}`")).hint(format!(
+                    "the last one is {last}; `{} log {id}` shows all",
+                    app.program
+                ))
+            }
+            error => error.into(),
+        })
 }
 
 /// Says why a task is as it is.
-pub async fn why(args: &Why, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
-    let id = site.plan(args.plan.as_deref()).await?;
-    let (task, now, paint) = (args.task, site.clock.now(), output.paint());
-    let program = site.program.clone();
-    let said = site
-        .store
+pub async fn why(args: &Why, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+    let id = app.plan(args.plan.as_deref()).await?;
+    let (task, now, paint) = (args.task, app.clock.now(), output.paint());
+    let program = app.program.clone();
+    let said = app
         .read(&id, move |plan, _| {
             view::why(plan, task, now, paint, &program)
         })
         .await?;
     let said = said.ok_or_else(|| {
         Failure::usage(anyhow!("plan `{id}` has no task `{task}`"))
-            .hint(format!("`{} status {id}` shows the tasks", site.program))
+            .hint(format!("`{} status {id}` shows the tasks", app.program))
     })?;
     output.prose(&said)?;
     Ok(Exit::Done)
 }
 
 /// Returns the plan that a command is about.
-pub async fn on(on: &OnPlan, site: &Site) -> Result<PlanId, Failure> {
-    site.plan(on.plan.as_deref()).await
+pub async fn on(on: &OnPlan, app: &App) -> Result<PlanId, Failure> {
+    app.plan(on.plan.as_deref()).await
 }
 
 /// Tells whether a plan has ended.
-pub async fn settled(site: &Site, plan: &PlanId) -> Result<bool, Failure> {
-    Ok(site
-        .store
-        .read(plan, |plan, _| plan.status().settled())
-        .await?)
+pub async fn settled(app: &App, plan: &PlanId) -> Result<bool, Failure> {
+    Ok(app.read(plan, |plan, _| plan.status().settled()).await?)
 }
