@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use tokio::sync::OnceCell;
 
-use super::args::{self, Program};
+use super::args;
 use super::failure::{Exit, Failure};
 use super::team::TeamFile;
 use super::{detach, logging, signals};
@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::config::{Config, ConfigError, Environment};
 use crate::plan::{Draft, Plan, PlanId, Refusal};
 use crate::store::Store;
+use crate::view::Program;
 use crate::volumes::{DaemonLock, EXCHANGE, Folder, LockError, Volumes};
 
 /// The name under which changes from the command line are recorded.

@@ -7,9 +7,10 @@ use anyhow::anyhow;
 use super::app::App;
 use super::args::Diff;
 use super::failure::{Exit, Failure};
-use super::output::{Output, Style, complain};
+use super::output::{Output, complain};
 use crate::exec::{Extent, Filters, GitError, Project, Span, difference, examine, span_of};
 use crate::plan::{Attempt, Head, Line, Plan, PlanId, Task, TaskId, TaskStatus};
+use crate::view::Style;
 use crate::wire::text::{one_line, printable};
 
 /// Said where only the names of files are known.

@@ -7,27 +7,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use jiff::tz::TimeZone;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::app::App;
 use super::args::CarryOut;
+use super::carry::exit_of;
 use super::editor::Editor;
 use super::failure::{Exit, Failure};
-use super::output::{Output, Style, complain};
+use super::output::{Output, complain};
 use super::signals::Ended;
-use super::view;
 use crate::daemon::{End, Settings};
 use crate::plan::{
     About, Choice, Event, Line, Plan, PlanId, PlanStatus, Question, QuestionId, TaskId,
 };
 use crate::store::{Change, Store, StoreError};
+use crate::view::{self, EventView, FinishedView, Style};
 use crate::volumes::Folder;
 use crate::wire::plan_file;
 use crate::wire::question::meaning;
 use crate::wire::team::Team;
-use crate::wire::text::{one_line, printable, time_text};
+use crate::wire::text::{one_line, printable};
 
 /// Changes that other processes make are looked for that often.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -191,8 +193,7 @@ impl<'a> Foreground<'a> {
     /// Says how it goes on where the store does not tell in time how it ended.
     fn close_unread(&mut self, end: &End, signal: Option<Exit>) -> Result<(), Failure> {
         if self.json {
-            let finished = self.finished(None, super::carry::exit_of(end, signal));
-            return self.output.json_line(&finished);
+            return self.finished(None, end, signal);
         }
         self.close_stopped()
     }
@@ -203,12 +204,16 @@ impl<'a> Foreground<'a> {
             .prose(&format!("\nstopped; `{resume}` goes on where it was\n"))
     }
 
-    /// Returns the last line for a program that reads along.
-    fn finished(&self, status: Option<&PlanStatus>, exit: Exit) -> serde_json::Value {
-        serde_json::json!({
-            "seq": self.seq, "at": time_text(self.app.clock.now()), "plan": self.plan.as_str(),
-            "event": "finished", "status": status.map(PlanStatus::as_str), "exit": exit.code(),
-        })
+    /// Prints the last line for a program that reads along.
+    fn finished(
+        &mut self,
+        status: Option<&PlanStatus>,
+        end: &End,
+        signal: Option<Exit>,
+    ) -> Result<(), Failure> {
+        let (exit, now) = (exit_of(end, signal).code(), self.app.clock.now());
+        let finished = FinishedView::of(&self.plan, self.seq, status, exit, now);
+        self.output.json_line(&finished)
     }
 
     /// Shows every change that there is, and then what is asked: a question never stands above the change that led to it.
@@ -246,13 +251,13 @@ impl<'a> Foreground<'a> {
         for event in &change.delta.events {
             if self.json {
                 self.output
-                    .json_line(&view::event_json(change, &self.plan, event))?;
+                    .json_line(&EventView::of(change, &self.plan, event))?;
             } else if self.asks && matches!(event, Event::Asked { .. }) {
                 // It is put to the person in full.
             } else if is_followed(event, &change.delta.events) {
                 // The verdict says what was reported, the question why it is paused.
             } else if let Some((text, style)) = view::progress(change, event, &self.names) {
-                let time = view::clock_time(change.at);
+                let time = view::clock_time(change.at, &TimeZone::system());
                 let paint = self.output.paint();
                 self.output.line(&format!(
                     "{} {}",
@@ -450,8 +455,7 @@ impl<'a> Foreground<'a> {
             })
             .await?;
         if self.json {
-            let finished = self.finished(Some(&status), super::carry::exit_of(end, signal));
-            return self.output.json_line(&finished);
+            return self.finished(Some(&status), end, signal);
         }
         let (plan, resume) = (self.plan.clone(), self.resume.clone());
         match end {

@@ -7,11 +7,12 @@ use std::path::Path;
 use anyhow::Context;
 
 use super::app::Start;
-use super::args::Program;
 use super::failure::{Exit, Failure};
-use super::output::{Output, Style};
+use super::output::Output;
 use crate::config::{Config, FILE_NAME, TEMPLATE};
 use crate::llm::Template;
+use crate::view::Program;
+use crate::view::Style;
 use crate::volumes::Volumes;
 use crate::wire::text::printable;
 

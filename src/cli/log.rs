@@ -7,7 +7,7 @@ use super::args::Log;
 use super::failure::{Exit, Failure};
 use super::output::Output;
 use super::plans::{LOOK_AGAIN, on, settled};
-use super::view;
+use crate::view::{self, EventView};
 
 /// How many changes are read at once.
 const PAGE: usize = 500;
@@ -26,11 +26,11 @@ pub async fn log(args: &Log, app: &App, output: &mut Output) -> Result<Exit, Fai
             seq = last.seq;
             for change in &page {
                 if args.json {
-                    for event in view::change_json(change, &plan) {
+                    for event in EventView::logged(change, &plan) {
                         output.json_line(&event)?;
                     }
                 } else {
-                    for line in view::change_lines(change, &zone, output.paint()) {
+                    for line in view::lines(change, &zone, output.paint()) {
                         output.line(&line)?;
                     }
                 }

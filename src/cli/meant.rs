@@ -3,10 +3,10 @@
 use anyhow::anyhow;
 
 use super::app::App;
-use super::args::Program;
 use super::failure::Failure;
 use crate::plan::{DAEMON, Head, PlanId, Question, QuestionId, ROLE, Shelf};
 use crate::store::Listed;
+use crate::view::Program;
 use crate::wire::text::one_line;
 
 /// The longest name in a list of candidates.
@@ -201,9 +201,9 @@ fn list(title: &str, lines: impl ExactSizeIterator<Item = String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::view::sample;
     use super::*;
     use crate::plan::PlanStatus;
+    use crate::view::sample;
 
     fn listed(id: &str, status: PlanStatus) -> Listed {
         let mut head = sample::plan().head().clone();

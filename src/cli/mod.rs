@@ -5,7 +5,6 @@ pub mod args;
 pub mod failure;
 pub mod logging;
 pub mod output;
-pub mod view;
 
 mod agent;
 mod app;

@@ -10,10 +10,10 @@ use super::app::App;
 use super::args::{Format, OnPlan, Plans, Show, Status, Why};
 use super::failure::{Exit, Failure};
 use super::output::Output;
-use super::view::{self, LastDaemon};
 use crate::plan::{Plan, PlanId, ROLE, Shelf};
 use crate::store::{Listed, StoreError};
-use crate::wire::text::{one_line, printable, time_text};
+use crate::view::{self, Daemon, LastDaemon, ListedView, PlanView};
+use crate::wire::text::{one_line, printable};
 use crate::wire::{graph, plan_file};
 
 /// How often a plan that others change is looked at again while a person watches it: soon enough to feel immediate, and
@@ -29,32 +29,15 @@ pub async fn plans(args: &Plans, app: &App, output: &mut Output) -> Result<Exit,
     plans.retain(|Listed { head, .. }| {
         args.all || (head.shelf == Shelf::Current && head.owner != ROLE)
     });
+    let plans: Vec<ListedView> = plans.iter().map(ListedView::of).collect();
     if args.json {
-        let lines: Vec<_> = plans
-            .iter()
-            .map(|listed| {
-                let head = &listed.head;
-                json!({
-                    "id": head.id,
-                    "key": head.key(),
-                    "owner": head.owner,
-                    "shelf": head.shelf.as_str(),
-                    "name": head.name,
-                    "goal": head.goal,
-                    "status": head.status.as_str(),
-                    "seq": listed.seq,
-                    "created_at": time_text(head.created_at),
-                    "finished_at": head.finished_at.map(time_text),
-                })
-            })
-            .collect();
-        output.json(&lines)?;
+        output.json(&plans)?;
     } else if plans.is_empty() {
         output.line(&format!("no plans yet: `{} run` makes one", app.program))?;
     } else {
         let zone = TimeZone::system();
-        for listed in &plans {
-            output.line(&view::plan_line(&listed.head, &zone, output.paint()))?;
+        for plan in &plans {
+            output.line(&plan.line(&zone, output.paint()))?;
         }
     }
     Ok(Exit::Done)
@@ -86,35 +69,20 @@ async fn status_once(
     daemon: Option<u32>,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let limit = args.limit;
-    let ended = match daemon {
-        Some(_) => None,
-        None => last_daemon(plan, app),
-    };
-    let now = app.clock.now();
-    if args.json {
-        let daemon = daemon.ok_or(ended);
-        let status = app
-            .read(plan, move |plan, seq| {
-                view::status_json(plan, seq, daemon, limit, now)
-            })
-            .await?;
-        return if args.watch {
-            output.json_line(&status)
-        } else {
-            output.json(&status)
-        };
+    let (limit, now) = (args.limit, app.clock.now());
+    let seen = app.read(plan, move |plan, seq| PlanView::of(plan, seq, limit, now));
+    let mut view = seen.await?;
+    match daemon {
+        Some(pid) => view.daemon = Some(Daemon { pid }),
+        None => view.last_daemon = last_daemon(plan, app),
     }
-    let (paint, program) = (output.paint(), app.program.clone());
-    let page = app
-        .read(plan, move |plan, _| {
-            view::status_text(plan, daemon, limit, now, paint, &program)
-        })
-        .await?;
-    if args.watch && output.is_terminal() {
-        output.clear()?;
+    match (args.json, args.watch) {
+        (true, true) => return output.json_line(&view),
+        (true, false) => return output.json(&view),
+        (false, true) if output.is_terminal() => output.clear()?,
+        (false, _) => {}
     }
-    output.prose(&(page + &ended.map_or(String::new(), |ended| ended.text())))
+    output.prose(&view.page(now, output.paint(), &app.program))
 }
 
 /// Tells when and why the daemon of a plan ended, if that is known and nobody was there to see it.

@@ -2,10 +2,11 @@
 //! plan out.
 
 use anyhow::anyhow;
+use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
 use super::app::{Access, App, BY, Start};
-use super::args::{Abort, Daemon, MakePlan, Program, Resume, Run, Worker};
+use super::args::{Abort, Daemon, MakePlan, Resume, Run, Worker};
 use super::carry::Work;
 use super::crew::{self, Crew};
 use super::detach;
@@ -13,11 +14,11 @@ use super::failure::{Exit, Failure};
 use super::new_plan::Wanted;
 use super::output::{Output, complain};
 use super::signals::{Ended, unless};
-use super::view::clock_time;
 use crate::clock::Clock;
 use crate::config::Planner;
 use crate::daemon::{self, Patience};
 use crate::plan::{Draft, Head, NewTask, Origin, PlanId, PlanStatus, Review};
+use crate::view::{Program, clock_time};
 use crate::wire::plan_file;
 use crate::worker::{self, RoleFilter, Told};
 
@@ -292,7 +293,7 @@ pub(super) async fn worker(args: Worker, start: &Start, mut ended: Ended) -> Res
 
 /// Tells a person what a worker does, a line for each beginning and each end.
 async fn show_work(mut told: mpsc::UnboundedReceiver<Told>) {
-    let clock = Clock::start();
+    let (clock, zone) = (Clock::start(), TimeZone::system());
     let mut title = String::new();
     while let Some(told) = told.recv().await {
         let (of, what) = match told {
@@ -301,7 +302,7 @@ async fn show_work(mut told: mpsc::UnboundedReceiver<Told>) {
                 (begun, "begun".to_owned())
             }
             Told::Waits { said, until } => {
-                let time = clock_time(until);
+                let time = clock_time(until, &zone);
                 (
                     title.clone(),
                     format!("{said}; it is asked again at {time}"),
@@ -317,7 +318,7 @@ async fn show_work(mut told: mpsc::UnboundedReceiver<Told>) {
         };
         // A command that only ends a session was not begun.
         if !of.is_empty() {
-            let time = clock_time(clock.now());
+            let time = clock_time(clock.now(), &zone);
             complain(&format!("{time} {of}: {what}\n"));
         }
     }

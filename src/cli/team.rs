@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use serde_json::{Map, Value};
 
 use super::app::App;
-use super::args::{self, Program};
+use super::args;
 use super::carry::Found;
 use super::failure::Failure;
 use super::new_plan::Wanted;
@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::plan::{Head, NewTask};
 use crate::role::ACTIONS;
 use crate::tools::Dialect;
+use crate::view::Program;
 use crate::wire::Problem;
 use crate::wire::team::{
     self, Known, ONLY_ITS_OWN, ParameterKind, RoleFolder, RoleKind, RoleWorker, Team, Workflow,

@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 use super::app::{Access, App, BY, Start};
 use super::args::{self, Dialects};
 use super::failure::{Exit, Failure};
-use super::output::{Output, Style};
+use super::output::Output;
 use super::signals::{Ended, beside, unless};
 use crate::bounded;
 use crate::config::{Config, Planner};
 use crate::tools::{Dialect, Settings, Tool, Toolbox};
+use crate::view::Style;
 
 /// Bytes of arguments that are read from standard input at most: a plan of as many tasks as a tool takes.
 const MAX_INPUT: usize = 64 * 1024 * 1024;

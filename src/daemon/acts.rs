@@ -8,8 +8,9 @@ use super::desk::Outgoing;
 use super::input::Input;
 use super::{Daemon, Filed, Key, View, isolation, steps};
 use crate::plan::{CommandId, Question, QuestionId, Refusal, Subject};
+use crate::view::mission;
 use crate::volumes::{Filing, Unpublished, Withdrawal, write_mission};
-use crate::wire::{mission, question};
+use crate::wire::question;
 
 impl Daemon {
     /// Puts new commands into their folder at once: to write one takes less time than to wake another thread for it. One

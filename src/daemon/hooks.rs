@@ -19,8 +19,9 @@ use crate::exec::{self, Mark, Outcome, Spec, Stdin, environment};
 use crate::plan::{QuestionId, Time};
 use crate::safe_open;
 use crate::store::Store;
+use crate::view::EventView;
+use crate::view::hook::{Call, ChangePart, MOST_EVENTS};
 use crate::volumes::Folder;
-use crate::wire::event::{self, Call, ChangePart, MOST_EVENTS};
 use crate::wire::text::{printable, time_text};
 
 /// Changes that one call covers; what is left is told by the next.
@@ -184,13 +185,10 @@ async fn call(
         News::Change(to) => {
             let changes = store.since(plan, since, MOST_CHANGES).await?;
             let to = changes.last().map_or(to, |last| last.seq);
-            let mut events: Vec<_> = changes
+            let events = changes
                 .iter()
-                .flat_map(|change| change.delta.events.iter().map(move |event| (change, event)))
-                .map(|(change, event)| {
-                    event::json(event, change.seq, change.at, plan, &change.by, &change.why)
-                })
-                .collect();
+                .flat_map(|change| EventView::all(change, plan));
+            let mut events: Vec<EventView> = events.collect();
             if events.is_empty() {
                 return Ok((News::Change(to), None));
             }
