@@ -21,8 +21,7 @@ use super::signals::{Ended, unless};
 use super::team::TeamFile;
 use super::{detach, inside};
 use crate::config::{Isolation, Planner};
-use crate::daemon::{self, End, Hands, Hook, Hooks, Models, Patience, Settings};
-use crate::exec::Check;
+use crate::daemon::{self, End, Hands, Models, Patience, Settings};
 use crate::llm::Prompts;
 use crate::plan::{Head, PlanId, PlanStatus, Policy, TaskId};
 use crate::volumes::{DaemonInfo, DaemonLock, LastWord};
@@ -130,15 +129,6 @@ impl App {
         patience: Patience,
     ) -> Settings {
         let (config, team) = (&self.config, self.team.as_ref());
-        let check = |(name, check): (&String, &crate::config::Check)| {
-            let check = Check {
-                name: name.clone(),
-                argv: check.run.clone(),
-                timeout: check.timeout,
-                env: check.env.clone(),
-            };
-            (name.clone(), check)
-        };
         let prompts = team.map(TeamFile::prompts_behind_files);
         Settings {
             volumes: self.volumes.clone(),
@@ -150,7 +140,7 @@ impl App {
             prompts: Arc::clone(&prepared.prompts),
             language: config.run.language,
             models: prepared.models.clone(),
-            checks: config.checks.iter().map(check).collect(),
+            checks: config.checks.clone(),
             team: team.map(|file| {
                 Arc::new(Team {
                     roles_only: file.roles_only,
@@ -161,27 +151,10 @@ impl App {
             timing: config.timing,
             patience,
             hands: Hands::none(),
-            hooks: self.hooks(),
+            hooks: config.hooks.clone(),
+            folder: config.folder().to_owned(),
             program: self.program.to_string(),
             notice: Arc::new(|text| complain(&format!("! {text}\n"))),
-        }
-    }
-
-    fn hooks(&self) -> Hooks {
-        let hooks = &self.config.hooks;
-        let commands = [
-            (Hook::Question, &hooks.on_question),
-            (Hook::Finish, &hooks.on_finish),
-            (Hook::Change, &hooks.on_change),
-        ];
-        let named = commands
-            .into_iter()
-            .filter_map(|(hook, argv)| Some((hook, argv.clone()?)));
-        Hooks {
-            commands: named.collect(),
-            timeout: hooks.timeout,
-            env: hooks.env.clone(),
-            folder: self.config.folder().to_owned(),
         }
     }
 }

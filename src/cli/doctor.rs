@@ -228,9 +228,12 @@ fn model(app: &App) -> Finding {
                 Some(_) => "is set",
                 None => "is not set and not needed on this machine",
             };
-            let mut models = vec![&endpoint.model, &endpoint.plan_model, &endpoint.judge_model];
+            let llm = &app.config.llm;
+            let models = [llm.model.as_deref(), llm.plan_model(), llm.judge_model()];
+            let mut models = models
+                .map(|model| model.unwrap_or(endpoint.api.usual_model()))
+                .to_vec();
             models.dedup();
-            let models: Vec<&str> = models.into_iter().map(String::as_str).collect();
             let named = endpoint.url_variable;
             let named = named.map_or(String::new(), |variable| format!(", as {variable} says"));
             let text = format!(
@@ -242,10 +245,9 @@ fn model(app: &App) -> Finding {
             );
             good("model", text)
         }
-        Ok(Planner::Agent { asked, why }) => good(
-            "model",
-            format!("the coding agent {} is asked ({why})", asked.name),
-        ),
+        Ok(Planner::Agent { name, why }) => {
+            good("model", format!("the coding agent {name} is asked ({why})"))
+        }
         Ok(Planner::Rules { why }) => Finding {
             about: "model",
             state: State::Missing,

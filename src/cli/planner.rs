@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 
@@ -13,8 +12,7 @@ use super::output::complain;
 use super::probe::usable;
 use crate::agents::{Agent, Coding, Login};
 use crate::config::{
-    AskedAgent, Candidate, Candidates, Config, ConfigError, Endpoint, Environment, Found, Planner,
-    Provider,
+    Candidate, Candidates, Config, ConfigError, Endpoint, Environment, Found, Planner, Provider,
 };
 use crate::daemon::Models;
 use crate::exec::OF_THE_AGENT;
@@ -52,11 +50,10 @@ impl App {
     /// # Errors
     /// It cannot be started.
     pub(super) async fn introduce(&self, planner: &Planner) -> Result<(), Failure> {
-        let Planner::Agent { asked, why } = planner else {
+        let Planner::Agent { name, why } = planner else {
             return Ok(());
         };
-        usable(coding(asked), &self.environment).await?;
-        let name = asked.name;
+        usable(coding(name), &self.environment).await?;
         complain(&format!(
             "the coding agent {name} plans and judges: {why}\n"
         ));
@@ -64,8 +61,8 @@ impl App {
     }
 }
 
-fn coding(asked: &AskedAgent) -> Coding {
-    Coding::named(asked.name).expect("the configuration chose one of those there are")
+fn coding(name: &str) -> Coding {
+    Coding::named(name).expect("the configuration chose one of those there are")
 }
 
 /// Looks for an agent without running it.
@@ -112,61 +109,54 @@ pub(super) fn on_path(program: &str, environment: &Environment) -> Option<PathBu
 /// # Errors
 /// The service or the agent cannot be set up.
 pub(super) fn models(planner: &Planner, config: &Config) -> Result<Option<Models>, Failure> {
+    let llm = &config.llm;
+    let usual = RetryPolicy::default();
+    let policy = RetryPolicy {
+        tries: llm.tries,
+        first_delay: llm.retry_delay,
+        max_delay: usual.max_delay.max(llm.retry_delay),
+        ..usual
+    };
+    let models = |make: &dyn Fn(Option<&str>) -> Result<Arc<dyn Llm>, Failure>| {
+        Ok(Some(Models {
+            plan: Model::new(make(llm.plan_model())?, policy),
+            judge: Model::new(make(llm.judge_model())?, policy),
+        }))
+    };
     match planner {
         Planner::Rules { .. } => Ok(None),
-        Planner::Model { endpoint, .. } => of_service(endpoint).map(Some),
-        Planner::Agent { asked, .. } => of_agent(asked, config).map(Some),
+        Planner::Model { endpoint, .. } => models(&|model| of_service(endpoint, model, config)),
+        Planner::Agent { name, .. } => models(&|model| of_agent(coding(name), model, config)),
     }
 }
 
-fn of_service(endpoint: &Endpoint) -> Result<Models, Failure> {
-    let policy = policy(endpoint.tries, endpoint.retry_delay);
-    let model = |name: &str| -> Result<Model, Failure> {
-        let settings = Settings {
-            base_url: endpoint.base_url.clone(),
-            model: name.to_owned(),
-            key: endpoint.key.clone(),
-            timeout: endpoint.timeout,
-        };
-        let llm = HttpModel::new(endpoint.api, settings).map_err(|error| {
-            let hint = error.hint();
-            Failure::usage(error).hint(hint)
-        })?;
-        Ok(Model::new(Arc::new(llm), policy))
+fn of_service(
+    endpoint: &Endpoint,
+    model: Option<&str>,
+    config: &Config,
+) -> Result<Arc<dyn Llm>, Failure> {
+    let settings = Settings {
+        base_url: endpoint.base_url.clone(),
+        model: model.unwrap_or(endpoint.api.usual_model()).to_owned(),
+        key: endpoint.key.clone(),
+        timeout: config.llm.timeout,
     };
-    Ok(Models {
-        plan: model(&endpoint.plan_model)?,
-        judge: model(&endpoint.judge_model)?,
-    })
+    let llm = HttpModel::new(endpoint.api, settings).map_err(|error| {
+        let hint = error.hint();
+        Failure::usage(error).hint(hint)
+    })?;
+    Ok(Arc::new(llm))
 }
 
-fn of_agent(asked: &AskedAgent, config: &Config) -> Result<Models, Failure> {
-    let agent = coding(asked);
-    let model = |model: &Option<String>| -> Result<Model, Failure> {
-        let settings = AgentSettings {
-            agent,
-            model: model.clone(),
-            env: config.worker.env.clone(),
-            timeout: asked.timeout,
-            marks: config.root().join(Folder::Active.as_str()),
-        };
-        let llm = AgentModel::new(settings)
-            .context("failed to make a temporary folder to ask the agent in")?;
-        let llm = Arc::new(llm) as Arc<dyn Llm>;
-        Ok(Model::new(llm, policy(asked.tries, asked.retry_delay)))
+fn of_agent(agent: Coding, model: Option<&str>, config: &Config) -> Result<Arc<dyn Llm>, Failure> {
+    let settings = AgentSettings {
+        agent,
+        model: model.map(str::to_owned),
+        env: config.worker.env.clone(),
+        timeout: config.llm.timeout,
+        marks: config.root().join(Folder::Active.as_str()),
     };
-    Ok(Models {
-        plan: model(&asked.plan_model)?,
-        judge: model(&asked.judge_model)?,
-    })
-}
-
-fn policy(tries: u32, first_delay: Duration) -> RetryPolicy {
-    let usual = RetryPolicy::default();
-    RetryPolicy {
-        tries,
-        first_delay,
-        max_delay: usual.max_delay.max(first_delay),
-        ..usual
-    }
+    let llm = AgentModel::new(settings)
+        .context("failed to make a temporary folder to ask the agent in")?;
+    Ok(Arc::new(llm))
 }

@@ -2,11 +2,11 @@
 //! becomes of it changes nothing. What has been told is remembered in memory: a question that is still open, and the end of a
 //! plan, may be told again after a restart.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use tokio::time::sleep;
 
 use super::input::Input;
 use super::{Daemon, Key, Settings, View};
+use crate::config::Hooks;
 use crate::exec::{self, Mark, Outcome, Spec, Stdin, environment};
 use crate::plan::{QuestionId, Time};
 use crate::safe_open;
@@ -62,19 +63,16 @@ impl Hook {
             Self::Change => "on_change",
         }
     }
-}
 
-/// The hooks that are configured.
-#[derive(Clone, Debug, Default)]
-pub struct Hooks {
-    /// Program and arguments of each; nothing in them is interpreted.
-    pub commands: BTreeMap<Hook, Vec<String>>,
-    /// How long one call may take.
-    pub timeout: Duration,
-    /// Names of variables that they get besides those that every child gets.
-    pub env: Vec<String>,
-    /// The folder that they run in.
-    pub folder: PathBuf,
+    /// Returns the command that is configured, if one is.
+    fn command(self, hooks: &Hooks) -> Option<&Vec<String>> {
+        let command = match self {
+            Self::Question => &hooks.on_question,
+            Self::Finish => &hooks.on_finish,
+            Self::Change => &hooks.on_change,
+        };
+        command.as_ref()
+    }
 }
 
 /// What the hooks have been told.
@@ -136,7 +134,7 @@ impl Daemon {
     }
 
     fn wants(&self, hook: Hook) -> bool {
-        self.settings.hooks.commands.contains_key(&hook)
+        hook.command(&self.settings.hooks).is_some()
     }
 
     fn call_hook(&mut self, hook: Hook, what: News) {
@@ -213,12 +211,12 @@ async fn call(
 /// Runs a hook to its end; how it ended goes into the log, and to the person if it was not well.
 async fn run(settings: &Settings, hook: Hook, call: String, now: Time) {
     let hooks = &settings.hooks;
-    let Some(argv) = hooks.commands.get(&hook) else {
+    let Some(argv) = hook.command(hooks) else {
         return;
     };
     let spec = Spec {
         argv: argv.clone(),
-        cwd: hooks.folder.clone(),
+        cwd: settings.folder.clone(),
         env: environment(&hooks.env),
         stdin: Stdin::Text(call),
         deadline: hooks.timeout,

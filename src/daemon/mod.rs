@@ -35,8 +35,7 @@ use crate::plan::{CommandId, PlanStatus, QuestionId, Step, Subject, Time, World}
 use crate::store::{Store, StoreError};
 use crate::volumes::{MOST_REPORTS, Scanner, Sign, UNSEEN, Watch};
 use desk::{Desk, Outgoing};
-use hooks::Told;
-pub use hooks::{Hook, Hooks};
+use hooks::{Hook, Told};
 use input::Input;
 use inspect::Lookout;
 pub use internal::tidy as tidy_internal;
