@@ -50,10 +50,8 @@ impl AgentArgs {
         if !matches!(agent, Agent::Coding(_)) {
             return Ok(Some(Chosen { agent, doubt: None }));
         }
-        let allow = Allow::parse(&app.config.worker.allow).map_err(|error| {
-            let hint = error.hint();
-            Failure::usage(error).hint(hint)
-        })?;
+        let allow = Allow::parse(&app.config.worker.allow);
+        let allow = allow.map_err(|error| Failure::hinted(error, |error| error.hint()))?;
         let agent = agent.allowing(allow).map_err(unfit)?;
         let doubt = match &agent {
             Agent::Coding(coder) => examine(coder, app).await?,
@@ -64,8 +62,7 @@ impl AgentArgs {
 }
 
 fn unfit(unfit: Unfit) -> Failure {
-    let way_out = unfit.way_out.clone();
-    Failure::usage(unfit).hint(way_out)
+    Failure::hinted(unfit, |unfit| unfit.way_out.clone())
 }
 
 /// Finds out whether an agent can work here, and returns why it may not reach a model.

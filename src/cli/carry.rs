@@ -70,10 +70,8 @@ impl App {
     /// # Errors
     /// A prompt is wrong, or what plans and judges cannot be set up.
     pub(super) fn prepare(&self, planner: &Planner) -> Result<Prepared, Failure> {
-        let prompts = Prompts::load(Some(&self.config.prompts_dir())).map_err(|error| {
-            let hint = error.hint();
-            Failure::usage(error).hint(hint)
-        })?;
+        let prompts = Prompts::load(Some(&self.config.prompts_dir()));
+        let prompts = prompts.map_err(|error| Failure::hinted(error, |error| error.hint()))?;
         Ok(Prepared {
             policy: self.config.policy(planner),
             prompts: Arc::new(prompts),

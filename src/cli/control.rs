@@ -61,7 +61,7 @@ pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result<Exit
 
 /// Makes a plan what it was after an earlier change.
 pub async fn restore(args: &Restore, app: &App, output: &mut Output) -> Result<Exit, Failure> {
-    let plan = plans::on(&args.on, app).await?;
+    let plan = app.plan(args.on.plan.as_deref()).await?;
     let at = args.at;
     let earlier = plans::as_it_was(app, &plan, at).await?;
     let lock = free_of_daemons(&plan, app)?;

@@ -64,10 +64,7 @@ async fn of_task(
         })
         .await?;
     let (head, Some(found)) = found else {
-        return Err(
-            Failure::usage(anyhow!("plan `{plan}` has no task `{task}`"))
-                .hint(format!("`{} status {plan}` shows the tasks", app.program)),
-        );
+        return Err(app.no_task(plan, task));
     };
     let project = project(head).await.map_err(Failure::failed)?;
     let span = match found {

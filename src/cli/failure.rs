@@ -69,6 +69,15 @@ impl Failure {
         Self::new(error, Exit::Usage)
     }
 
+    /// What the person asked for or configured makes no sense, and the error knows the way out.
+    pub fn hinted<E, H: Into<String>>(error: E, hint: impl FnOnce(&E) -> H) -> Self
+    where
+        E: Into<anyhow::Error>,
+    {
+        let hint = hint(&error);
+        Self::usage(error).hint(hint)
+    }
+
     /// The command ends with this exit code.
     pub fn new(error: impl Into<anyhow::Error>, exit: Exit) -> Self {
         Self {

@@ -6,7 +6,7 @@ use super::app::App;
 use super::args::Log;
 use super::failure::{Exit, Failure};
 use super::output::Output;
-use super::plans::{LOOK_AGAIN, on, settled};
+use super::plans::{LOOK_AGAIN, settled};
 use crate::view::{self, EventView};
 
 /// How many changes are read at once.
@@ -14,7 +14,7 @@ const PAGE: usize = 500;
 
 /// Prints every change, and with `--follow` those that come until the plan ends.
 pub async fn log(args: &Log, app: &App, output: &mut Output) -> Result<Exit, Failure> {
-    let plan = on(&args.on, app).await?;
+    let plan = app.plan(args.on.plan.as_deref()).await?;
     let zone = TimeZone::system();
     let mut seq = 0;
     loop {

@@ -4,7 +4,7 @@ use anyhow::anyhow;
 
 use super::app::App;
 use super::failure::Failure;
-use crate::plan::{DAEMON, Head, PlanId, Question, QuestionId, ROLE, Shelf};
+use crate::plan::{DAEMON, Head, PlanId, Question, QuestionId, ROLE, Shelf, TaskId};
 use crate::store::Listed;
 use crate::view::Program;
 use crate::wire::text::one_line;
@@ -58,6 +58,12 @@ impl App {
         Err(Failure::usage(error).hint(format!(
             "`{program} show {id} > FILE` and `{program} run --plan FILE` make a plan of your own of it"
         )))
+    }
+
+    /// Tells that a plan has no such task.
+    pub fn no_task(&self, plan: &PlanId, task: TaskId) -> Failure {
+        Failure::usage(anyhow!("plan `{plan}` has no task `{task}`"))
+            .hint(format!("`{} status {plan}` shows the tasks", self.program))
     }
 
     /// Returns the question that is meant, with its plan: by the beginning or the end of its id, else the only open one.

@@ -212,8 +212,6 @@ pub(super) async fn usable_project(
     known: Option<Repository>,
 ) -> Result<(), Failure> {
     let head = project_head(Path::new(workspace), known).await;
-    head.map(drop).map_err(|error| {
-        let hint = error.hint();
-        Failure::usage(error).hint(hint)
-    })
+    head.map(drop)
+        .map_err(|error| Failure::hinted(error, |error| error.hint()))
 }

@@ -117,17 +117,16 @@ pub(super) fn models(planner: &Planner, config: &Config) -> Result<Option<Models
         max_delay: usual.max_delay.max(llm.retry_delay),
         ..usual
     };
-    let models = |make: &dyn Fn(Option<&str>) -> Result<Arc<dyn Llm>, Failure>| {
-        Ok(Some(Models {
-            plan: Model::new(make(llm.plan_model())?, policy),
-            judge: Model::new(make(llm.judge_model())?, policy),
-        }))
-    };
-    match planner {
+    let make = |model| match planner {
         Planner::Rules { .. } => Ok(None),
-        Planner::Model { endpoint, .. } => models(&|model| of_service(endpoint, model, config)),
-        Planner::Agent { name, .. } => models(&|model| of_agent(coding(name), model, config)),
-    }
+        Planner::Model { endpoint, .. } => of_service(endpoint, model, config).map(Some),
+        Planner::Agent { name, .. } => of_agent(coding(name), model, config).map(Some),
+    };
+    let (plan, judge) = (make(llm.plan_model())?, make(llm.judge_model())?);
+    Ok(plan.zip(judge).map(|(plan, judge)| Models {
+        plan: Model::new(plan, policy),
+        judge: Model::new(judge, policy),
+    }))
 }
 
 fn of_service(
@@ -141,10 +140,8 @@ fn of_service(
         key: endpoint.key.clone(),
         timeout: config.llm.timeout,
     };
-    let llm = HttpModel::new(endpoint.api, settings).map_err(|error| {
-        let hint = error.hint();
-        Failure::usage(error).hint(hint)
-    })?;
+    let llm = HttpModel::new(endpoint.api, settings);
+    let llm = llm.map_err(|error| Failure::hinted(error, |error| error.hint()))?;
     Ok(Arc::new(llm))
 }
 

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use super::app::App;
-use super::args::{Format, OnPlan, Plans, Show, Status, Why};
+use super::args::{Format, Plans, Show, Status, Why};
 use super::failure::{Exit, Failure};
 use super::output::Output;
 use crate::plan::{Plan, PlanId, ROLE, Shelf};
@@ -45,7 +45,7 @@ pub async fn plans(args: &Plans, app: &App, output: &mut Output) -> Result<Exit,
 
 /// Shows how far a plan is, once or after every change until it ends.
 pub async fn status(args: &Status, app: &App, output: &mut Output) -> Result<Exit, Failure> {
-    let plan = on(&args.on, app).await?;
+    let plan = app.plan(args.on.plan.as_deref()).await?;
     let mut shown = None;
     loop {
         let daemon = app.daemon();
@@ -104,7 +104,7 @@ fn last_daemon(plan: &PlanId, app: &App) -> Option<LastDaemon> {
 
 /// Shows a plan, as it is or as it was.
 pub async fn show(args: &Show, app: &App, output: &mut Output) -> Result<Exit, Failure> {
-    let id = on(&args.on, app).await?;
+    let id = app.plan(args.on.plan.as_deref()).await?;
     let now = app.read(&id, |plan, seq| (plan.clone(), seq)).await?;
     let (plan, seq) = match args.at {
         Some(at) => (as_it_was(app, &id, at).await?, at),
@@ -150,20 +150,12 @@ pub async fn why(args: &Why, app: &App, output: &mut Output) -> Result<Exit, Fai
             view::why(plan, task, now, paint, &program)
         })
         .await?;
-    let said = said.ok_or_else(|| {
-        Failure::usage(anyhow!("plan `{id}` has no task `{task}`"))
-            .hint(format!("`{} status {id}` shows the tasks", app.program))
-    })?;
+    let said = said.ok_or_else(|| app.no_task(&id, task))?;
     output.prose(&said)?;
     Ok(Exit::Done)
 }
 
-/// Returns the plan that a command is about.
-pub async fn on(on: &OnPlan, app: &App) -> Result<PlanId, Failure> {
-    app.plan(on.plan.as_deref()).await
-}
-
 /// Tells whether a plan has ended.
 pub async fn settled(app: &App, plan: &PlanId) -> Result<bool, Failure> {
-    Ok(app.read(plan, |plan, _| plan.status().settled()).await?)
+    app.read(plan, |plan, _| plan.status().settled()).await
 }
