@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::app::App;
+use super::app::{Access, App, Start};
 use super::args::CarryOut;
 use super::crew::Crew;
 use super::failure::{Exit, Failure};
@@ -49,12 +49,11 @@ pub(super) struct Found {
 }
 
 /// Everything that it takes to carry a plan out.
-pub(super) struct Work<'a> {
-    pub app: &'a App,
+pub(super) struct Work {
+    pub app: App,
     pub prepared: Prepared,
     pub crew: Crew,
     pub lock: DaemonLock,
-    pub head: Head,
 }
 
 /// Workers and roles at work.
@@ -65,6 +64,21 @@ struct Started {
 }
 
 impl App {
+    /// Opens what it takes to carry a plan out: with the team, whoever works, and who plans and judges.
+    ///
+    /// # Errors
+    /// What is wrong in the configuration or the team, or somebody cannot work here.
+    pub(super) async fn manned(
+        start: &Start,
+        how: &CarryOut,
+    ) -> Result<(Self, Crew, Planner), Failure> {
+        let mut app = Self::open(start, Access::Run).await?;
+        app.load_team(&how.team).await?;
+        let crew = Crew::choose(&how.agent, &mut app).await?;
+        let planner = app.planner(crew.general())?;
+        Ok((app, crew, planner))
+    }
+
     /// Makes everything that can fail for reasons of the configuration.
     ///
     /// # Errors
@@ -157,18 +171,19 @@ impl App {
     }
 }
 
-impl Work<'_> {
-    /// Carries the plan out and shows it on the terminal, or leaves a daemon behind that does it.
+impl Work {
+    /// Carries a plan out and shows it on the terminal, or leaves a daemon behind that does it.
     ///
     /// # Errors
     /// Something cannot be started, or the daemon fails.
     pub async fn in_sight(
         self,
+        head: &Head,
         how: &CarryOut,
         mut ended: Ended,
         output: Output,
     ) -> Result<Exit, Failure> {
-        let (app, head) = (self.app, &self.head);
+        let app = &self.app;
         let over = head.status.settled();
         if let (false, Some(file)) = (over, &app.team) {
             file.tell_of_external(app.volumes.root(), &app.program, &how.team);
@@ -183,7 +198,7 @@ impl Work<'_> {
             false => Patience::Leave,
         };
         let kept = app.program.goes_on(head.id.as_str(), head.of_team());
-        let (mut settings, roles) = self.ready(patience, &kept, &mut ended).await?;
+        let (mut settings, roles) = self.ready(head, patience, &kept, &mut ended).await?;
         let manned = self.crew.general().is_some() || app.team.is_some();
         let foreground = Foreground::new(app, &settings, how, asks, manned, output).await?;
         let started = self.start(&mut settings, roles);
@@ -196,12 +211,13 @@ impl Work<'_> {
         Ok(exit_of(&end, signal))
     }
 
-    /// Carries the plan out where nobody looks on: waits for answers, leaves its last word in the folder.
+    /// Carries a plan out where nobody looks on: waits for answers, leaves its last word in the folder.
     ///
     /// # Errors
     /// Something cannot be started, or the daemon fails.
-    pub async fn unseen(self, kept: &str, mut ended: Ended) -> Result<Exit, Failure> {
-        let (mut settings, roles) = self.ready(Patience::Wait, kept, &mut ended).await?;
+    pub async fn unseen(self, head: &Head, kept: &str, mut ended: Ended) -> Result<Exit, Failure> {
+        let ready = self.ready(head, Patience::Wait, kept, &mut ended);
+        let (mut settings, roles) = ready.await?;
         let started = self.start(&mut settings, roles);
         let store = self.app.store().await?.clone();
         let mut exit = None;
@@ -212,22 +228,23 @@ impl Work<'_> {
         })
         .await;
         started.let_go().await;
-        self.leave_word(&end);
+        self.leave_word(&head.id, &end);
         Ok(exit_of(&end?, exit))
     }
 
     /// Makes everything ready, and says that a daemon is at work; `kept` is told if a signal comes first.
     async fn ready(
         &self,
+        head: &Head,
         patience: Patience,
         kept: &str,
         ended: &mut Ended,
     ) -> Result<(Settings, Option<Inside>), Failure> {
-        let app = self.app;
+        let app = &self.app;
         app.log()?;
-        let mut settings = app.settings(&self.prepared, &self.head, &self.lock, patience);
+        let mut settings = app.settings(&self.prepared, head, &self.lock, patience);
         self.crew.furnish(&mut settings)?;
-        let worktrees = settings.isolate || self.head.line.is_some();
+        let worktrees = settings.isolate || head.line.is_some();
         let roles = Box::pin(inside::ready(&settings, app, worktrees));
         let roles = unless(ended, kept, roles).await?;
         daemon::set_torn_aside(&settings, app.store().await?).await?;
@@ -236,7 +253,7 @@ impl Work<'_> {
             pid: std::process::id(),
             started_at: time_text(app.clock.now()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            plan: Some(self.head.id.to_string()),
+            plan: Some(head.id.to_string()),
             root: app.volumes.root().to_owned(),
         })?;
         Ok((settings, roles))
@@ -254,7 +271,7 @@ impl Work<'_> {
     }
 
     /// Says how a daemon ends that nobody looks on, unless the plan itself does.
-    fn leave_word(&self, end: &anyhow::Result<End>) {
+    fn leave_word(&self, plan: &PlanId, end: &anyhow::Result<End>) {
         let why = match end {
             Ok(End::Settled(_)) => return,
             Ok(End::Interrupted) => "it was told to stop".to_owned(),
@@ -265,7 +282,7 @@ impl Work<'_> {
             Err(error) => one_line(&format!("{error:#}"), 400),
         };
         let word = LastWord {
-            plan: self.head.id.to_string(),
+            plan: plan.to_string(),
             at: time_text(self.app.clock.now()),
             why,
         };

@@ -29,7 +29,7 @@ use crate::volumes::Folder;
 use crate::wire::plan_file;
 use crate::wire::question::meaning;
 use crate::wire::team::Team;
-use crate::wire::text::{one_line, printable};
+use crate::wire::text::{one_line, printable, time_text};
 
 /// Changes that other processes make are looked for that often.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -211,9 +211,14 @@ impl<'a> Foreground<'a> {
         end: &End,
         signal: Option<Exit>,
     ) -> Result<(), Failure> {
-        let (exit, now) = (exit_of(end, signal).code(), self.app.clock.now());
-        let finished = FinishedView::of(&self.plan, self.seq, status, exit, now);
-        self.output.json_line(&finished)
+        self.output.json_line(&FinishedView {
+            at: time_text(self.app.clock.now()),
+            event: "finished",
+            exit: exit_of(end, signal).code(),
+            plan: &self.plan,
+            seq: self.seq,
+            status: status.map(PlanStatus::as_str),
+        })
     }
 
     /// Shows every change that there is, and then what is asked: a question never stands above the change that led to it.

@@ -42,30 +42,23 @@ pub(super) async fn run(
         team: &args.carry_out.team,
     };
     let opened = async {
-        let mut app = App::open(start, Access::Run).await?;
-        app.load_team(wanted.team).await?;
-        let crew = Crew::choose(&args.carry_out.agent, &mut app).await?;
-        let planner = app.planner(crew.general())?;
+        let (app, crew, planner) = App::manned(start, &args.carry_out).await?;
         let new = app.new_plan(&wanted, &planner).await?;
         app.introduce(&planner).await?;
-        let prepared = app.prepare(&planner)?;
-        let lock = app.take().await?;
-        Ok((app, crew, prepared, lock, new))
+        let work = Work {
+            prepared: app.prepare(&planner)?,
+            lock: app.take().await?,
+            crew,
+            app,
+        };
+        Ok((work, new))
     };
-    let (app, crew, prepared, lock, (mut head, tasks)) =
-        unless(&mut ended, NO_PLAN, opened).await?;
+    let (work, (mut head, tasks)) = unless(&mut ended, NO_PLAN, opened).await?;
     if args.review {
         head.review = Review::Wanted;
     }
-    let head = create(&app, head, tasks).await?;
-    let work = Work {
-        app: &app,
-        prepared,
-        crew,
-        lock,
-        head,
-    };
-    work.in_sight(&args.carry_out, ended, output).await
+    let head = create(&work.app, head, tasks).await?;
+    work.in_sight(&head, &args.carry_out, ended, output).await
 }
 
 /// Makes a plan for a goal, or of a workflow, and shows it.
@@ -139,10 +132,7 @@ pub(super) async fn resume(
         args.carry_out.again()
     );
     let opened = async {
-        let mut app = App::open(start, Access::Run).await?;
-        app.load_team(&args.carry_out.team).await?;
-        let crew = Crew::choose(&args.carry_out.agent, &mut app).await?;
-        let planner = app.planner(crew.general())?;
+        let (app, crew, planner) = App::manned(start, &args.carry_out).await?;
         app.introduce(&planner).await?;
         let prepared = app.prepare(&planner)?;
         // Nothing is made in a folder without plans.
@@ -158,13 +148,13 @@ pub(super) async fn resume(
     let found = app.found(&plan).await?;
     app.check_found(&found).await?;
     let work = Work {
-        app: &app,
+        app,
         prepared,
         crew,
         lock,
-        head: found.head,
     };
-    work.in_sight(&args.carry_out, ended, output).await
+    work.in_sight(&found.head, &args.carry_out, ended, output)
+        .await
 }
 
 /// Lets a paused plan go on that a living daemon carries out; `false` if none does, or it needs no telling.
@@ -245,18 +235,16 @@ pub(super) async fn daemon(args: Daemon, start: &Start, mut ended: Ended) -> Res
         let crew = Crew::choose(&args.agent, &mut app).await?;
         let found = app.found(&plan).await?;
         app.check_team(&found)?;
-        let prepared = app.prepare(&app.planner(crew.general())?)?;
-        Ok((app, prepared, crew, lock, found.head))
+        let work = Work {
+            prepared: app.prepare(&app.planner(crew.general())?)?,
+            crew,
+            lock,
+            app,
+        };
+        Ok((work, found.head))
     };
-    let (app, prepared, crew, lock, head) = unless(&mut ended, kept, opened).await?;
-    let work = Work {
-        app: &app,
-        prepared,
-        crew,
-        lock,
-        head,
-    };
-    work.unseen(kept, ended).await
+    let (work, head) = unless(&mut ended, kept, opened).await?;
+    work.unseen(&head, kept, ended).await
 }
 
 /// Takes commands and runs an agent for each.

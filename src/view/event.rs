@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::plan::{DAEMON, Event, PlanId, PlanStatus, Time};
+use crate::plan::{DAEMON, Event, PlanId};
 use crate::store::Change;
 use crate::wire::text::time_text;
 
@@ -15,12 +15,13 @@ pub struct EventView(Value);
 /// The last line for a program that reads along. The fields stand in the order of the alphabet.
 #[derive(Debug, Serialize)]
 pub struct FinishedView<'a> {
-    at: String,
-    event: &'static str,
-    exit: u8,
-    plan: &'a PlanId,
-    seq: i64,
-    status: Option<&'static str>,
+    pub at: String,
+    /// `finished`.
+    pub event: &'static str,
+    pub exit: u8,
+    pub plan: &'a PlanId,
+    pub seq: i64,
+    pub status: Option<&'static str>,
 }
 
 impl EventView {
@@ -55,25 +56,5 @@ impl EventView {
             value["by"] = change.by.as_str().into();
         }
         Self(value)
-    }
-}
-
-impl<'a> FinishedView<'a> {
-    /// Tells how it ended for whoever started it.
-    pub fn of(
-        plan: &'a PlanId,
-        seq: i64,
-        status: Option<&PlanStatus>,
-        exit: u8,
-        now: Time,
-    ) -> Self {
-        Self {
-            at: time_text(now),
-            event: "finished",
-            exit,
-            plan,
-            seq,
-            status: status.map(PlanStatus::as_str),
-        }
     }
 }
