@@ -79,8 +79,8 @@ pub(super) struct Foreground<'a> {
 }
 
 impl<'a> Foreground<'a> {
-    /// Makes the terminal of a plan; `manned` tells that somebody here takes commands. What happened before now is told only of a plan that has just been made: a resumed one does
-    /// not tell its whole story again.
+    /// Makes the terminal of a plan; `manned` tells that somebody here takes commands. What happened before now is told only of
+    /// a plan that has just been made: a resumed one does not tell its whole story again.
     ///
     /// # Errors
     /// The plan cannot be read.
