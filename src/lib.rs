@@ -28,6 +28,8 @@ pub mod volumes;
 
 pub mod exec;
 
+pub mod view;
+
 pub mod agents;
 
 pub mod llm;

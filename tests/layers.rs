@@ -15,7 +15,7 @@ const APART: [&[&str]; 3] = [
 ];
 
 /// Modules to which everything comes as an argument.
-const PURE: [&str; 2] = ["plan", "wire"];
+const PURE: [&str; 3] = ["plan", "wire", "view"];
 
 /// What a pure module does not name: files, processes, network, clocks, tasks and logs. Chance is named by `uuid`.
 const OUTSIDE: [&str; 17] = [

@@ -3,11 +3,11 @@
 
 use anyhow::anyhow;
 
+use super::app::App;
 use super::args::{Agent as AgentArgs, AgentKind};
 use super::failure::Failure;
 use super::planner::{on_path, passed};
 use super::probe::usable;
-use super::setup::Setup;
 use crate::agents::{Agent, Allow, Coder, Login, Unfit};
 use crate::config::Environment;
 
@@ -25,11 +25,11 @@ impl AgentArgs {
     ///
     /// # Errors
     /// There is no such program, it is too old, or it cannot keep to what it is allowed.
-    pub(super) async fn choose(&self, setup: &Setup) -> Result<Option<Chosen>, Failure> {
+    pub(super) async fn choose(&self, app: &App) -> Result<Option<Chosen>, Failure> {
         let Some(kind) = self.agent else {
             return Ok(None);
         };
-        let environment = &setup.environment;
+        let environment = &app.environment;
         let mut argv = self.argv.clone();
         if let (AgentKind::Command, Some(program)) = (kind, argv.first_mut()) {
             let path = find_program(program, environment).ok_or_else(|| {
@@ -50,13 +50,11 @@ impl AgentArgs {
         if !matches!(agent, Agent::Coding(_)) {
             return Ok(Some(Chosen { agent, doubt: None }));
         }
-        let allow = Allow::parse(&setup.config.worker.allow).map_err(|error| {
-            let hint = error.hint();
-            Failure::usage(error).hint(hint)
-        })?;
+        let allow = Allow::parse(&app.config.worker.allow);
+        let allow = allow.map_err(|error| Failure::hinted(error, |error| error.hint()))?;
         let agent = agent.allowing(allow).map_err(unfit)?;
         let doubt = match &agent {
-            Agent::Coding(coder) => examine(coder, setup).await?,
+            Agent::Coding(coder) => examine(coder, app).await?,
             Agent::Command(_) | Agent::Shell(_) => None,
         };
         Ok(Some(Chosen { agent, doubt }))
@@ -64,14 +62,13 @@ impl AgentArgs {
 }
 
 fn unfit(unfit: Unfit) -> Failure {
-    let way_out = unfit.way_out.clone();
-    Failure::usage(unfit).hint(way_out)
+    Failure::hinted(unfit, |unfit| unfit.way_out.clone())
 }
 
 /// Finds out whether an agent can work here, and returns why it may not reach a model.
-async fn examine(coder: &Coder, setup: &Setup) -> Result<Option<String>, Failure> {
-    usable(coder.kind, &setup.environment).await?;
-    let variable = passed(coder.kind, &setup.config, &setup.environment);
+async fn examine(coder: &Coder, app: &App) -> Result<Option<String>, Failure> {
+    usable(coder.kind, &app.environment).await?;
+    let variable = passed(coder.kind, &app.config, &app.environment);
     let root = rustix::process::geteuid().is_root();
     coder
         .kind

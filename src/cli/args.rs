@@ -3,16 +3,14 @@
 mod carry_out;
 mod words;
 
-use std::fmt;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::plan::{Choice, TaskId};
 use crate::tools::Dialect;
-use crate::wire::text::quoted;
 use words::{choice, dialects, goal, local_address, param, role, task_number};
 
 pub use carry_out::{Agent, AgentKind, CarryOut, Team};
@@ -62,43 +60,6 @@ pub struct CommandLine {
 
     #[command(subcommand)]
     pub command: Command,
-}
-
-/// How this program is called again: its name with what the person gave that every command takes, so that a hint which names a
-/// command can be pasted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program(String);
-
-impl Program {
-    /// Names the program with the configuration that was given.
-    pub fn with(config: Option<&Path>) -> Self {
-        let config = config.map(|file| format!(" --config {}", quoted(&file.to_string_lossy())));
-        Self(format!("plan-agent{}", config.unwrap_or_default()))
-    }
-
-    /// Names the program where it is to be run in another folder.
-    pub fn within(folder: &Path) -> Self {
-        Self(format!(
-            "cd {} && plan-agent",
-            quoted(&folder.to_string_lossy())
-        ))
-    }
-
-    /// Tells how a plan goes on, or the only one if it has no name here. Its agent and its team are not remembered.
-    pub fn goes_on(&self, plan: &str, of_team: bool) -> String {
-        let resume = format!("{self} resume {plan}");
-        let with = match of_team {
-            true => "--team and --agent if it had them",
-            false => "--agent if it had one",
-        };
-        format!("`{}` goes on, with its {with}", resume.trim_end())
-    }
-}
-
-impl fmt::Display for Program {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -591,13 +552,6 @@ mod tests {
             let again = resume.carry_out.agent.again();
             assert_eq!(again.trim_start(), words.join(" "));
         }
-    }
-
-    #[test]
-    fn the_program_is_named_with_its_configuration() {
-        assert_eq!(Program::with(None).to_string(), "plan-agent");
-        let named = Program::with(Some(Path::new("my config.toml")));
-        assert_eq!(named.to_string(), "plan-agent --config 'my config.toml'");
     }
 
     #[test]

@@ -6,14 +6,13 @@ use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
+use super::app::{App, BY};
 use super::args::{Answer, OnPlan, Restore};
 use super::failure::{Exit, Failure};
 use super::output::Output;
 use super::plans;
-use super::setup::Setup;
-use super::site::{BY, Site};
 use crate::plan::{DAEMON, PlanId, PlanStatus};
-use crate::volumes::{DaemonInfo, DaemonLock, Volumes};
+use crate::volumes::{DaemonInfo, DaemonLock};
 use crate::wire::text::one_line;
 
 /// How long a daemon may take to end: it promises one second, a busy machine may need more.
@@ -22,29 +21,27 @@ const END_WITHIN: Duration = Duration::from_secs(15);
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 /// Answers a question.
-pub async fn answer(args: &Answer, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
-    let (plan, question) = site.question(args.question.as_deref()).await?;
+pub async fn answer(args: &Answer, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+    let (plan, question) = app.question(args.question.as_deref()).await?;
     let (id, choice, note) = (question.id.clone(), args.choice, args.note.clone());
-    site.store
-        .change(&plan, BY, "answered", move |draft| {
-            draft.answer(&id, choice, &note, BY)
-        })
-        .await?;
+    app.change(&plan, "answered", move |draft| {
+        draft.answer(&id, choice, &note, BY)
+    })
+    .await?;
     let about = match question.task {
         Some(task) => format!("task {task}"),
         None => format!("plan {plan}"),
     };
     output.line(&format!("{about}: {}", args.choice.as_str()))?;
-    tell_if_nobody_works(&plan, site, output).await?;
+    tell_if_nobody_works(&plan, app, output).await?;
     Ok(Exit::Done)
 }
 
 /// Lets nothing new start in a plan.
-pub async fn pause(args: &OnPlan, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
-    let plan = site.plan_to_carry_out(args.plan.as_deref()).await?;
-    let was_paused = site
-        .store
-        .change(&plan, BY, "paused", |draft| {
+pub async fn pause(args: &OnPlan, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+    let plan = app.plan_to_carry_out(args.plan.as_deref()).await?;
+    let was_paused = app
+        .change(&plan, "paused", |draft| {
             let paused = matches!(draft.plan().status(), PlanStatus::Paused(_));
             if !paused {
                 draft.pause("on the command line")?;
@@ -58,44 +55,38 @@ pub async fn pause(args: &OnPlan, site: &Site, output: &mut Output) -> Result<Ex
         "is paused; what is under way goes on"
     };
     output.line(&format!("plan {plan} {word}"))?;
-    output.line(&site.goes_on(&plan).await)?;
+    output.line(&app.goes_on(&plan).await)?;
     Ok(Exit::Done)
 }
 
 /// Makes a plan what it was after an earlier change.
-pub async fn restore(args: &Restore, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
-    let plan = plans::on(&args.on, site).await?;
+pub async fn restore(args: &Restore, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+    let plan = app.plan(args.on.plan.as_deref()).await?;
     let at = args.at;
-    let earlier = plans::as_it_was(site, &plan, at).await?;
-    let lock = free_of_daemons(&plan, site)?;
-    let owner = site
-        .store
-        .change(
-            &plan,
-            BY,
-            &format!("restored to change {at}"),
-            move |draft| {
-                draft.restore(&earlier, at)?;
-                Ok(draft.plan().head().owner.clone())
-            },
-        )
-        .await?;
+    let earlier = plans::as_it_was(app, &plan, at).await?;
+    let lock = free_of_daemons(&plan, app)?;
+    let why = format!("restored to change {at}");
+    let restored = app.change(&plan, &why, move |draft| {
+        draft.restore(&earlier, at)?;
+        Ok(draft.plan().head().owner.clone())
+    });
+    let owner = restored.await?;
     drop(lock);
     output.line(&format!("plan {plan} is as it was after change {at}"))?;
     if owner == DAEMON {
-        output.line(&site.goes_on(&plan).await)?;
+        output.line(&app.goes_on(&plan).await)?;
     }
     Ok(Exit::Done)
 }
 
 /// Keeps every daemon from a plan that none carries out; one that has another plan does not come to it.
-fn free_of_daemons(plan: &PlanId, site: &Site) -> Result<Option<DaemonLock>, Failure> {
+fn free_of_daemons(plan: &PlanId, app: &App) -> Result<Option<DaemonLock>, Failure> {
     let busy = |daemon: DaemonInfo| {
         let error = anyhow!("a daemon (pid {}) carries out plan `{plan}`", daemon.pid);
-        let hint = format!("`{} stop` ends it", site.program);
+        let hint = format!("`{} stop` ends it", app.program);
         Failure::new(error, Exit::Busy).hint(hint)
     };
-    match site.volumes.running() {
+    match app.volumes.running() {
         // Which plan it has is not said before it has begun.
         Some(daemon)
             if daemon
@@ -106,9 +97,9 @@ fn free_of_daemons(plan: &PlanId, site: &Site) -> Result<Option<DaemonLock>, Fai
             Err(busy(daemon))
         }
         Some(_) => Ok(None),
-        None => match site.volumes.lock() {
+        None => match app.volumes.lock() {
             Ok(lock) => Ok(Some(lock)),
-            Err(error) => match site.volumes.running() {
+            Err(error) => match app.volumes.running() {
                 Some(daemon) => Err(busy(daemon)),
                 None => Err(Failure::new(error, Exit::Busy)),
             },
@@ -117,8 +108,8 @@ fn free_of_daemons(plan: &PlanId, site: &Site) -> Result<Option<DaemonLock>, Fai
 }
 
 /// Ends the daemon and waits until it has gone. Its plan can be resumed.
-pub async fn stop(setup: &Setup, output: &mut Output) -> Result<Exit, Failure> {
-    let volumes = Volumes::at(&setup.config.root())?;
+pub async fn stop(app: &App, output: &mut Output) -> Result<Exit, Failure> {
+    let volumes = &app.volumes;
     let root = one_line(&volumes.root().display().to_string(), usize::MAX);
     let Some(daemon) = volumes.running() else {
         output.line(&format!("no daemon works in `{root}`"))?;
@@ -150,26 +141,20 @@ pub async fn stop(setup: &Setup, output: &mut Output) -> Result<Exit, Failure> {
         tokio::time::sleep(TRY_AGAIN).await;
     }
     output.line(&format!("the daemon (pid {}) has ended", daemon.pid))?;
-    let goes_on = match (&daemon.plan, Site::find(setup).await) {
-        (Some(plan), Ok(Some(site))) => site.goes_on(&PlanId::new(plan.clone())).await,
-        (plan, _) => {
-            let plan = plan.as_ref().map_or("", |plan| plan.as_str());
-            setup.program.goes_on(plan, false)
-        }
-    };
-    output.line(&goes_on)?;
+    let plan = PlanId::new(daemon.plan.unwrap_or_default());
+    output.line(&app.goes_on(&plan).await)?;
     Ok(Exit::Done)
 }
 
 async fn tell_if_nobody_works(
     plan: &PlanId,
-    site: &Site,
+    app: &App,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    match site.daemon() {
+    match app.daemon() {
         Some(_) => Ok(()),
         None => {
-            let goes_on = site.goes_on(plan).await;
+            let goes_on = app.goes_on(plan).await;
             output.line(&format!("No daemon works here: {goes_on}."))
         }
     }

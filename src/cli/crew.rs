@@ -12,11 +12,12 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::agent::Chosen;
+use super::app::App;
 use super::args::{Agent as AgentArgs, AgentKind, Worker};
+use super::carry;
 use super::failure::Failure;
 use super::inside::{self, Servers};
 use super::output::complain;
-use super::setup::Setup;
 use super::team::TeamFile;
 use crate::agents::{Agent, Retries};
 use crate::config::Config;
@@ -53,21 +54,20 @@ struct Workers {
 }
 
 impl Crew {
-    /// Chooses the agent that is named, and those of the roles of the team.
+    /// Chooses the agent that is named, and those of the roles of the team, which is told whether they are all there are.
     ///
     /// # Errors
     /// Everything for which the team cannot work here, at once; else that the agent is not there, or cannot work as it is set up.
-    pub async fn choose(args: &AgentArgs, setup: &Setup) -> Result<Self, Failure> {
-        let run = &setup.config.run;
+    pub async fn choose(args: &AgentArgs, app: &mut App) -> Result<Self, Failure> {
         let mut doubts = BTreeSet::new();
-        let general = args.choose(setup).await.map(|chosen| {
+        let general = args.choose(app).await.map(|chosen| {
             let chosen = chosen?;
             doubts.extend(chosen.doubt);
             Some(chosen.agent)
         });
         let mut agents = BTreeMap::new();
-        if let Some(file) = &setup.team {
-            let mut found = examine(file, &general, args, setup, &Servers::default()).await;
+        if let Some(file) = &app.team {
+            let mut found = examine(file, &general, args, app, &Servers::default()).await;
             if args.agent.is_none() {
                 found.problems.extend(file.team.without_worker());
             }
@@ -84,11 +84,11 @@ impl Crew {
         for doubt in doubts {
             complain(&format!("! {doubt}\n"));
         }
-        let roles = || setup.team.iter().flat_map(|file| &file.team.roles);
+        let roles = || app.team.iter().flat_map(|file| &file.team.roles);
         let together = roles()
             .map(|role| role.concurrency)
             .reduce(u32::saturating_add);
-        let most = setup.config.max_parallel(together);
+        let most = app.config.max_parallel(together);
         let mut crew = Self {
             general: general.clone(),
             most,
@@ -115,7 +115,7 @@ impl Crew {
                     agent,
                     // More than the plan has are never at work.
                     lanes: role.concurrency.min(most),
-                    deadline: role.timeout.unwrap_or(run.task_deadline),
+                    deadline: role.timeout.unwrap_or(app.config.run.task_deadline),
                 });
             }
         }
@@ -127,8 +127,12 @@ impl Crew {
             },
             agent,
             lanes: most,
-            deadline: run.task_deadline,
+            deadline: app.config.run.task_deadline,
         }));
+        let roles_only = crew.roles_only();
+        if let Some(file) = &mut app.team {
+            file.roles_only = roles_only;
+        }
         Ok(crew)
     }
 
@@ -138,7 +142,7 @@ impl Crew {
     }
 
     /// Tells whether there are roles, and nobody for tasks that are assigned to none.
-    pub fn roles_only(&self) -> bool {
+    fn roles_only(&self) -> bool {
         self.general.is_none() && !self.rules.is_empty()
     }
 
@@ -151,9 +155,6 @@ impl Crew {
         daemon.policy.roles.clone_from(&self.rules);
         daemon.policy.max_parallel = self.most;
         daemon.policy.roles_only = self.roles_only();
-        if let Some(team) = &mut daemon.team {
-            Arc::make_mut(team).roles_only = self.roles_only();
-        }
         Ok(())
     }
 
@@ -208,13 +209,9 @@ impl Workers {
                     fitness.clone(),
                 )
             };
-            let mut stopped = stopped.clone();
+            let shutdown = carry::stopped(stopped);
             let (told, role) = (Arc::clone(&told), self.role.clone());
             tokio::spawn(async move {
-                let shutdown = async move {
-                    // The sender going away means the same.
-                    drop(stopped.wait_for(|stopped| *stopped).await);
-                };
                 if let Err(error) = worker::run(options, shutdown).await
                     && !told.swap(true, Ordering::Relaxed)
                 {
@@ -247,11 +244,11 @@ pub(super) async fn examine(
     file: &TeamFile,
     general: &Result<Option<Agent>, Failure>,
     args: &AgentArgs,
-    setup: &Setup,
+    app: &App,
     servers: &Servers,
 ) -> Examined {
     // The model is missing only because the agent is that would be asked.
-    let missing = general.is_err() && args.agent.is_some_and(|agent| setup.would_plan(agent));
+    let missing = general.is_err() && args.agent.is_some_and(|agent| app.would_plan(agent));
     let general = general.as_ref().ok().and_then(Option::as_ref);
     let mut examined = Examined {
         problems: file.problems.clone(),
@@ -266,7 +263,7 @@ pub(super) async fn examine(
                 continue;
             }
         }
-        match worker_of(role, general, args, setup).await {
+        match worker_of(role, general, args, app).await {
             Ok(Some(chosen)) => {
                 examined.agents.insert(role.id.clone(), chosen.agent);
                 examined.doubts.extend(chosen.doubt);
@@ -280,7 +277,7 @@ pub(super) async fn examine(
     }
     let problems = &mut examined.problems;
     if !missing {
-        problems.extend(inside::mindless(file, general, setup));
+        problems.extend(inside::mindless(file, general, app));
     }
     problems.extend(inside::unusable_steps(file, servers).await);
     examined
@@ -291,7 +288,7 @@ async fn worker_of(
     role: &RoleSpec,
     general: Option<&Agent>,
     args: &AgentArgs,
-    setup: &Setup,
+    app: &App,
 ) -> Result<Option<Chosen>, Failure> {
     match (role.kind, &role.worker) {
         (RoleKind::Agent, _) | (RoleKind::Files, Some(RoleWorker::External)) => Ok(None),
@@ -301,7 +298,7 @@ async fn worker_of(
             Ok(general.cloned().map(|agent| Chosen { agent, doubt: None }))
         }
         (RoleKind::Files, Some(RoleWorker::Agent { name, argv })) => {
-            named(role, name, argv, args, setup).await.map(Some)
+            named(role, name, argv, args, app).await.map(Some)
         }
     }
 }
@@ -312,7 +309,7 @@ async fn named(
     name: &str,
     argv: &[String],
     args: &AgentArgs,
-    setup: &Setup,
+    app: &App,
 ) -> Result<Chosen, Failure> {
     let about = format!("the role `{}`", role.id);
     let unknown = || {
@@ -324,7 +321,7 @@ async fn named(
         allow_shell: args.allow_shell,
         argv: argv.to_vec(),
     };
-    let chosen = named.choose(setup).await;
+    let chosen = named.choose(app).await;
     chosen
         .map_err(|failure| failure.about(&about))?
         .ok_or_else(unknown)
@@ -335,8 +332,8 @@ async fn named(
 ///
 /// # Errors
 /// No agent is named, it is not there or cannot work as it is set up, or the team has no such role behind files.
-pub(super) async fn alone(args: &Worker, setup: &Setup) -> Result<worker::Options, Failure> {
-    let file = setup.team.as_ref();
+pub(super) async fn alone(args: &Worker, app: &App) -> Result<worker::Options, Failure> {
+    let file = app.team.as_ref();
     let role = match (&args.role, file) {
         (Some(id), Some(file)) => {
             let role = file.team.role(id).ok_or_else(|| {
@@ -354,12 +351,12 @@ pub(super) async fn alone(args: &Worker, setup: &Setup) -> Result<worker::Option
         }
         _ => None,
     };
-    let chosen = match (args.agent.choose(setup).await?, role) {
-        (None, Some(role)) => worker_of(role, None, &args.agent, setup).await?,
+    let chosen = match (args.agent.choose(app).await?, role) {
+        (None, Some(role)) => worker_of(role, None, &args.agent, app).await?,
         (chosen, _) => chosen,
     };
     let Chosen { agent, doubt } = chosen.ok_or_else(|| {
-        let (program, role) = (&setup.program, args.role.as_deref());
+        let (program, role) = (&app.program, args.role.as_deref());
         let role = role.map_or(String::new(), |role| format!(" --role {}", quoted(role)));
         let of_team = match (role.is_empty(), file) {
             (false, None) => ", or --team FILE for the one that the team names",
@@ -373,7 +370,7 @@ pub(super) async fn alone(args: &Worker, setup: &Setup) -> Result<worker::Option
         complain(&format!("! {doubt}\n"));
     }
     let takes = args.role.clone().map_or(RoleFilter::All, RoleFilter::Only);
-    let config = &setup.config;
+    let config = &app.config;
     let options = options(agent, takes, config, &config.root(), Fitness::default());
     Ok(worker::Options {
         deadline: role

@@ -11,14 +11,14 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::app::App;
 use super::args::CarryOut;
 use super::failure::{Exit, Failure};
 use super::logging;
 use super::output::Output;
-use super::setup::Setup;
 use super::signals::{Ended, unless};
 use crate::plan::PlanId;
-use crate::volumes::{DaemonLock, Folder, Volumes};
+use crate::volumes::{DaemonLock, Volumes};
 
 /// How often the daemon is looked for while it starts.
 const LOOK: Duration = Duration::from_millis(20);
@@ -54,19 +54,18 @@ pub fn handed_over() -> Result<Option<File>, Failure> {
 ///
 /// # Errors
 /// It cannot be started, or ends at once; the end of its log is told.
-pub async fn detach(
+pub(super) async fn detach(
     plan: &PlanId,
-    volumes: &Volumes,
+    app: &App,
     lock: DaemonLock,
     how: &CarryOut,
-    setup: &Setup,
     ended: &mut Ended,
     mut output: Output,
 ) -> Result<Exit, Failure> {
-    let log = volumes.path(Folder::Logs).join("daemon.log");
+    let log = app.log_file();
     let executable = std::env::current_exe().context("failed to find this program")?;
     let mut command = Command::new(executable);
-    if let Some(file) = setup.config.file() {
+    if let Some(file) = app.config.file() {
         command.arg("--config").arg(file);
     }
     command.arg("daemon").arg(plan.as_str());
@@ -94,14 +93,14 @@ pub async fn detach(
         .context("failed to start the daemon")?;
     // It keeps the lock open: from now on only the daemon holds it.
     drop(command);
-    let program = &setup.program;
+    let program = &app.program;
     let goes_on = format!(
         "`{program} resume {plan}{}` goes on where it was",
         how.again()
     );
     // It starts the servers of the team's tools before it says so.
-    let servers = setup.config.mcp.values().map(|server| server.timeout);
-    let started = await_start(&mut child, volumes, servers.sum());
+    let servers = app.config.mcp.values().map(|server| server.timeout);
+    let started = await_start(&mut child, &app.volumes, servers.sum());
     let started = match unless(ended, &goes_on, started).await {
         Ok(started) => started,
         Err(stopped) => {

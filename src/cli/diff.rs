@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 
+use super::app::App;
 use super::args::Diff;
 use super::failure::{Exit, Failure};
-use super::output::{Output, Style, complain};
-use super::site::Site;
+use super::output::{Output, complain};
 use crate::exec::{Extent, Filters, GitError, Project, Span, difference, examine, span_of};
 use crate::plan::{Attempt, Head, Line, Plan, PlanId, Task, TaskId, TaskStatus};
+use crate::view::Style;
 use crate::wire::text::{one_line, printable};
 
 /// Said where only the names of files are known.
@@ -40,12 +41,12 @@ struct Named {
 
 /// Shows what a task changed: of a completed one what was accepted, of any other what is there so far. Without a task, which
 /// tasks changed something.
-pub async fn diff(args: &Diff, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
+pub async fn diff(args: &Diff, app: &App, output: &mut Output) -> Result<Exit, Failure> {
     let (plan, task) = args.meant();
-    let plan = site.plan(plan).await?;
+    let plan = app.plan(plan).await?;
     match task {
-        Some(task) => of_task(&plan, task, args.stat, site, output).await,
-        None => of_all(&plan, args.stat, site, output).await,
+        Some(task) => of_task(&plan, task, args.stat, app, output).await,
+        None => of_all(&plan, args.stat, app, output).await,
     }
 }
 
@@ -53,21 +54,17 @@ async fn of_task(
     plan: &PlanId,
     task: TaskId,
     stat: bool,
-    site: &Site,
+    app: &App,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    let found = site
-        .store
+    let found = app
         .read(plan, move |plan, _| {
             let found = plan.task(task).map(|_| find(plan, task));
             (plan.head().clone(), found)
         })
         .await?;
     let (head, Some(found)) = found else {
-        return Err(
-            Failure::usage(anyhow!("plan `{plan}` has no task `{task}`"))
-                .hint(format!("`{} status {plan}` shows the tasks", site.program)),
-        );
+        return Err(app.no_task(plan, task));
     };
     let project = project(head).await.map_err(Failure::failed)?;
     let span = match found {
@@ -104,11 +101,10 @@ async fn of_task(
 async fn of_all(
     plan: &PlanId,
     stat: bool,
-    site: &Site,
+    app: &App,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    let (head, tasks) = site
-        .store
+    let (head, tasks) = app
         .read(plan, |plan, _| {
             let begun = plan.tasks().filter(|task| task.current.is_some());
             let found = |task: &Task| {
@@ -160,7 +156,7 @@ async fn of_all(
         Some(_) if shared => complain(ONLY_NAMES),
         Some(task) => complain(&format!(
             "Hint: `{} diff {plan} {task}` shows one of them\n",
-            site.program
+            app.program
         )),
     }
     Ok(Exit::Done)

@@ -4,21 +4,23 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::args::{Agent as AgentArgs, Doctor, Program};
+use super::app::PUT_BACK;
+use super::app::{App, Start};
+use super::args::{Agent as AgentArgs, Doctor};
 use super::crew::examine;
 use super::failure::{Exit, Failure};
 use super::inside::{Servers, start_servers};
-use super::output::{Output, Style};
-use super::planner::{login, on_path, planner};
+use super::output::Output;
+use super::planner::{login, on_path};
 use super::probe::{Probe, probe};
-use super::setup::Setup;
-use super::site::PUT_BACK;
 use super::team::TeamFile;
 use crate::agents::{Allow, Coding, Login};
-use crate::config::{Config, ConfigError, Environment, Isolation, Planner};
+use crate::config::{Config, Environment, Isolation, Planner};
 use crate::exec::project_head;
 use crate::llm::Prompts;
 use crate::store::Store;
+use crate::view::Program;
+use crate::view::Style;
 use crate::volumes::Volumes;
 use crate::wire::Problem;
 use crate::wire::team::{RoleKind, RoleSpec, RoleWorker};
@@ -44,31 +46,20 @@ enum State {
 }
 
 /// Prints what is there and what is not. Ends with 1 if something has to be mended.
-pub async fn doctor(
+pub(super) async fn doctor(
     args: &Doctor,
-    config: Result<Config, ConfigError>,
-    environment: &Environment,
-    program: &Program,
+    start: &Start,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    let findings = match config {
+    let findings = match Config::load(start.file.as_deref(), &start.environment) {
         Ok(config) => {
-            let mut findings = findings(&config, environment).await;
-            let setup = Setup {
-                config,
-                environment: environment.clone(),
-                program: program.clone(),
-                team: None,
-            };
-            findings.extend(team(args.team.file.as_deref(), &setup).await);
+            let program = Program::with(start.file.as_deref());
+            let app = App::of(config, start.environment.clone(), program)?;
+            let mut findings = findings(&app).await;
+            findings.extend(team(args.team.file.as_deref(), &app).await);
             findings
         }
-        Err(error) => vec![Finding {
-            about: "config",
-            state: State::Bad,
-            hint: error.hint(),
-            text: error.to_string(),
-        }],
+        Err(error) => vec![bad("config", error.to_string()).hint(error.hint())],
     };
     if args.json {
         output.json(&findings)?;
@@ -99,24 +90,20 @@ fn print(finding: &Finding, output: &mut Output) -> Result<(), Failure> {
     }
 }
 
-async fn findings(config: &Config, environment: &Environment) -> Vec<Finding> {
+async fn findings(app: &App) -> Vec<Finding> {
+    let (config, environment) = (&app.config, &app.environment);
     let mut findings = vec![
         config_file(config),
         folder("volumes", &config.root()),
         folder("workspace", &config.workspace()),
         prompts(&config.prompts_dir()),
-        model(config, environment),
+        model(app),
         program("shell", "sh", "`--agent shell` cannot work", environment),
         git(config, environment).await,
     ];
     findings.splice(3..3, database(&config.root()));
     if let Err(error) = Allow::parse(&config.worker.allow) {
-        findings.push(Finding {
-            about: "allow",
-            state: State::Bad,
-            hint: Some(error.hint().to_owned()),
-            text: error.to_string(),
-        });
+        findings.push(bad("allow", error.to_string()).hint(error.hint().to_owned()));
     }
     findings.extend(agents(config, environment).await);
     findings
@@ -125,20 +112,16 @@ async fn findings(config: &Config, environment: &Environment) -> Vec<Finding> {
 /// Looks at each coding agent; those that are not there share a line.
 async fn agents(config: &Config, environment: &Environment) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut missing = Vec::new();
+    let mut absent = Vec::new();
     for agent in Coding::ALL {
         match probe(agent, environment).await {
-            Probe::Missing => missing.push(agent.name()),
+            Probe::Missing => absent.push(agent.name()),
             found => findings.push(installed(agent, found, config, environment)),
         }
     }
-    if !missing.is_empty() {
-        findings.push(Finding {
-            about: "agents",
-            state: State::Missing,
-            text: format!("not installed: {}", missing.join(", ")),
-            hint: None,
-        });
+    if !absent.is_empty() {
+        let absent = format!("not installed: {}", absent.join(", "));
+        findings.push(missing("agents", absent));
     }
     findings
 }
@@ -146,12 +129,7 @@ async fn agents(config: &Config, environment: &Environment) -> Vec<Finding> {
 /// Tells whether an agent that is there could work, and what is missing.
 fn installed(agent: Coding, found: Probe, config: &Config, environment: &Environment) -> Finding {
     let about = agent.name();
-    let lacks = |text: String, hint: String| Finding {
-        about,
-        state: State::Missing,
-        text,
-        hint: Some(hint),
-    };
+    let lacks = |text: String, hint: String| missing(about, text).hint(hint);
     let install = agent.program().install;
     match found {
         Probe::Missing => lacks("not installed".into(), format!("`{install}`")),
@@ -184,12 +162,8 @@ fn installed(agent: Coding, found: Probe, config: &Config, environment: &Environ
 fn config_file(config: &Config) -> Finding {
     match config.file() {
         Some(path) => good("config", path.display().to_string()),
-        None => Finding {
-            about: "config",
-            state: State::Missing,
-            text: "no config.toml here: every key has its default".into(),
-            hint: Some("`plan-agent init` writes a commented one".into()),
-        },
+        None => missing("config", "no config.toml here: every key has its default")
+            .hint("`plan-agent init` writes a commented one".to_owned()),
     }
 }
 
@@ -200,18 +174,9 @@ fn folder(about: &'static str, path: &Path) -> Finding {
     match there.map(tempfile::tempfile_in) {
         Some(Ok(_)) if there == Some(path) => good(about, format!("{shown} is writable")),
         Some(Ok(_)) => good(about, format!("{shown} is made when it is needed")),
-        Some(Err(error)) => Finding {
-            about,
-            state: State::Bad,
-            text: format!("{shown} cannot be written to: {error}"),
-            hint: Some("make it writable, or name another folder in config.toml".into()),
-        },
-        None => Finding {
-            about,
-            state: State::Bad,
-            text: format!("{shown} leads nowhere"),
-            hint: None,
-        },
+        Some(Err(error)) => bad(about, format!("{shown} cannot be written to: {error}"))
+            .hint("make it writable, or name another folder in config.toml".to_owned()),
+        None => bad(about, format!("{shown} leads nowhere")),
     }
 }
 
@@ -236,26 +201,24 @@ fn database(root: &Path) -> Option<Finding> {
 fn prompts(dir: &Path) -> Finding {
     match Prompts::load(Some(dir)) {
         Ok(_) if dir.is_dir() => good("prompts", format!("those of {}", dir.display())),
-        Ok(_) => good("prompts", "built in".into()),
-        Err(error) => Finding {
-            about: "prompts",
-            state: State::Bad,
-            hint: Some(error.hint().to_owned()),
-            text: error.to_string(),
-        },
+        Ok(_) => good("prompts", "built in"),
+        Err(error) => bad("prompts", error.to_string()).hint(error.hint().to_owned()),
     }
 }
 
-fn model(config: &Config, environment: &Environment) -> Finding {
-    match planner(config, environment, None) {
+fn model(app: &App) -> Finding {
+    match app.planner(None) {
         Ok(Planner::Model { endpoint, why }) => {
             let key = match endpoint.key {
                 Some(_) => "is set",
                 None => "is not set and not needed on this machine",
             };
-            let mut models = vec![&endpoint.model, &endpoint.plan_model, &endpoint.judge_model];
+            let llm = &app.config.llm;
+            let models = [llm.model.as_deref(), llm.plan_model(), llm.judge_model()];
+            let mut models = models
+                .map(|model| model.unwrap_or(endpoint.api.usual_model()))
+                .to_vec();
             models.dedup();
-            let models: Vec<&str> = models.into_iter().map(String::as_str).collect();
             let named = endpoint.url_variable;
             let named = named.map_or(String::new(), |variable| format!(", as {variable} says"));
             let text = format!(
@@ -267,25 +230,15 @@ fn model(config: &Config, environment: &Environment) -> Finding {
             );
             good("model", text)
         }
-        Ok(Planner::Agent { asked, why }) => good(
-            "model",
-            format!("the coding agent {} is asked ({why})", asked.name),
-        ),
-        Ok(Planner::Rules { why }) => Finding {
-            about: "model",
-            state: State::Missing,
-            text: format!("none ({why}): plans come from plan files, rules judge"),
-            hint: Some(format!(
-                "to have a goal planned, {}",
-                config.way_to_a_model()
-            )),
-        },
-        Err(error) => Finding {
-            about: "model",
-            state: State::Bad,
-            text: error.to_string(),
-            hint: error.hint(),
-        },
+        Ok(Planner::Agent { name, why }) => {
+            good("model", format!("the coding agent {name} is asked ({why})"))
+        }
+        Ok(Planner::Rules { why }) => {
+            let text = format!("none ({why}): plans come from plan files, rules judge");
+            let way = app.config.way_to_a_model();
+            missing("model", text).hint(format!("to have a goal planned, {way}"))
+        }
+        Err(error) => bad("model", error.to_string()).hint(error.hint()),
     }
 }
 
@@ -301,34 +254,25 @@ async fn git(config: &Config, environment: &Environment) -> Finding {
             let shown = workspace.display();
             good("git", format!("tasks can have worktrees of `{shown}`"))
         }
-        Err(error) => Finding {
-            about: "git",
-            state: State::Bad,
-            hint: Some(error.hint()),
-            text: error.to_string(),
-        },
+        Err(error) => bad("git", error.to_string()).hint(error.hint()),
     }
 }
 
 /// Looks at the team, if there is one: whatever a run would refuse, and who works for its roles.
-async fn team(named: Option<&Path>, setup: &Setup) -> Vec<Finding> {
-    let bad = |about: &'static str, text: String, hint: Option<String>| Finding {
-        about,
-        state: State::Bad,
-        text,
-        hint,
+async fn team(named: Option<&Path>, app: &App) -> Vec<Finding> {
+    let Some(path) = TeamFile::find(named, &app.config) else {
+        return Vec::new();
     };
-    let file = match TeamFile::load(named, &setup.config) {
-        Ok(Some(file)) => file,
-        Ok(None) => return Vec::new(),
+    let file = match TeamFile::load(path, &app.config) {
+        Ok(file) => file,
         Err(failure) => {
             let problem = failure.problem(Problem::new);
-            return vec![bad("team", problem.message, problem.hint)];
+            return vec![bad("team", problem.message).hint(problem.hint)];
         }
     };
     let shown = file.path.display().to_string();
-    let (servers, mut problems) = try_servers(&file, &setup.config).await;
-    let examined = examine(&file, &Ok(None), &AgentArgs::default(), setup, &servers).await;
+    let (servers, mut problems) = try_servers(&file, &app.config).await;
+    let examined = examine(&file, &Ok(None), &AgentArgs::default(), app, &servers).await;
     problems.extend(examined.problems);
     problems.sort_by_key(|problem| (problem.line, problem.column));
     let count = |count: usize, what: &str| match count {
@@ -347,22 +291,21 @@ async fn team(named: Option<&Path>, setup: &Setup) -> Vec<Finding> {
     }
     let told = problems
         .iter()
-        .map(|problem| bad("team", problem.in_file(&shown), problem.hint.clone()));
+        .map(|problem| bad("team", problem.in_file(&shown)).hint(problem.hint.clone()));
     findings.extend(told);
     let nobodys = file.team.unassigned().into_iter();
-    findings.extend(nobodys.map(|problem| Finding {
-        about: "team",
-        state: State::Missing,
-        text: problem.in_file(&shown),
-        hint: Some(file.team.way_to_somebody()),
-    }));
+    findings.extend(
+        nobodys.map(|problem| {
+            missing("team", problem.in_file(&shown)).hint(file.team.way_to_somebody())
+        }),
+    );
     // What is wrong with a role itself was said.
     let sound = |role: &&RoleSpec| {
         let place = role.problem("");
         let its = |problem: &Problem| (problem.line, problem.column) == (place.line, place.column);
         file.problems.is_empty() && !problems.iter().any(its)
     };
-    findings.extend(roles.iter().filter(sound).map(|role| works(role, setup)));
+    findings.extend(roles.iter().filter(sound).map(|role| works(role, app)));
     findings
 }
 
@@ -379,40 +322,30 @@ async fn try_servers(file: &TeamFile, config: &Config) -> (Servers, Vec<Problem>
 }
 
 /// Tells who works for a role.
-fn works(role: &RoleSpec, setup: &Setup) -> Finding {
+fn works(role: &RoleSpec, app: &App) -> Finding {
     let id = &role.id;
-    let finding = |state: State, text: &str, hint: Option<String>| Finding {
-        about: "role",
-        state,
-        text: format!("{id}: {text}"),
-        hint,
-    };
+    let finding = |state, text: &str| Finding::new("role", state, format!("{id}: {text}"));
     match (role.kind, &role.worker) {
-        (RoleKind::Agent, _) => match setup.planner(None) {
-            Ok(Planner::Rules { .. }) | Err(_) => finding(
-                State::Missing,
-                "inside, but there is no model that it could ask",
-                Some(setup.config.way_to_a_model().to_owned()),
-            ),
-            Ok(_) => finding(State::Good, "inside", None),
+        (RoleKind::Agent, _) => match app.planner(None) {
+            Ok(Planner::Rules { .. }) | Err(_) => {
+                let text = "inside, but there is no model that it could ask";
+                finding(State::Missing, text).hint(app.config.way_to_a_model().to_owned())
+            }
+            Ok(_) => finding(State::Good, "inside"),
         },
-        (RoleKind::Files, None) => finding(
-            State::Missing,
-            "no agent of its own",
-            Some(
-                "write `worker: claude`, or another agent, or name one for all: `run --agent`"
-                    .to_owned(),
-            ),
-        ),
-        (RoleKind::Files, Some(RoleWorker::External)) => finding(
-            State::Good,
-            "whoever takes its commands",
-            Some(format!(
+        (RoleKind::Files, None) => {
+            let hint =
+                "write `worker: claude`, or another agent, or name one for all: `run --agent`";
+            finding(State::Missing, "no agent of its own").hint(hint.to_owned())
+        }
+        (RoleKind::Files, Some(RoleWorker::External)) => {
+            let hint = format!(
                 "`{} worker --role {id} --agent claude` does, or another agent",
-                setup.program
-            )),
-        ),
-        (RoleKind::Files, Some(RoleWorker::Agent { name, .. })) => finding(State::Good, name, None),
+                app.program
+            );
+            finding(State::Good, "whoever takes its commands").hint(hint)
+        }
+        (RoleKind::Files, Some(RoleWorker::Agent { name, .. })) => finding(State::Good, name),
     }
 }
 
@@ -420,20 +353,37 @@ fn works(role: &RoleSpec, setup: &Setup) -> Finding {
 fn program(about: &'static str, name: &str, without: &str, environment: &Environment) -> Finding {
     match on_path(name, environment) {
         Some(path) => good(about, path.display().to_string()),
-        None => Finding {
-            about,
-            state: State::Missing,
-            text: format!("no `{name}` on the PATH: {without}"),
-            hint: None,
-        },
+        None => missing(about, format!("no `{name}` on the PATH: {without}")),
     }
 }
 
-fn good(about: &'static str, text: String) -> Finding {
-    Finding {
-        about,
-        state: State::Good,
-        text,
-        hint: None,
+impl Finding {
+    fn new(about: &'static str, state: State, text: impl Into<String>) -> Self {
+        Self {
+            about,
+            state,
+            text: text.into(),
+            hint: None,
+        }
     }
+
+    fn hint(self, hint: impl Into<Option<String>>) -> Self {
+        Self {
+            hint: hint.into(),
+            ..self
+        }
+    }
+}
+
+fn good(about: &'static str, text: impl Into<String>) -> Finding {
+    Finding::new(about, State::Good, text)
+}
+
+/// It works without.
+fn missing(about: &'static str, text: impl Into<String>) -> Finding {
+    Finding::new(about, State::Missing, text)
+}
+
+fn bad(about: &'static str, text: impl Into<String>) -> Finding {
+    Finding::new(about, State::Bad, text)
 }

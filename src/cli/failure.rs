@@ -1,10 +1,15 @@
 //! How a command ends: the exit codes, and the one type for everything that goes wrong on the way there.
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
 
+use super::app::PUT_BACK;
 use crate::config::ConfigError;
+use crate::plan::Refusal;
+use crate::store::StoreError;
+use crate::volumes::VolumesError;
 use crate::wire::Problem;
 
 /// How the program ends.
@@ -65,6 +70,15 @@ impl Failure {
         Self::new(error, Exit::Usage)
     }
 
+    /// What the person asked for or configured makes no sense, and the error knows the way out.
+    pub fn hinted<E, H: Into<String>>(error: E, hint: impl FnOnce(&E) -> H) -> Self
+    where
+        E: Into<anyhow::Error>,
+    {
+        let hint = hint(&error);
+        Self::usage(error).hint(hint)
+    }
+
     /// The command ends with this exit code.
     pub fn new(error: impl Into<anyhow::Error>, exit: Exit) -> Self {
         Self {
@@ -90,6 +104,21 @@ impl Failure {
             hint: None,
             exit: Exit::Done,
         }
+    }
+
+    /// The exchange folder cannot be used.
+    pub fn folder(error: VolumesError) -> Self {
+        let hint = way_out(error.kind());
+        Self::failed(error).hint(hint)
+    }
+
+    /// Tells every problem of a file, each with its own hint, as a compiler does.
+    pub fn problems(file: &str, problems: &[Problem]) -> Self {
+        let told = problems.iter().map(|problem| {
+            let hint = problem.hint.iter().map(|hint| format!("\nHint: {hint}"));
+            problem.in_file(file) + &hint.collect::<String>()
+        });
+        Self::usage(anyhow!(told.collect::<Vec<_>>().join("\nerror: ")))
     }
 
     /// Adds the way out.
@@ -168,6 +197,46 @@ fn whole(error: &anyhow::Error) -> String {
             format!("{told}: {cause}")
         }
     })
+}
+
+/// Returns what to do where something in the exchange folder cannot be used for a fault of this kind.
+pub(super) fn way_out(fault: ErrorKind) -> &'static str {
+    match fault {
+        // A link, or something else that does not belong there.
+        ErrorKind::InvalidData => {
+            "remove it, or name another folder in config.toml: [volumes] root"
+        }
+        _ => "make it writable, or name another folder in config.toml: [volumes] root",
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Refused(refusal) => refusal.into(),
+            error @ StoreError::Foreign { .. } => {
+                Self::failed(error).hint(way_out(ErrorKind::InvalidData))
+            }
+            error @ StoreError::Emptied { .. } => Self::failed(error).hint(PUT_BACK),
+            error => Self::failed(error),
+        }
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NoNote => Self::usage(refusal).hint("add --note \"…\""),
+            Refusal::NotOffered { .. } => Self::usage(refusal),
+            refusal => Self::failed(refusal),
+        }
+    }
+}
+
+impl From<VolumesError> for Failure {
+    fn from(error: VolumesError) -> Self {
+        Self::failed(error)
+    }
 }
 
 impl From<anyhow::Error> for Failure {

@@ -2,31 +2,33 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, IsTerminal, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use jiff::tz::TimeZone;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::args::{CarryOut, Program};
+use super::app::App;
+use super::args::CarryOut;
+use super::carry::exit_of;
 use super::editor::Editor;
 use super::failure::{Exit, Failure};
-use super::output::{Output, Style, complain};
-use super::setup::Surroundings;
+use super::output::{Output, complain};
 use super::signals::Ended;
-use super::site::Site;
-use super::view;
-use crate::clock::Clock;
-use crate::daemon::End;
+use crate::daemon::{End, Settings};
 use crate::plan::{
     About, Choice, Event, Line, Plan, PlanId, PlanStatus, Question, QuestionId, TaskId,
 };
 use crate::store::{Change, Store, StoreError};
+use crate::view::{self, EventView, FinishedView, Style};
 use crate::volumes::Folder;
 use crate::wire::plan_file;
 use crate::wire::question::meaning;
+use crate::wire::team::Team;
 use crate::wire::text::{one_line, printable, time_text};
 
 /// Changes that other processes make are looked for that often.
@@ -53,17 +55,17 @@ pub fn may_ask(how: &CarryOut) -> bool {
 }
 
 /// Follows one plan.
-pub struct Foreground {
+pub(super) struct Foreground<'a> {
+    app: &'a App,
     store: Store,
-    clock: Clock,
     plan: PlanId,
     json: bool,
     asks: bool,
-    /// What an edited plan has to fit.
-    surroundings: Surroundings,
+    /// Where an edited plan is carried out, and by whom.
+    workspace: PathBuf,
+    team: Option<Arc<Team>>,
     /// The command line that goes on with the plan.
     resume: String,
-    program: Program,
     output: Output,
     seq: i64,
     names: BTreeMap<TaskId, String>,
@@ -76,48 +78,46 @@ pub struct Foreground {
     editor: Option<Editor>,
 }
 
-impl Foreground {
-    /// Makes the terminal of a plan; `manned` tells that somebody here takes commands. What happened before now is told only of a plan that has just been made: a resumed one does
-    /// not tell its whole story again.
+impl<'a> Foreground<'a> {
+    /// Makes the terminal of a plan; `manned` tells that somebody here takes commands. What happened before now is told only of
+    /// a plan that has just been made: a resumed one does not tell its whole story again.
     ///
     /// # Errors
     /// The plan cannot be read.
     pub async fn new(
-        site: &Site,
-        plan: &PlanId,
+        app: &'a App,
+        settings: &Settings,
         how: &CarryOut,
         asks: bool,
-        surroundings: Surroundings,
         manned: bool,
         mut output: Output,
     ) -> Result<Self, Failure> {
-        let json = how.json;
-        let (seq, names, settled) = site
-            .store
-            .read(plan, |plan, seq| {
-                (seq, names(plan), plan.status().settled())
-            })
-            .await?;
+        let (plan, json) = (&settings.plan, how.json);
+        let store = app.store().await?.clone();
+        let seen = store.read(plan, |plan, seq| {
+            (seq, names(plan), plan.status().settled())
+        });
+        let (seq, names, settled) = seen.await?;
         let fresh = seq == 1;
         if !fresh && !json && !settled {
             output.line(&format!("plan {plan} goes on"))?;
         }
         if !manned && !json {
-            let commands = site.volumes.path(Folder::CommandsPending);
+            let commands = app.volumes.path(Folder::CommandsPending);
             output.line(&format!(
                 "no --agent: commands wait in `{}`",
                 shown(&commands)
             ))?;
         }
         Ok(Self {
-            store: site.store.clone(),
-            clock: site.clock,
+            app,
+            store,
             plan: plan.clone(),
             json,
             asks,
-            surroundings,
-            resume: format!("{} resume {plan}{}", site.program, how.again()),
-            program: site.program.clone(),
+            workspace: settings.workspace.clone(),
+            team: settings.team.clone(),
+            resume: format!("{} resume {plan}{}", app.program, how.again()),
             output,
             seq: if fresh { 0 } else { seq },
             names,
@@ -193,8 +193,7 @@ impl Foreground {
     /// Says how it goes on where the store does not tell in time how it ended.
     fn close_unread(&mut self, end: &End, signal: Option<Exit>) -> Result<(), Failure> {
         if self.json {
-            let finished = self.finished(None, super::run::exit_of(end, signal));
-            return self.output.json_line(&finished);
+            return self.finished(None, end, signal);
         }
         self.close_stopped()
     }
@@ -205,11 +204,20 @@ impl Foreground {
             .prose(&format!("\nstopped; `{resume}` goes on where it was\n"))
     }
 
-    /// Returns the last line for a program that reads along.
-    fn finished(&self, status: Option<&PlanStatus>, exit: Exit) -> serde_json::Value {
-        serde_json::json!({
-            "seq": self.seq, "at": time_text(self.clock.now()), "plan": self.plan.as_str(),
-            "event": "finished", "status": status.map(PlanStatus::as_str), "exit": exit.code(),
+    /// Prints the last line for a program that reads along.
+    fn finished(
+        &mut self,
+        status: Option<&PlanStatus>,
+        end: &End,
+        signal: Option<Exit>,
+    ) -> Result<(), Failure> {
+        self.output.json_line(&FinishedView {
+            at: time_text(self.app.clock.now()),
+            event: "finished",
+            exit: exit_of(end, signal).code(),
+            plan: &self.plan,
+            seq: self.seq,
+            status: status.map(PlanStatus::as_str),
         })
     }
 
@@ -248,13 +256,13 @@ impl Foreground {
         for event in &change.delta.events {
             if self.json {
                 self.output
-                    .json_line(&view::event_json(change, &self.plan, event))?;
+                    .json_line(&EventView::of(change, &self.plan, event))?;
             } else if self.asks && matches!(event, Event::Asked { .. }) {
                 // It is put to the person in full.
             } else if is_followed(event, &change.delta.events) {
                 // The verdict says what was reported, the question why it is paused.
             } else if let Some((text, style)) = view::progress(change, event, &self.names) {
-                let time = view::clock_time(change.at);
+                let time = view::clock_time(change.at, &TimeZone::system());
                 let paint = self.output.paint();
                 self.output.line(&format!(
                     "{} {}",
@@ -400,7 +408,8 @@ impl Foreground {
             Err(error) => return self.output.line(&printable(&format!("  {error:#}"))),
         };
         let parsed = plan_file::parse("plan.md", &edited);
-        let fitting = parsed.and_then(|file| match self.surroundings.misfits(&file) {
+        let misfits = |file: &_| (self.app).misfits(file, &self.workspace, self.team.as_deref());
+        let fitting = parsed.and_then(|file| match misfits(&file) {
             problems if problems.is_empty() => Ok(file),
             problems => Err(problems),
         });
@@ -451,8 +460,7 @@ impl Foreground {
             })
             .await?;
         if self.json {
-            let finished = self.finished(Some(&status), super::run::exit_of(end, signal));
-            return self.output.json_line(&finished);
+            return self.finished(Some(&status), end, signal);
         }
         let (plan, resume) = (self.plan.clone(), self.resume.clone());
         match end {
@@ -490,7 +498,7 @@ impl Foreground {
                     self.output.prose(&format!(
                         "  {}  {reason}\n    {} answer {} {}\n",
                         question.id,
-                        self.program,
+                        self.app.program,
                         question.id,
                         words.join("|")
                     ))?;

@@ -6,11 +6,13 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::args::Program;
+use super::app::Start;
 use super::failure::{Exit, Failure};
-use super::output::{Output, Style};
-use crate::config::{Config, Environment, FILE_NAME, TEMPLATE};
+use super::output::Output;
+use crate::config::{Config, FILE_NAME, TEMPLATE};
 use crate::llm::Template;
+use crate::view::Program;
+use crate::view::Style;
 use crate::volumes::Volumes;
 use crate::wire::text::printable;
 
@@ -18,15 +20,11 @@ use crate::wire::text::printable;
 const PROTOCOL: &str = include_str!("../../volumes/README.md");
 
 /// Writes what is missing: the configuration, the prompts, the exchange folder. Says what was there already.
-pub fn init(
-    file: Option<&Path>,
-    program: &Program,
-    environment: &Environment,
-    output: &mut Output,
-) -> Result<Exit, Failure> {
-    let file = file.unwrap_or(Path::new(FILE_NAME));
+pub(super) fn init(start: &Start, output: &mut Output) -> Result<Exit, Failure> {
+    let program = Program::with(start.file.as_deref());
+    let file = start.file.as_deref().unwrap_or(Path::new(FILE_NAME));
     write_new(file, TEMPLATE, output)?;
-    let config = Config::load(Some(file), environment)?;
+    let config = Config::load(Some(file), &start.environment)?;
 
     let prompts = config.prompts_dir();
     fs::create_dir_all(&prompts).with_context(|| format!("cannot make `{}`", prompts.display()))?;

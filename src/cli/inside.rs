@@ -5,13 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
+use super::app::App;
 use super::failure::Failure;
 use super::output::complain;
-use super::setup::Setup;
-use super::site::Site;
 use super::team::TeamFile;
 use super::tool;
 use crate::agents::Agent;
@@ -40,8 +37,8 @@ pub(super) struct Servers {
 
 /// Returns the roles of the team in this process that could do nothing, because there is no language model and they need one.
 /// `general` is the agent for all, which may be the model.
-pub(super) fn mindless(file: &TeamFile, general: Option<&Agent>, setup: &Setup) -> Vec<Problem> {
-    let Ok(Planner::Rules { .. }) = setup.planner(general) else {
+pub(super) fn mindless(file: &TeamFile, general: Option<&Agent>, app: &App) -> Vec<Problem> {
+    let Ok(Planner::Rules { .. }) = app.planner(general) else {
         return Vec::new();
     };
     let problem = |role: &RoleSpec| {
@@ -49,7 +46,7 @@ pub(super) fn mindless(file: &TeamFile, general: Option<&Agent>, setup: &Setup) 
             "the role `{}` works in this process and needs a language model",
             role.id
         );
-        let way = setup.config.way_to_a_model();
+        let way = app.config.way_to_a_model();
         role.problem(message).with_hint(format!(
             "{way}, give it templates without the action `{ASK}`, or make it `kind: files`"
         ))
@@ -126,25 +123,26 @@ fn unusable_steps_of(
 }
 
 /// Puts the roles of the team together that work in this process, and starts the servers whose tools they use. Whatever an
-/// earlier process left of them that nobody waits for has ended before.
+/// earlier process left of them that nobody waits for has ended before. Servers do not work in `worktrees`, which is said.
 ///
 /// # Errors
 /// What one of them cannot work with, such as a template that names what is not there, or a server that does not start.
 pub(super) async fn ready(
     settings: &Settings,
-    setup: &Setup,
-    site: &Site,
+    app: &App,
+    worktrees: bool,
 ) -> Result<Option<Inside>, Failure> {
     let (volumes, plan) = (&settings.volumes, &settings.plan);
-    tidy_internal(&site.store, volumes, plan, site.clock.now()).await;
-    let Some(team) = setup.team.as_ref() else {
+    let store = app.store().await?;
+    tidy_internal(store, volumes, plan, app.clock.now()).await;
+    let Some(team) = app.team.as_ref() else {
         return Ok(None);
     };
     let mind = settings.models.as_ref().map(|models| Mind {
         model: models.plan.clone(),
         prompts: Arc::clone(&settings.prompts),
     });
-    let config = &setup.config;
+    let config = &app.config;
     let marks = settings.volumes.path(Folder::Active);
     end_servers_left_behind(&marks).await;
     // The daemon makes it too, but later.
@@ -154,9 +152,11 @@ pub(super) async fn ready(
     let (servers, mut problems) = start_servers(team, workspace, Some(&marks), config).await;
     problems.extend(unusable_steps(team, &servers).await);
     team.refuse(problems)?;
-    warn_of_worktrees(&servers, settings, site).await?;
+    if worktrees {
+        warn_of_worktrees(&servers, settings);
+    }
     let servers = servers.tools;
-    let toolbox = Toolbox::new(site.store.clone(), tool::settings(config), "role");
+    let toolbox = Toolbox::new(store.clone(), tool::settings(config), "role");
     let toolbox = toolbox.with_plan(settings.plan.clone());
     let (mut residents, mut faults) = (Vec::new(), Vec::new());
     for role in inside(team) {
@@ -178,7 +178,7 @@ pub(super) async fn ready(
                 step_timeout: config.role.step_timeout,
                 ..RoleSettings::new(id.clone()).of_team(role, prompt)
             },
-            store: site.store.clone(),
+            store: store.clone(),
             mind: mind.clone(),
             actions: role.actions.clone(),
             tools,
@@ -196,10 +196,10 @@ pub(super) async fn ready(
     }
     let members = team.team.roles.iter();
     let options = Options {
-        store: site.store.clone(),
+        store: store.clone(),
         volumes: settings.volumes.clone(),
         workspace: settings.workspace.clone(),
-        clock: site.clock,
+        clock: app.clock,
         prompts: Arc::clone(&settings.prompts),
         language: settings.language,
         members: members.filter_map(|role| member(role, settings)).collect(),
@@ -215,15 +215,6 @@ pub(super) async fn ready(
         return Err(Failure::usage(anyhow!("{path}: {faults}")));
     };
     Ok(Some(inside))
-}
-
-/// Lets roles begin, as long as nothing says stop.
-pub(super) fn begin(inside: Inside, stopped: &watch::Receiver<bool>) -> JoinHandle<()> {
-    let mut stopped = stopped.clone();
-    tokio::spawn(inside.run(async move {
-        // The sender going away means the same.
-        drop(stopped.wait_for(|stopped| *stopped).await);
-    }))
 }
 
 /// What a role is made of, each time it is given something to do.
@@ -298,23 +289,13 @@ pub(super) async fn start_servers(
 }
 
 /// Says which servers do not work where the tasks do: which of their tools touch files is not known.
-async fn warn_of_worktrees(
-    servers: &Servers,
-    settings: &Settings,
-    site: &Site,
-) -> Result<(), Failure> {
-    let line = site
-        .store
-        .read(&settings.plan, |plan, _| plan.head().line.is_some());
-    if line.await? || settings.isolate {
-        for name in &servers.known {
-            complain(&format!(
-                "! the MCP server `{name}` works in `{}`, and not in the worktree of the task that a role is at\n",
-                settings.workspace.display()
-            ));
-        }
+fn warn_of_worktrees(servers: &Servers, settings: &Settings) {
+    for name in &servers.known {
+        complain(&format!(
+            "! the MCP server `{name}` works in `{}`, and not in the worktree of the task that a role is at\n",
+            settings.workspace.display()
+        ));
     }
-    Ok(())
 }
 
 fn number(number: u32) -> usize {

@@ -2,35 +2,35 @@
 
 use jiff::tz::TimeZone;
 
+use super::app::App;
 use super::args::Log;
 use super::failure::{Exit, Failure};
 use super::output::Output;
-use super::plans::{LOOK_AGAIN, on, settled};
-use super::site::Site;
-use super::view;
+use super::plans::{LOOK_AGAIN, settled};
+use crate::view::{self, EventView};
 
 /// How many changes are read at once.
 const PAGE: usize = 500;
 
 /// Prints every change, and with `--follow` those that come until the plan ends.
-pub async fn log(args: &Log, site: &Site, output: &mut Output) -> Result<Exit, Failure> {
-    let plan = on(&args.on, site).await?;
+pub async fn log(args: &Log, app: &App, output: &mut Output) -> Result<Exit, Failure> {
+    let plan = app.plan(args.on.plan.as_deref()).await?;
     let zone = TimeZone::system();
     let mut seq = 0;
     loop {
         // Asked before the changes are read, so that the last ones are not missed.
-        let last_round = !args.follow || settled(site, &plan).await?;
+        let last_round = !args.follow || settled(app, &plan).await?;
         loop {
-            let page = site.store.since(&plan, seq, PAGE).await?;
+            let page = app.store().await?.since(&plan, seq, PAGE).await?;
             let Some(last) = page.last() else { break };
             seq = last.seq;
             for change in &page {
                 if args.json {
-                    for event in view::change_json(change, &plan) {
+                    for event in EventView::logged(change, &plan) {
                         output.json_line(&event)?;
                     }
                 } else {
-                    for line in view::change_lines(change, &zone, output.paint()) {
+                    for line in view::lines(change, &zone, output.paint()) {
                         output.line(&line)?;
                     }
                 }

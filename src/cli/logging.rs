@@ -8,12 +8,12 @@ use std::path::Path;
 
 use anyhow::Context;
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
-use super::failure::Failure;
-use super::setup::way_out;
+use super::failure::{Failure, way_out};
 use crate::clock::Clock;
 use crate::config::Environment;
 use crate::safe_open;
@@ -36,33 +36,18 @@ pub fn start(file: Option<&Path>, environment: &Environment) -> Result<(), Failu
             .with_context(|| format!("environment variable `{VARIABLE}`"))
             .map_err(Failure::usage)
     };
-    let file = match file {
-        Some(path) => {
-            let file = open(path)?;
-            Some(
-                fmt::layer()
-                    .with_ansi(false)
-                    .with_timer(clock)
-                    .with_writer(file)
-                    .with_filter(filter()?),
-            )
-        }
-        None => None,
+    let layer = |writer| {
+        let layer = fmt::layer().with_ansi(false).with_timer(clock);
+        Ok::<_, Failure>(layer.with_writer(writer).with_filter(filter()?))
     };
-    let stderr = match wanted {
-        Some(_) => Some(
-            fmt::layer()
-                .with_ansi(false)
-                .with_timer(clock)
-                .with_writer(io::stderr)
-                .with_filter(filter()?),
-        ),
-        None => None,
-    };
-    tracing_subscriber::registry()
-        .with(file)
-        .with(stderr)
-        .init();
+    let mut layers = Vec::new();
+    if let Some(path) = file {
+        layers.push(layer(BoxMakeWriter::new(open(path)?))?);
+    }
+    if wanted.is_some() {
+        layers.push(layer(BoxMakeWriter::new(io::stderr))?);
+    }
+    tracing_subscriber::registry().with(layers).init();
     Ok(())
 }
 

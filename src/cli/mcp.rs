@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use anyhow::Context;
 use tokio::net::TcpListener;
 
+use super::app::{Access, App, Start};
 use super::args::{Dialects, Mcp};
 use super::failure::{Exit, Failure};
 use super::output::complain;
-use super::setup::Setup;
 use super::signals::{Ended, unless};
 use super::tool;
 use crate::serve::{PATH, Served};
@@ -16,21 +16,21 @@ use crate::volumes::Volumes;
 use crate::wire::text::quoted;
 
 /// Serves the tools until the client ends or a signal comes.
-pub async fn serve(
-    args: Mcp,
-    setup: impl Future<Output = Result<Setup, Failure>>,
-    mut ended: Ended,
-) -> Result<Exit, Failure> {
+pub(super) async fn serve(args: Mcp, start: &Start, mut ended: Ended) -> Result<Exit, Failure> {
     let nothing = "nothing was served";
-    let setup = unless(&mut ended, nothing, setup).await?.quiet()?;
-    let open = tool::open(&setup, args.plan.as_deref());
-    let (site, toolbox) = unless(&mut ended, nothing, open).await?;
+    let opened = async {
+        let app = App::open(start, Access::Look).await?;
+        app.quiet()?;
+        let toolbox = tool::open(&app, args.plan.as_deref()).await?;
+        Ok((app, toolbox))
+    };
+    let (app, toolbox) = unless(&mut ended, nothing, opened).await?;
     let Dialects(dialects) = args.dialect;
     let served = Served {
         toolbox,
         dialects,
-        volumes: site.volumes,
-        program: site.program.to_string(),
+        volumes: app.volumes,
+        program: app.program.to_string(),
     };
     if let Some(address) = args.http {
         let (listener, token) =

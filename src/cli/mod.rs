@@ -5,9 +5,10 @@ pub mod args;
 pub mod failure;
 pub mod logging;
 pub mod output;
-pub mod view;
 
 mod agent;
+mod app;
+mod carry;
 mod completions;
 mod control;
 mod crew;
@@ -20,13 +21,13 @@ mod init;
 mod inside;
 mod log;
 mod mcp;
+mod meant;
+mod new_plan;
 mod planner;
 mod plans;
 mod probe;
 mod run;
-mod setup;
 mod signals;
-mod site;
 mod team;
 mod tool;
 mod wrap;
@@ -36,12 +37,12 @@ use std::process::ExitCode;
 use clap::Parser;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-use self::args::{Command, CommandLine, Program, Team};
+use self::app::{Access, App, Start};
+use self::args::{Command, CommandLine};
 use self::failure::{Exit, Failure};
 use self::output::{Output, complain};
-use self::setup::Setup;
 use self::signals::ended;
-use crate::config::{Config, Environment};
+use crate::config::Environment;
 
 /// Does what the command line of this process asks for.
 pub fn main() -> ExitCode {
@@ -98,64 +99,39 @@ async fn carry_out(
     environment: Environment,
     mut output: Output,
 ) -> Result<Exit, Failure> {
-    let file = line.config.as_deref();
-    let config = || Config::load(file, &environment);
-    let setup = || Setup::load(line.config.clone(), environment.clone());
-    let near = || Setup::near(line.config.clone(), environment.clone(), true);
-    // What an agent starts for itself must not stop the daemon around it.
-    let within = || Setup::near(line.config.clone(), environment.clone(), false);
-    let with = |team: &Team| {
-        let file = team.file.clone();
-        let setup = setup();
-        Box::pin(async move { setup.await?.with_team(file).await })
+    let start = &Start {
+        file: line.config,
+        environment,
     };
-    // Whoever carries a plan out needs more than the file.
-    let to_man = |team: &Team| {
-        let file = team.file.clone();
-        let setup = setup();
-        Box::pin(async move { setup.await?.with_team_to_man(file).await })
-    };
-    let program = Program::with(file);
     let out = &mut output;
+    let open = async |access| {
+        let app = App::open(start, access).await?;
+        app.quiet()?;
+        Ok::<_, Failure>(app)
+    };
+    let (look, control) = (|| open(Access::Look), || open(Access::Control));
     match line.command {
         Command::Completions { shell } => completions::print(shell, out),
-        Command::Init => init::init(file, &program, &environment, out),
-        Command::Doctor(args) => doctor::doctor(&args, config(), &environment, &program, out).await,
-        Command::Run(args) => {
-            let setup = to_man(&args.carry_out.team);
-            run::run(args, setup, ended(), output).await
-        }
-        Command::Plan(args) => {
-            let setup = with(&args.team);
-            run::plan(args, setup, ended(), output).await
-        }
-        Command::Resume(args) => {
-            let setup = to_man(&args.carry_out.team);
-            run::resume(args, &program, setup, ended(), output).await
-        }
-        Command::Daemon(args) => {
-            let setup = to_man(&args.team);
-            run::daemon(args, setup, ended()).await
-        }
-        Command::Worker(args) => {
-            let setup = with(&args.team);
-            run::worker(args, setup, ended()).await
-        }
-        Command::Abort(args) => run::abort(args, within(), ended(), out).await,
+        Command::Init => init::init(start, out),
+        Command::Doctor(args) => doctor::doctor(&args, start, out).await,
+        Command::Run(args) => run::run(args, start, ended(), output).await,
+        Command::Plan(args) => run::plan(args, start, ended(), output).await,
+        Command::Resume(args) => run::resume(args, start, ended(), output).await,
+        Command::Daemon(args) => run::daemon(args, start, ended()).await,
+        Command::Worker(args) => run::worker(args, start, ended()).await,
+        Command::Abort(args) => run::abort(args, start, ended(), out).await,
         Command::Tools(args) => tool::list(&args, out),
-        Command::Tool(args) => tool::call(args, near(), ended(), out).await,
-        Command::Mcp(args) => mcp::serve(args, near(), ended()).await,
-        Command::Stop => control::stop(&within().await?.quiet()?, out).await,
-        Command::Plans(args) => plans::plans(&args, &near().await?.quiet()?, out).await,
-        Command::Status(args) => plans::status(&args, &near().await?.site().await?, out).await,
-        Command::Show(args) => plans::show(&args, &near().await?.site().await?, out).await,
-        Command::Why(args) => plans::why(&args, &near().await?.site().await?, out).await,
-        Command::Diff(args) => diff::diff(&args, &near().await?.site().await?, out).await,
-        Command::Log(args) => log::log(&args, &near().await?.site().await?, out).await,
-        Command::Answer(args) => control::answer(&args, &within().await?.site().await?, out).await,
-        Command::Restore(args) => {
-            control::restore(&args, &within().await?.site().await?, out).await
-        }
-        Command::Pause(args) => control::pause(&args, &within().await?.site().await?, out).await,
+        Command::Tool(args) => tool::call(args, start, ended(), out).await,
+        Command::Mcp(args) => mcp::serve(args, start, ended()).await,
+        Command::Stop => control::stop(&control().await?, out).await,
+        Command::Answer(args) => control::answer(&args, &control().await?, out).await,
+        Command::Restore(args) => control::restore(&args, &control().await?, out).await,
+        Command::Pause(args) => control::pause(&args, &control().await?, out).await,
+        Command::Plans(args) => plans::plans(&args, &look().await?, out).await,
+        Command::Status(args) => plans::status(&args, &look().await?, out).await,
+        Command::Show(args) => plans::show(&args, &look().await?, out).await,
+        Command::Why(args) => plans::why(&args, &look().await?, out).await,
+        Command::Diff(args) => diff::diff(&args, &look().await?, out).await,
+        Command::Log(args) => log::log(&args, &look().await?, out).await,
     }
 }

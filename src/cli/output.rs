@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::failure::Failure;
 use super::wrap::{columns, wrap};
 use crate::config::Environment;
+use crate::view::Paint;
 use crate::wire::text::printable;
 
 /// Where a command prints its results.
@@ -17,17 +18,6 @@ pub struct Output {
     terminal: bool,
     /// Where lines are broken.
     columns: Option<usize>,
-}
-
-/// How a piece of text looks on a terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
-    Plain,
-    Bold,
-    Dim,
-    Good,
-    Bad,
-    Busy,
 }
 
 impl Output {
@@ -59,9 +49,7 @@ impl Output {
 
     /// Returns how to colour what is printed here.
     pub fn paint(&self) -> Paint {
-        Paint {
-            colour: self.colour,
-        }
+        Paint::new(self.colour)
     }
 
     /// Prints a text as it is, which is to be printable but for the colours of [`Paint`].
@@ -137,36 +125,6 @@ impl Output {
     /// As [`Self::text`].
     pub fn clear(&mut self) -> Result<(), Failure> {
         self.text("\u{1b}[H\u{1b}[2J")
-    }
-}
-
-/// Colours text, or leaves it as it is.
-#[derive(Clone, Copy, Debug)]
-pub struct Paint {
-    colour: bool,
-}
-
-impl Paint {
-    /// Leaves every text as it is.
-    pub fn none() -> Self {
-        Self { colour: false }
-    }
-
-    /// Returns the text in a style.
-    pub fn text(self, style: Style, text: &str) -> String {
-        let code = match style {
-            Style::Plain => return text.to_owned(),
-            Style::Bold => "1",
-            Style::Dim => "2",
-            Style::Good => "32",
-            Style::Bad => "31",
-            Style::Busy => "36",
-        };
-        if self.colour {
-            format!("\u{1b}[{code}m{text}\u{1b}[0m")
-        } else {
-            text.to_owned()
-        }
     }
 }
 
@@ -248,14 +206,5 @@ mod tests {
     fn a_reader_that_has_gone_is_a_quiet_success() {
         let failure = Output::plain(Gone).line("x").unwrap_err();
         assert_eq!((failure.exit(), failure.text()), (Exit::Done, None));
-    }
-
-    #[test]
-    fn colours_are_for_terminals() {
-        assert_eq!(Paint::none().text(Style::Bad, "x"), "x");
-        assert_eq!(
-            Paint { colour: true }.text(Style::Bad, "x"),
-            "\u{1b}[31mx\u{1b}[0m"
-        );
     }
 }

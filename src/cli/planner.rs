@@ -2,32 +2,40 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 
+use super::app::App;
 use super::args::AgentKind;
 use super::failure::Failure;
 use super::output::complain;
 use super::probe::usable;
-use super::setup::Setup;
 use crate::agents::{Agent, Coding, Login};
 use crate::config::{
-    AskedAgent, Candidate, Candidates, Config, ConfigError, Endpoint, Environment, Found, Planner,
-    Provider,
+    Candidate, Candidates, Config, ConfigError, Endpoint, Environment, Found, Planner, Provider,
 };
 use crate::daemon::Models;
 use crate::exec::OF_THE_AGENT;
 use crate::llm::{AgentModel, AgentSettings, HttpModel, Llm, Model, RetryPolicy, Settings};
 use crate::volumes::Folder;
 
-impl Setup {
+impl App {
     /// Chooses who plans and judges; `at_work` is the agent that does the work, if it is known.
     ///
     /// # Errors
     /// What is chosen cannot be asked.
     pub(super) fn planner(&self, at_work: Option<&Agent>) -> Result<Planner, ConfigError> {
-        planner(&self.config, &self.environment, at_work)
+        let candidate = |agent: Coding| Candidate {
+            name: agent.name(),
+            found: found(agent, &self.config, &self.environment),
+        };
+        let known = Coding::ALL.into_iter().filter(|agent| agent.answers());
+        let known: Vec<Candidate> = known.map(candidate).collect();
+        let candidates = Candidates {
+            known: &known,
+            at_work: at_work.map(Agent::name),
+        };
+        self.config.planner(&self.environment, &candidates)
     }
 
     /// Tells whether an agent that does the work would plan and judge as well, if it were there and nobody else is chosen.
@@ -42,11 +50,10 @@ impl Setup {
     /// # Errors
     /// It cannot be started.
     pub(super) async fn introduce(&self, planner: &Planner) -> Result<(), Failure> {
-        let Planner::Agent { asked, why } = planner else {
+        let Planner::Agent { name, why } = planner else {
             return Ok(());
         };
-        usable(coding(asked), &self.environment).await?;
-        let name = asked.name;
+        usable(coding(name), &self.environment).await?;
         complain(&format!(
             "the coding agent {name} plans and judges: {why}\n"
         ));
@@ -54,32 +61,8 @@ impl Setup {
     }
 }
 
-fn coding(asked: &AskedAgent) -> Coding {
-    Coding::named(asked.name).expect("the configuration chose one of those there are")
-}
-
-/// As [`Setup::planner`].
-///
-/// # Errors
-/// What is chosen cannot be asked.
-pub(super) fn planner(
-    config: &Config,
-    environment: &Environment,
-    at_work: Option<&Agent>,
-) -> Result<Planner, ConfigError> {
-    let known: Vec<Candidate> = Coding::ALL
-        .into_iter()
-        .filter(|agent| agent.answers())
-        .map(|agent| Candidate {
-            name: agent.name(),
-            found: found(agent, config, environment),
-        })
-        .collect();
-    let candidates = Candidates {
-        known: &known,
-        at_work: at_work.map(Agent::name),
-    };
-    config.planner(environment, &candidates)
+fn coding(name: &str) -> Coding {
+    Coding::named(name).expect("the configuration chose one of those there are")
 }
 
 /// Looks for an agent without running it.
@@ -126,61 +109,51 @@ pub(super) fn on_path(program: &str, environment: &Environment) -> Option<PathBu
 /// # Errors
 /// The service or the agent cannot be set up.
 pub(super) fn models(planner: &Planner, config: &Config) -> Result<Option<Models>, Failure> {
-    match planner {
-        Planner::Rules { .. } => Ok(None),
-        Planner::Model { endpoint, .. } => of_service(endpoint).map(Some),
-        Planner::Agent { asked, .. } => of_agent(asked, config).map(Some),
-    }
-}
-
-fn of_service(endpoint: &Endpoint) -> Result<Models, Failure> {
-    let policy = policy(endpoint.tries, endpoint.retry_delay);
-    let model = |name: &str| -> Result<Model, Failure> {
-        let settings = Settings {
-            base_url: endpoint.base_url.clone(),
-            model: name.to_owned(),
-            key: endpoint.key.clone(),
-            timeout: endpoint.timeout,
-        };
-        let llm = HttpModel::new(endpoint.api, settings).map_err(|error| {
-            let hint = error.hint();
-            Failure::usage(error).hint(hint)
-        })?;
-        Ok(Model::new(Arc::new(llm), policy))
-    };
-    Ok(Models {
-        plan: model(&endpoint.plan_model)?,
-        judge: model(&endpoint.judge_model)?,
-    })
-}
-
-fn of_agent(asked: &AskedAgent, config: &Config) -> Result<Models, Failure> {
-    let agent = coding(asked);
-    let model = |model: &Option<String>| -> Result<Model, Failure> {
-        let settings = AgentSettings {
-            agent,
-            model: model.clone(),
-            env: config.worker.env.clone(),
-            timeout: asked.timeout,
-            marks: config.root().join(Folder::Active.as_str()),
-        };
-        let llm = AgentModel::new(settings)
-            .context("failed to make a temporary folder to ask the agent in")?;
-        let llm = Arc::new(llm) as Arc<dyn Llm>;
-        Ok(Model::new(llm, policy(asked.tries, asked.retry_delay)))
-    };
-    Ok(Models {
-        plan: model(&asked.plan_model)?,
-        judge: model(&asked.judge_model)?,
-    })
-}
-
-fn policy(tries: u32, first_delay: Duration) -> RetryPolicy {
+    let llm = &config.llm;
     let usual = RetryPolicy::default();
-    RetryPolicy {
-        tries,
-        first_delay,
-        max_delay: usual.max_delay.max(first_delay),
+    let policy = RetryPolicy {
+        tries: llm.tries,
+        first_delay: llm.retry_delay,
+        max_delay: usual.max_delay.max(llm.retry_delay),
         ..usual
-    }
+    };
+    let make = |model| match planner {
+        Planner::Rules { .. } => Ok(None),
+        Planner::Model { endpoint, .. } => of_service(endpoint, model, config).map(Some),
+        Planner::Agent { name, .. } => of_agent(coding(name), model, config).map(Some),
+    };
+    let (plan, judge) = (make(llm.plan_model())?, make(llm.judge_model())?);
+    Ok(plan.zip(judge).map(|(plan, judge)| Models {
+        plan: Model::new(plan, policy),
+        judge: Model::new(judge, policy),
+    }))
+}
+
+fn of_service(
+    endpoint: &Endpoint,
+    model: Option<&str>,
+    config: &Config,
+) -> Result<Arc<dyn Llm>, Failure> {
+    let settings = Settings {
+        base_url: endpoint.base_url.clone(),
+        model: model.unwrap_or(endpoint.api.usual_model()).to_owned(),
+        key: endpoint.key.clone(),
+        timeout: config.llm.timeout,
+    };
+    let llm = HttpModel::new(endpoint.api, settings);
+    let llm = llm.map_err(|error| Failure::hinted(error, |error| error.hint()))?;
+    Ok(Arc::new(llm))
+}
+
+fn of_agent(agent: Coding, model: Option<&str>, config: &Config) -> Result<Arc<dyn Llm>, Failure> {
+    let settings = AgentSettings {
+        agent,
+        model: model.map(str::to_owned),
+        env: config.worker.env.clone(),
+        timeout: config.llm.timeout,
+        marks: config.root().join(Folder::Active.as_str()),
+    };
+    let llm = AgentModel::new(settings)
+        .context("failed to make a temporary folder to ask the agent in")?;
+    Ok(Arc::new(llm))
 }

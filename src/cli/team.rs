@@ -6,17 +6,19 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use serde_json::{Map, Value};
 
+use super::app::App;
 use super::args;
+use super::carry::Found;
 use super::failure::Failure;
+use super::new_plan::Wanted;
 use super::output::complain;
-use super::setup::{Setup, unusable};
 use crate::agents;
 use crate::bounded;
 use crate::config::Config;
-use crate::plan::{Head, NewTask, PlanId};
+use crate::plan::{Head, NewTask};
 use crate::role::ACTIONS;
-use crate::store::Store;
 use crate::tools::Dialect;
+use crate::view::Program;
 use crate::wire::Problem;
 use crate::wire::team::{
     self, Known, ONLY_ITS_OWN, ParameterKind, RoleFolder, RoleKind, RoleWorker, Team, Workflow,
@@ -36,6 +38,8 @@ pub(super) struct TeamFile {
     pub prompts: BTreeMap<String, String>,
     /// Everything that is wrong in the file; the team is what is right of it.
     pub problems: Vec<Problem>,
+    /// Nobody takes what is assigned to no role, as far as it is known who works.
+    pub roles_only: bool,
 }
 
 /// What helps somebody who has no team file.
@@ -47,14 +51,11 @@ impl TeamFile {
         named.map(Path::to_owned).or_else(|| config.team())
     }
 
-    /// Reads the team file with all that it names; `None` if there is none. What is wrong in it is among its problems.
+    /// Reads the team file with all that it names. What is wrong in it is among its problems.
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn load(named: Option<&Path>, config: &Config) -> Result<Option<Self>, Failure> {
-        let Some(path) = Self::find(named, config) else {
-            return Ok(None);
-        };
+    pub fn load(path: PathBuf, config: &Config) -> Result<Self, Failure> {
         let text = bounded::read_file(&path, team::MAX_BYTES)
             .with_context(|| format!("failed to read the team file `{}`", path.display()))
             .map_err(|error| Failure::usage(error).hint(HOW_ONE_LOOKS))?;
@@ -66,12 +67,13 @@ impl TeamFile {
         problems.extend(unread);
         problems.extend(misfits(&team, config));
         problems.sort_by_key(|problem| (problem.line, problem.column));
-        Ok(Some(Self {
+        Ok(Self {
             path,
             team,
             prompts,
             problems,
-        }))
+            roles_only: false,
+        })
     }
 
     /// Refuses a team with which something is wrong.
@@ -83,7 +85,7 @@ impl TeamFile {
         if problems.is_empty() {
             return Ok(());
         }
-        let failure = unusable(&self.path.display().to_string(), &problems);
+        let failure = Failure::problems(&self.path.display().to_string(), &problems);
         Err(match self.team.roles.is_empty() {
             true => failure.hint(HOW_ONE_LOOKS),
             false => failure,
@@ -100,7 +102,7 @@ impl TeamFile {
     }
 
     /// Says of each role that works in another process where its commands are, and how a worker for it is started.
-    pub fn tell_of_external(&self, root: &Path, program: &args::Program, team: &args::Team) {
+    pub fn tell_of_external(&self, root: &Path, program: &Program, team: &args::Team) {
         let roles = self.team.roles.iter();
         for role in roles.filter(|role| role.worker == Some(RoleWorker::External)) {
             let id = &role.id;
@@ -115,85 +117,48 @@ impl TeamFile {
             ));
         }
     }
-
-    /// Makes the plan of a workflow.
-    ///
-    /// # Errors
-    /// There is no such workflow, or its parameters do not fit; the line to type is told.
-    fn plan(
-        &self,
-        id: &str,
-        args: &OfWorkflow<'_>,
-        setup: &Setup,
-    ) -> Result<(Head, Vec<NewTask>), Failure> {
-        let shown = self.path.display();
-        let Some(workflow) = self.team.workflow(id) else {
-            let id = one_line(id, 60);
-            return Err(
-                Failure::usage(anyhow!("there is no workflow `{id}` in `{shown}`"))
-                    .hint(self.team.workflow_meant(&id)),
-            );
-        };
-        let mut given = Map::new();
-        for (name, value) in args.params {
-            if given
-                .insert(name.clone(), Value::String(value.clone()))
-                .is_some()
-            {
-                let name = one_line(name, 60);
-                return Err(
-                    Failure::usage(anyhow!("the parameter `{name}` is given twice"))
-                        .hint(line_to_type(setup, args, workflow, &given)),
-                );
-            }
-        }
-        let mut file = self.team.plan(workflow, &given).map_err(|problems| {
-            let line = line_to_type(setup, args, workflow, &given);
-            unusable(&shown.to_string(), &problems).hint(line)
-        })?;
-        if let Some(goal) = args.goal {
-            goal.clone_into(&mut file.goal);
-        }
-        let workspace = setup.workspace(args.workspace)?;
-        setup.begin(
-            file,
-            &format!("{shown}#{}", workflow.id),
-            Path::new(&workspace),
-        )
-    }
 }
 
-/// What a person says of the workflow from which a plan is to be made.
-pub(super) struct OfWorkflow<'a> {
-    /// The subcommand, for the line to type.
-    pub command: &'a str,
-    pub workflow: Option<&'a str>,
-    pub params: &'a [(String, String)],
-    pub goal: Option<&'a str>,
-    pub workspace: Option<&'a Path>,
-    pub team: &'a args::Team,
-}
-
-impl Setup {
-    /// Makes the plan of the workflow that a person names; `None` if none is named.
+impl App {
+    /// Makes the plan of the workflow that a person names.
     ///
     /// # Errors
-    /// There is no team, or as [`TeamFile::plan`].
+    /// There is no team or no such workflow, or its parameters do not fit; the line to type is told.
     pub(super) fn plan_of_workflow(
         &self,
-        args: &OfWorkflow<'_>,
-    ) -> Result<Option<(Head, Vec<NewTask>)>, Failure> {
-        match (args.workflow, &self.team) {
-            (None, _) => Ok(None),
-            (Some(id), Some(team)) => team.plan(id, args, self).map(Some),
-            (Some(id), None) => {
-                let id = one_line(id, 60);
-                Err(
-                    Failure::usage(anyhow!("there is no team to find the workflow `{id}` in"))
-                        .hint("name the team: --team FILE, or in config.toml: [run] team"),
-                )
+        id: &str,
+        wanted: &Wanted<'_>,
+        workspace: &str,
+    ) -> Result<(Head, Vec<NewTask>), Failure> {
+        let short = one_line(id, 60);
+        let Some(file) = &self.team else {
+            let error = anyhow!("there is no team to find the workflow `{short}` in");
+            return Err(Failure::usage(error)
+                .hint("name the team: --team FILE, or in config.toml: [run] team"));
+        };
+        let shown = file.path.display();
+        let Some(workflow) = file.team.workflow(id) else {
+            let error = anyhow!("there is no workflow `{short}` in `{shown}`");
+            return Err(Failure::usage(error).hint(file.team.workflow_meant(&short)));
+        };
+        let mut given = Map::new();
+        for (name, value) in &wanted.made_from.params {
+            let value = Value::String(value.clone());
+            if given.insert(name.clone(), value).is_some() {
+                let name = one_line(name, 60);
+                let error = anyhow!("the parameter `{name}` is given twice");
+                let line = line_to_type(&self.program, wanted, workflow, &given);
+                return Err(Failure::usage(error).hint(line));
             }
         }
+        let mut made = file.team.plan(workflow, &given).map_err(|problems| {
+            let line = line_to_type(&self.program, wanted, workflow, &given);
+            Failure::problems(&shown.to_string(), &problems).hint(line)
+        })?;
+        if let Some(goal) = wanted.goal {
+            goal.clone_into(&mut made.goal);
+        }
+        self.begin(made, &format!("{shown}#{}", workflow.id), workspace)
     }
 
     /// Refuses open tasks of roles that the team does not have; without a team, a plan that has been carried out with one and has
@@ -201,83 +166,68 @@ impl Setup {
     ///
     /// # Errors
     /// All of these.
-    pub(super) async fn check_team(
-        &self,
-        plan: &PlanId,
-        store: &Store,
-        roles_only: bool,
-    ) -> Result<(), Failure> {
+    pub(super) fn check_team(&self, found: &Found) -> Result<(), Failure> {
         let Some(file) = &self.team else {
-            return self.check_teamless(plan, store).await;
+            return self.check_teamless(found);
         };
-        let team = file.team.clone();
-        let (strangers, nobodys) = store
-            .read(plan, move |plan, _| {
-                let (mut strangers, mut nobodys) = (Vec::new(), Vec::new());
-                for task in plan.unsettled().filter(|_| !plan.status().settled()) {
-                    let Some(role) = task.assignee.as_deref() else {
-                        nobodys.push(task.number);
-                        continue;
-                    };
-                    if team.role(role).is_none() {
-                        let what = format!(
-                            "task {} is for `{}`, a role that the team does not have",
-                            task.number,
-                            one_line(role, 60)
-                        );
-                        strangers.push(Problem::new(what).with_hint(team.role_meant(role)));
-                    }
-                }
-                (strangers, nobodys)
-            })
-            .await?;
+        let team = &file.team;
+        let (mut strangers, mut nobodys) = (Vec::new(), Vec::new());
+        for (task, role) in &found.open {
+            let Some(role) = role else {
+                nobodys.push(task);
+                continue;
+            };
+            if team.role(role).is_none() {
+                let role_shown = one_line(role, 60);
+                let what = format!(
+                    "task {task} is for `{role_shown}`, a role that the team does not have"
+                );
+                strangers.push(Problem::new(what).with_hint(team.role_meant(role)));
+            }
+        }
         file.refuse(strangers)?;
-        if roles_only && let Some(first) = nobodys.first() {
-            let more = match nobodys.len() - 1 {
+        if let (true, [first, more @ ..]) = (file.roles_only, nobodys.as_slice()) {
+            let more = match more.len() {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
             complain(&format!(
                 "! task {first}{more} without an assignee: {ONLY_ITS_OWN}; {}\n",
-                file.team.way_to_somebody()
+                team.way_to_somebody()
             ));
         }
         Ok(())
     }
 
-    async fn check_teamless(&self, plan: &PlanId, store: &Store) -> Result<(), Failure> {
-        let read = store.read(plan, |plan, _| {
-            let roles = &plan.head().policy.roles;
-            let mut open = plan.unsettled().filter(|_| !plan.status().settled());
-            let waits = open.find_map(|task| {
-                let role = task.assignee.as_deref()?;
-                roles.contains_key(role).then(|| one_line(role, 60))
-            });
-            Some((waits?, plan.head().source.clone()))
-        });
-        let Some((role, source)) = read.await? else {
+    fn check_teamless(&self, found: &Found) -> Result<(), Failure> {
+        let Head {
+            id, policy, source, ..
+        } = &found.head;
+        let mut roles = found.open.iter().filter_map(|(_, role)| role.as_deref());
+        let Some(role) = roles.find(|role| policy.roles.contains_key(*role)) else {
             return Ok(());
         };
         let team = source.as_deref().and_then(|source| source.split_once('#'));
         let team = team.map_or("FILE".to_owned(), |(file, _)| quoted(file));
+        let role = one_line(role, 60);
         let error = anyhow!("the plan has open tasks of a team, such as of its role `{role}`");
-        let hint = format!("`{} resume {plan} --team {team}`", self.program);
+        let hint = format!("`{} resume {id} --team {team}`", self.program);
         Err(Failure::usage(error).hint(hint))
     }
 }
 
 /// Returns the line that would do it, with what was given and with what is missing.
 fn line_to_type(
-    setup: &Setup,
-    args: &OfWorkflow<'_>,
+    program: &Program,
+    wanted: &Wanted<'_>,
     workflow: &Workflow,
     given: &Map<String, Value>,
 ) -> String {
     let mut line = format!(
         "{} {}{} --workflow {}",
-        setup.program,
-        args.command,
-        args.team.again(),
+        program,
+        wanted.command,
+        wanted.team.again(),
         workflow.id
     );
     for parameter in &workflow.parameters {

@@ -5,15 +5,15 @@ use std::io::ErrorKind;
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 
+use super::app::{Access, App, BY, Start};
 use super::args::{self, Dialects};
 use super::failure::{Exit, Failure};
-use super::output::{Output, Style};
-use super::setup::Setup;
+use super::output::Output;
 use super::signals::{Ended, beside, unless};
-use super::site::{BY, Site};
 use crate::bounded;
 use crate::config::{Config, Planner};
 use crate::tools::{Dialect, Settings, Tool, Toolbox};
+use crate::view::Style;
 
 /// Bytes of arguments that are read from standard input at most: a plan of as many tasks as a tool takes.
 const MAX_INPUT: usize = 64 * 1024 * 1024;
@@ -109,22 +109,23 @@ fn kind(schema: &Value) -> String {
 }
 
 /// Calls a tool and prints its answer.
-pub async fn call(
+pub(super) async fn call(
     args: args::Tool,
-    setup: impl Future<Output = Result<Setup, Failure>>,
+    start: &Start,
     mut ended: Ended,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let nothing = "nothing was called";
-    let setup = unless(&mut ended, nothing, setup).await?.quiet()?;
+    let app = unless(&mut ended, nothing, App::open(start, Access::Look)).await?;
+    app.quiet()?;
     let Dialects(dialects) = &args.dialect;
     let dialect = Dialect::answering(dialects, &args.name);
     let dialect = dialect.ok_or_else(|| Failure::usage(anyhow!("no dialect is named")))?;
     let arguments = unless(&mut ended, nothing, read(args.arguments)).await?;
     let known = dialect.tools().iter().any(|tool| tool.name == args.name);
     let toolbox = if known {
-        let open = open(&setup, args.plan.as_deref());
-        unless(&mut ended, nothing, open).await?.1
+        let open = open(&app, args.plan.as_deref());
+        unless(&mut ended, nothing, open).await?
     } else {
         // No folder is made for a name that was mistyped.
         let nowhere = Toolbox::in_memory().await;
@@ -165,14 +166,13 @@ fn read_input() -> Result<String, Failure> {
 }
 
 /// Opens the plans here and puts the tools on them; the folder is made if it is not there.
-pub(super) async fn open(setup: &Setup, plan: Option<&str>) -> Result<(Site, Toolbox), Failure> {
-    let site = Site::make(setup).await?;
-    let toolbox = Toolbox::new(site.store.clone(), settings(&setup.config), BY);
-    let toolbox = match plan {
-        Some(named) => toolbox.with_plan(site.plan(Some(named)).await?),
+pub(super) async fn open(app: &App, plan: Option<&str>) -> Result<Toolbox, Failure> {
+    let store = app.make_store().await?.clone();
+    let toolbox = Toolbox::new(store, settings(&app.config), BY);
+    Ok(match plan {
+        Some(named) => toolbox.with_plan(app.plan(Some(named)).await?),
         None => toolbox,
-    };
-    Ok((site, toolbox))
+    })
 }
 
 /// Returns what holds for the plans that tools make. Whoever uses them is the model: none of ours judges their tasks.

@@ -18,7 +18,7 @@ use crate::plan::{self, ConfirmAbort, Judging, MERGE_CHECK, Policy, SessionScope
 use crate::wire::command::Language;
 
 pub use limit::Limit;
-pub use planner::{Api, AskedAgent, Candidate, Candidates, Endpoint, Found, Planner};
+pub use planner::{Api, Candidate, Candidates, Endpoint, Found, Planner};
 pub use read::ConfigError;
 pub use timing::Timing;
 
@@ -106,6 +106,18 @@ impl Default for Llm {
             plan: Question::default(),
             judge: Judge::default(),
         }
+    }
+}
+
+impl Llm {
+    /// Returns the model for planning and replanning; `None` for the usual one of whoever is asked.
+    pub fn plan_model(&self) -> Option<&str> {
+        self.plan.model.as_deref().or(self.model.as_deref())
+    }
+
+    /// Returns the model for judging results; `None` for the usual one of whoever is asked.
+    pub fn judge_model(&self) -> Option<&str> {
+        self.judge.model.as_deref().or(self.model.as_deref())
     }
 }
 
@@ -260,9 +272,12 @@ pub enum Isolation {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table with `run`")]
 pub struct Check {
+    /// Under which it is configured.
+    #[serde(skip)]
+    pub name: String,
     /// Program and arguments; no shell reads them.
-    #[serde(deserialize_with = "read::argv")]
-    pub run: Vec<String>,
+    #[serde(rename = "run", deserialize_with = "read::argv")]
+    pub argv: Vec<String>,
     /// How long it may take.
     #[serde(default = "Check::default_timeout", with = "read::duration")]
     pub timeout: Duration,
@@ -458,6 +473,9 @@ impl Config {
         let mut config = read::override_by(config, environment)?;
         config.check_names()?;
         config.check_isolation()?;
+        for (name, check) in &mut config.checks {
+            check.name.clone_from(name);
+        }
         config.timing = Timing::of(environment)?;
         config.origin = origin;
         Ok(config)

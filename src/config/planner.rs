@@ -1,8 +1,6 @@
 //! Who plans and judges: the service that the configuration and the environment lead to, or rules. The key is taken
 //! from the environment here, once, into a type that never shows it.
 
-use std::time::Duration;
-
 use secrecy::SecretString;
 
 use super::{Config, ConfigError, Environment, Provider, read};
@@ -15,23 +13,7 @@ pub enum Planner {
     /// A language model.
     Model { endpoint: Endpoint, why: String },
     /// A coding agent of this machine, with whatever model it uses.
-    Agent { asked: AskedAgent, why: String },
-}
-
-/// A coding agent that is asked as a model is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AskedAgent {
-    pub name: &'static str,
-    /// The model for planning and replanning; the agent's own choice if `None`.
-    pub plan_model: Option<String>,
-    /// The model for judging results.
-    pub judge_model: Option<String>,
-    /// How long one call may take.
-    pub timeout: Duration,
-    /// Calls for one question while they fail in a way that may pass.
-    pub tries: u32,
-    /// The wait after the first of them that failed.
-    pub retry_delay: Duration,
+    Agent { name: &'static str, why: String },
 }
 
 /// A coding agent that could be asked, as it was found on this machine.
@@ -69,7 +51,7 @@ pub enum Api {
     OpenAi,
 }
 
-/// A service with everything that a call needs.
+/// A service: where it is, and with which key.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     pub api: Api,
@@ -80,18 +62,6 @@ pub struct Endpoint {
     pub key: Option<SecretString>,
     /// The variable that the key is read from.
     pub key_variable: String,
-    /// The model for planning and replanning.
-    pub plan_model: String,
-    /// The model for judging results.
-    pub judge_model: String,
-    /// The model for every other question.
-    pub model: String,
-    /// How long one call may take.
-    pub timeout: Duration,
-    /// Calls for one question while they fail in a way that may pass.
-    pub tries: u32,
-    /// The wait after the first of them that failed.
-    pub retry_delay: Duration,
 }
 
 impl Api {
@@ -127,7 +97,8 @@ impl Api {
         }
     }
 
-    fn usual_model(self) -> &'static str {
+    /// Returns the model that is asked if none is configured.
+    pub fn usual_model(self) -> &'static str {
         match self {
             Self::Anthropic => "claude-sonnet-4-5",
             Self::OpenAi => "gpt-5",
@@ -166,7 +137,8 @@ impl Config {
                 let name = name.ok_or_else(|| ConfigError::NoAgent {
                     known: candidates.names(),
                 })?;
-                Ok(self.asked(name, "provider = \"agent\"".into()))
+                let why = "provider = \"agent\"".into();
+                Ok(Planner::Agent { name, why })
             }
             Provider::Auto => self.first_configured(environment, candidates),
         }
@@ -195,21 +167,6 @@ impl Config {
             .at_work
             .and_then(there)
             .or_else(|| ready().map(|candidate| candidate.name)))
-    }
-
-    fn asked(&self, name: &'static str, why: String) -> Planner {
-        let llm = &self.llm;
-        Planner::Agent {
-            asked: AskedAgent {
-                name,
-                plan_model: llm.plan.model.clone().or(llm.model.clone()),
-                judge_model: llm.judge.model.clone().or(llm.model.clone()),
-                timeout: llm.timeout,
-                tries: llm.tries,
-                retry_delay: llm.retry_delay,
-            },
-            why,
-        }
     }
 
     fn chosen(&self, api: Api, environment: &Environment) -> Result<Planner, ConfigError> {
@@ -249,7 +206,10 @@ impl Config {
         }
         let keys = Api::ALL.map(Api::usual_key_variable).join(" nor ");
         Ok(match self.agent(candidates, Found::Ready)? {
-            Some(name) => self.asked(name, format!("neither {keys} is set")),
+            Some(name) => Planner::Agent {
+                name,
+                why: format!("neither {keys} is set"),
+            },
             None => Planner::Rules {
                 why: format!("neither {keys} is set, no coding agent is ready"),
             },
@@ -262,8 +222,6 @@ impl Config {
             .api_key_env
             .as_deref()
             .unwrap_or(api.usual_key_variable());
-        let model = llm.model.as_deref().unwrap_or(api.usual_model());
-        let model_for = |special: &Option<String>| special.as_deref().unwrap_or(model).to_owned();
         let variable = api.url_variable();
         let elsewhere = environment.get(variable).filter(|_| llm.base_url.is_none());
         let wrong = |message| ConfigError::Variable {
@@ -281,12 +239,6 @@ impl Config {
             url_variable: elsewhere.map(|_| variable),
             key: environment.get(key_variable).map(SecretString::from),
             key_variable: key_variable.to_owned(),
-            plan_model: model_for(&llm.plan.model),
-            judge_model: model_for(&llm.judge.model),
-            model: model.to_owned(),
-            timeout: llm.timeout,
-            tries: llm.tries,
-            retry_delay: llm.retry_delay,
         })
     }
 }
@@ -358,10 +310,12 @@ mod tests {
             .collect();
         match config.planner(&environment, candidates) {
             Ok(Planner::Rules { why }) => format!("rules: {why}"),
-            Ok(Planner::Agent { asked, why }) => format!("agent {}: {why}", asked.name),
+            Ok(Planner::Agent { name, why }) => format!("agent {name}: {why}"),
             Ok(Planner::Model { endpoint, why }) => {
                 let shown = format!("{endpoint:?}");
                 assert!(!shown.contains(CANARY), "{shown}");
+                let model =
+                    |named: Option<&str>| named.unwrap_or(endpoint.api.usual_model()).to_owned();
                 let key = endpoint
                     .key
                     .as_ref()
@@ -370,8 +324,8 @@ mod tests {
                     "{} at {}, plan {}, judge {}, key {key:?}: {why}",
                     endpoint.api.as_str(),
                     endpoint.base_url,
-                    endpoint.plan_model,
-                    endpoint.judge_model
+                    model(config.llm.plan_model()),
+                    model(config.llm.judge_model())
                 )
             }
             Err(error) => format!("{error}\nHint: {}", error.hint().unwrap_or_default()),

@@ -7,8 +7,8 @@ use super::desk::Outgoing;
 use super::plan_run::{Input, Key, PlanRun};
 use super::{View, isolation, steps};
 use crate::plan::{CommandId, Subject};
+use crate::view::mission;
 use crate::volumes::{Withdrawal, write_mission};
-use crate::wire::mission;
 
 impl PlanRun {
     /// Puts new commands into their folder at once: to write one takes less time than to wake another thread for it. One

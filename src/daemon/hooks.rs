@@ -2,11 +2,11 @@
 //! becomes of it changes nothing. What has been told is remembered in memory: a question that is still open, and the end of a
 //! plan, may be told again after a restart.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -14,12 +14,14 @@ use tokio::time::sleep;
 
 use super::plan_run::{Input, Key, PlanRun};
 use super::{Settings, View};
+use crate::config::Hooks;
 use crate::exec::{self, Mark, Outcome, Spec, Stdin, environment};
 use crate::plan::{QuestionId, Time};
 use crate::safe_open;
 use crate::store::Store;
+use crate::view::EventView;
+use crate::view::hook::{Call, ChangePart, MOST_EVENTS};
 use crate::volumes::Folder;
-use crate::wire::event::{self, Call, ChangePart, MOST_EVENTS};
 use crate::wire::text::{printable, time_text};
 
 /// Changes that one call covers; what is left is told by the next.
@@ -60,19 +62,16 @@ impl Hook {
             Self::Change => "on_change",
         }
     }
-}
 
-/// The hooks that are configured.
-#[derive(Clone, Debug, Default)]
-pub struct Hooks {
-    /// Program and arguments of each; nothing in them is interpreted.
-    pub commands: BTreeMap<Hook, Vec<String>>,
-    /// How long one call may take.
-    pub timeout: Duration,
-    /// Names of variables that they get besides those that every child gets.
-    pub env: Vec<String>,
-    /// The folder that they run in.
-    pub folder: PathBuf,
+    /// Returns the command that is configured, if one is.
+    fn command(self, hooks: &Hooks) -> Option<&Vec<String>> {
+        let command = match self {
+            Self::Question => &hooks.on_question,
+            Self::Finish => &hooks.on_finish,
+            Self::Change => &hooks.on_change,
+        };
+        command.as_ref()
+    }
 }
 
 /// What the hooks have been told.
@@ -134,7 +133,7 @@ impl PlanRun {
     }
 
     fn wants(&self, hook: Hook) -> bool {
-        self.settings.hooks.commands.contains_key(&hook)
+        hook.command(&self.settings.hooks).is_some()
     }
 
     fn call_hook(&mut self, what: News) {
@@ -184,13 +183,10 @@ async fn call(
         News::Change(to) => {
             let changes = store.since(plan, since, MOST_CHANGES).await?;
             let to = changes.last().map_or(to, |last| last.seq);
-            let mut events: Vec<_> = changes
+            let events = changes
                 .iter()
-                .flat_map(|change| change.delta.events.iter().map(move |event| (change, event)))
-                .map(|(change, event)| {
-                    event::json(event, change.seq, change.at, plan, &change.by, &change.why)
-                })
-                .collect();
+                .flat_map(|change| EventView::all(change, plan));
+            let mut events: Vec<EventView> = events.collect();
             if events.is_empty() {
                 return Ok((News::Change(to), None));
             }
@@ -213,12 +209,12 @@ async fn call(
 /// Runs a hook to its end; how it ended goes into the log, and to the person if it was not well.
 async fn run(settings: &Settings, hook: Hook, call: String, now: Time) {
     let hooks = &settings.hooks;
-    let Some(argv) = hooks.commands.get(&hook) else {
+    let Some(argv) = hook.command(hooks) else {
         return;
     };
     let spec = Spec {
         argv: argv.clone(),
-        cwd: hooks.folder.clone(),
+        cwd: settings.folder.clone(),
         env: environment(&hooks.env),
         stdin: Stdin::Text(call),
         deadline: hooks.timeout,

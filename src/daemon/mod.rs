@@ -30,7 +30,7 @@ use crate::clock::Clock;
 use crate::plan::PlanStatus;
 use crate::store::{Store, StoreError};
 use exchange::{Exchange, Found};
-pub use hooks::{Hook, Hooks};
+pub use hooks::Hook;
 pub use internal::tidy as tidy_internal;
 pub use mend::set_torn_aside;
 use plan_run::PlanRun;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::Hooks;
-use crate::config::Timing;
+use crate::config::{Hooks, Timing};
 use crate::exec::Check;
 use crate::llm::{Model, Prompts};
 use crate::plan::{PlanId, PlanStatus, Policy};
@@ -41,6 +40,8 @@ pub struct Settings {
     pub hands: Hands,
     /// Commands of the person that are told what happens.
     pub hooks: Hooks,
+    /// The folder that they run in.
+    pub folder: PathBuf,
     /// What a person types to call this program, as in `plan-agent --config my.toml`.
     pub program: String,
     /// Tells a person of trouble that the plan does not know, such as a full disk.

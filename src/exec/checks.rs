@@ -9,22 +9,12 @@ use std::time::Duration;
 use super::group::{Spec, Stdin, environment, run};
 use super::mark::Mark;
 use super::output::Output;
+use crate::config::Check;
 use crate::plan::CheckResult;
 use crate::wire::text::printable;
 
 /// The most that is kept of a check's output.
 const TAIL: usize = 4 * 1024;
-
-/// A check as it is configured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
-    pub name: String,
-    /// Program and arguments; nothing in them is interpreted.
-    pub argv: Vec<String>,
-    pub timeout: Duration,
-    /// Names of variables it gets besides those that every child gets.
-    pub env: Vec<String>,
-}
 
 /// Runs a check in a folder. It passes with exit code 0 only: one that cannot start, is killed or takes too long has
 /// failed, and the result says why. `None` if it was cancelled.

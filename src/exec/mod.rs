@@ -14,8 +14,9 @@ mod produced;
 mod repository;
 mod worktree;
 
+pub use crate::config::Check;
 pub use changes::{Listing, Trees};
-pub use checks::{Check, check, check_marked, check_of_step};
+pub use checks::{check, check_marked, check_of_step};
 pub use effort::effort;
 pub use git::{Git, GitError};
 pub use group::{

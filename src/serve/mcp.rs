@@ -29,8 +29,8 @@ use crate::clock::Clock;
 use crate::plan::Plan;
 use crate::store::StoreError;
 use crate::tools::{Answer, Dialect, Tool, Toolbox, notebook};
+use crate::view::mission;
 use crate::volumes::Volumes;
-use crate::wire::mission;
 use crate::wire::text::{clip_bytes, one_line};
 
 /// Bytes of a message that is read at most: enough for a plan of the most tasks that a tool takes.

@@ -2,12 +2,10 @@
 //! Whatever is read was written by a stranger: it is bounded, never guessed at, and never makes a reader panic.
 
 pub mod command;
-pub mod event;
 pub mod front;
 pub mod graph;
 pub mod lanes;
 mod markdown;
-pub mod mission;
 mod node;
 pub mod plan_file;
 pub mod problem;

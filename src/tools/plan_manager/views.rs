@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::shape::{State, Status, id, ids};
 use crate::plan::{Plan, Shown, Task, TaskId, TaskStatus};
 use crate::tools::page::{DEFAULT_LIMIT, MAX_LIMIT, Page, is_zero, weight};
+use crate::view::mission;
+use crate::wire::graph;
 use crate::wire::text::one_line;
-use crate::wire::{graph, mission};
 
 /// Bytes of the prompt.
 const PROMPT: usize = 4000;

@@ -1,27 +1,13 @@
-//! Where the commands find plans: the store and the folders of the configuration, and the plan or question that a person
-//! means by a few letters.
-
-use std::io::ErrorKind;
-use std::path::Path;
+//! The plan or the question that a person means by a few letters, or by none.
 
 use anyhow::anyhow;
 
-use super::args::Program;
+use super::app::App;
 use super::failure::Failure;
-use super::output::complain;
-use super::setup::{Setup, unusable_file, way_out};
-use crate::clock::Clock;
-use crate::plan::{DAEMON, PlanId, Question, QuestionId, ROLE, Refusal, Shelf};
-use crate::store::{Listed, Lost, Store, StoreError};
-use crate::volumes::{Volumes, VolumesError};
+use crate::plan::{DAEMON, Head, PlanId, Question, QuestionId, ROLE, Shelf, TaskId};
+use crate::store::Listed;
+use crate::view::Program;
 use crate::wire::text::one_line;
-
-/// The name under which changes from the command line are recorded.
-pub const BY: &str = "command line";
-
-/// What to do where plans were and no database is.
-pub(super) const PUT_BACK: &str =
-    "put a copy of it back; to begin anew without them, remove the files that begin with its name";
 
 /// The longest name in a list of candidates.
 const NAME: usize = 60;
@@ -29,87 +15,12 @@ const NAME: usize = 60;
 /// The most candidates that are listed.
 const CANDIDATES: usize = 20;
 
-/// The plans of one exchange folder.
-pub struct Site {
-    pub store: Store,
-    pub volumes: Volumes,
-    pub clock: Clock,
-    pub program: Program,
-}
-
-impl Site {
+impl App {
     /// Tells how a plan goes on.
     pub async fn goes_on(&self, plan: &PlanId) -> String {
-        let of_team = self
-            .store
-            .read(plan, |plan, _| plan.head().of_team())
-            .await
-            .unwrap_or(false);
+        let of_team = self.read(plan, |plan, _| plan.head().of_team()).await;
+        let of_team = of_team.unwrap_or(false);
         self.program.goes_on(plan.as_str(), of_team)
-    }
-
-    /// Opens what is there; makes nothing.
-    ///
-    /// # Errors
-    /// There are no plans yet, or the store cannot be opened.
-    pub async fn open(setup: &Setup) -> Result<Self, Failure> {
-        match Self::find(setup).await? {
-            Some(site) => Ok(site),
-            None => Err(no_plans(&setup.config.root(), &setup.program)),
-        }
-    }
-
-    /// Opens what is there, and makes what is not. Where nothing can be written, the plans that are there can be read.
-    ///
-    /// # Errors
-    /// The folder cannot be made, or the store cannot be opened.
-    pub async fn make(setup: &Setup) -> Result<Self, Failure> {
-        let root = setup.config.root();
-        match Volumes::open(&root) {
-            Ok(volumes) => Self::at(volumes, &setup.program).await,
-            Err(error) => {
-                let volumes = Volumes::at(&root)?;
-                let denied = [ErrorKind::ReadOnlyFilesystem, ErrorKind::PermissionDenied];
-                if !denied.contains(&error.kind()) || !Store::exists(&volumes.database())? {
-                    return Err(unusable_file(error));
-                }
-                let (file, clock) = (volumes.database(), Clock::start());
-                let store = Store::open_to_read(&file, move || clock.now()).await?;
-                Ok(Self::with(store, volumes, clock, &setup.program))
-            }
-        }
-    }
-
-    /// Opens the store of a folder.
-    ///
-    /// # Errors
-    /// It cannot be opened.
-    pub(super) async fn at(volumes: Volumes, program: &Program) -> Result<Self, Failure> {
-        let clock = Clock::start();
-        let store = Store::open(&volumes.database(), move || clock.now()).await?;
-        Ok(Self::with(store, volumes, clock, program))
-    }
-
-    fn with(store: Store, volumes: Volumes, clock: Clock, program: &Program) -> Self {
-        report_lost(store.lost());
-        Self {
-            store,
-            volumes,
-            clock,
-            program: program.clone(),
-        }
-    }
-
-    /// Opens what is there; `None` if there has never been a plan.
-    ///
-    /// # Errors
-    /// The store cannot be opened, or is gone.
-    pub async fn find(setup: &Setup) -> Result<Option<Self>, Failure> {
-        let volumes = Volumes::at(&setup.config.root())?;
-        if !Store::exists(&volumes.database())? {
-            return Ok(None);
-        }
-        Self::at(volumes, &setup.program).await.map(Some)
     }
 
     /// Returns the plan that is meant: by its key, its id or their beginning; else of those that a daemon carries out, or of
@@ -118,21 +29,23 @@ impl Site {
     /// # Errors
     /// None or several fit; the candidates are named.
     pub async fn plan(&self, named: Option<&str>) -> Result<PlanId, Failure> {
-        let plans = self.store.plans().await?;
+        Ok(self.head(named).await?.id)
+    }
+
+    async fn head(&self, named: Option<&str>) -> Result<Head, Failure> {
+        let plans = self.store().await?.plans().await?;
         if plans.is_empty() {
-            return Err(no_plans(self.volumes.root(), &self.program));
+            return Err(self.no_plans());
         }
         pick_plan(&plans, named, &self.program)
     }
 
-    /// Returns the plan that is meant, as [`Site::plan`], if it is one that a daemon carries out.
+    /// Returns the plan that is meant, as [`App::plan`], if it is one that a daemon carries out.
     ///
     /// # Errors
-    /// As [`Site::plan`], or the plan is in the hands of those who made it through tools.
+    /// As [`App::plan`], or the plan is in the hands of those who made it through tools.
     pub async fn plan_to_carry_out(&self, named: Option<&str>) -> Result<PlanId, Failure> {
-        let id = self.plan(named).await?;
-        let owner = self.store.read(&id, |plan, _| plan.head().owner.clone());
-        let owner = owner.await?;
+        let Head { id, owner, .. } = self.head(named).await?;
         if owner == DAEMON {
             return Ok(id);
         }
@@ -147,6 +60,12 @@ impl Site {
         )))
     }
 
+    /// Tells that a plan has no such task.
+    pub fn no_task(&self, plan: &PlanId, task: TaskId) -> Failure {
+        Failure::usage(anyhow!("plan `{plan}` has no task `{task}`"))
+            .hint(format!("`{} status {plan}` shows the tasks", self.program))
+    }
+
     /// Returns the question that is meant, with its plan: by the beginning or the end of its id, else the only open one.
     ///
     /// # Errors
@@ -154,15 +73,15 @@ impl Site {
     pub async fn question(&self, named: Option<&str>) -> Result<(PlanId, Question), Failure> {
         let mut found = Vec::new();
         let any = named.is_some();
-        for listed in self.store.plans().await? {
+        let store = self.store().await?;
+        for listed in store.plans().await? {
             let head = &listed.head;
             // Only a daemon asks.
             if head.owner != DAEMON || (head.status.settled() && !any) {
                 continue;
             }
             let plan = listed.head.id;
-            let questions: Vec<Question> = self
-                .store
+            let questions: Vec<Question> = store
                 .read(&plan, move |plan, _| {
                     plan.questions()
                         .filter(|question| any || question.open())
@@ -185,28 +104,7 @@ impl Site {
     }
 }
 
-/// Says which changes the database has lost.
-fn report_lost(lost: &[Lost]) {
-    let Some((first, others)) = lost.split_first() else {
-        return;
-    };
-    let others = match others.len() {
-        0 => String::new(),
-        1 => "; so did another plan".to_owned(),
-        others => format!("; so did {others} other plans"),
-    };
-    complain(&format!(
-        "warning: {first}{others}\nHint: put a newer copy of it back if there is one; the next change goes on from what is there\n"
-    ));
-}
-
-fn no_plans(root: &Path, program: &Program) -> Failure {
-    Failure::failed(anyhow!("there are no plans in `{}`", root.display())).hint(format!(
-        "`{program} run` makes one; `--config FILE` looks elsewhere"
-    ))
-}
-
-fn pick_plan(plans: &[Listed], named: Option<&str>, program: &Program) -> Result<PlanId, Failure> {
+fn pick_plan(plans: &[Listed], named: Option<&str>, program: &Program) -> Result<Head, Failure> {
     let there = || {
         plans
             .iter()
@@ -218,7 +116,7 @@ fn pick_plan(plans: &[Listed], named: Option<&str>, program: &Program) -> Result
         let tools = there().filter(|plan| ![DAEMON, ROLE].contains(&plan.head.owner.as_str()));
         let meant = unfinished(own.clone()).or_else(|| own.clone().next());
         let meant = meant.or_else(|| unfinished(tools.clone()).or_else(|| tools.clone().next()));
-        return meant.map(|plan| plan.head.id.clone()).ok_or_else(|| {
+        return meant.map(|plan| plan.head.clone()).ok_or_else(|| {
             Failure::usage(anyhow!("no plan here is left: which one is meant?"))
                 .hint(format!("`{program} plans --all` lists them"))
         });
@@ -233,7 +131,7 @@ fn pick_plan(plans: &[Listed], named: Option<&str>, program: &Program) -> Result
         .find(|plan| plan.head.key() == named)
         .or_else(|| plans.iter().find(|plan| plan.head.id.as_str() == named));
     if let Some(exact) = exact {
-        return Ok(exact.head.id.clone());
+        return Ok(exact.head.clone());
     }
     // What a role makes of a task is meant only by its whole name.
     let offered = || there().filter(|plan| plan.head.owner != ROLE);
@@ -243,7 +141,7 @@ fn pick_plan(plans: &[Listed], named: Option<&str>, program: &Program) -> Result
         })
         .collect();
     match fits.as_slice() {
-        [one] => Ok(one.head.id.clone()),
+        [one] => Ok(one.head.clone()),
         [] => Err(unclear("no plan", named, &offered().collect::<Vec<_>>())),
         several => Err(unclear("more than one plan", named, several)),
     }
@@ -307,40 +205,11 @@ fn list(title: &str, lines: impl ExactSizeIterator<Item = String>) -> String {
         .fold(title.to_owned(), |list, line| format!("{list}\n  {line}"))
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Refused(refusal) => refusal.into(),
-            error @ StoreError::Foreign { .. } => {
-                Self::failed(error).hint(way_out(ErrorKind::InvalidData))
-            }
-            error @ StoreError::Emptied { .. } => Self::failed(error).hint(PUT_BACK),
-            error => Self::failed(error),
-        }
-    }
-}
-
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::NoNote => Self::usage(refusal).hint("add --note \"…\""),
-            Refusal::NotOffered { .. } => Self::usage(refusal),
-            refusal => Self::failed(refusal),
-        }
-    }
-}
-
-impl From<VolumesError> for Failure {
-    fn from(error: VolumesError) -> Self {
-        Self::failed(error)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::view::sample;
     use super::*;
     use crate::plan::PlanStatus;
+    use crate::view::sample;
 
     fn listed(id: &str, status: PlanStatus) -> Listed {
         let mut head = sample::plan().head().clone();
@@ -351,7 +220,7 @@ mod tests {
 
     fn picked(plans: &[Listed], named: Option<&str>) -> String {
         match pick_plan(plans, named, &Program::with(None)) {
-            Ok(id) => id.to_string(),
+            Ok(head) => head.id.to_string(),
             Err(failure) => failure.text().unwrap(),
         }
     }

@@ -1,9 +1,21 @@
 use super::super::sample::{self, NOW};
 use super::*;
+use crate::plan::Plan;
+use crate::view::Daemon;
+
+fn view(plan: &Plan, daemon: Option<u32>, limit: usize) -> PlanView {
+    let mut view = PlanView::of(plan, 11, limit, NOW);
+    view.daemon = daemon.map(|pid| Daemon { pid });
+    view
+}
+
+fn text(plan: &Plan, daemon: Option<u32>, limit: usize) -> String {
+    view(plan, daemon, limit).page(NOW, Paint::none(), &Program::with(None))
+}
 
 #[test]
 fn a_person_sees_what_is_done_under_way_and_asked() {
-    insta::assert_snapshot!(text(&sample::plan(), Some(7), 50, NOW, Paint::none(), &Program::with(None)), @r#"
+    insta::assert_snapshot!(text(&sample::plan(), Some(7), 50), @r#"
     kqzjwmha  Word counter  running
     Goal: Count the words of a file
     1 of 5 tasks done · 2 in progress · 1 ready · 1 blocked
@@ -26,14 +38,7 @@ fn a_person_sees_what_is_done_under_way_and_asked() {
 
 #[test]
 fn a_person_sees_who_is_at_work() {
-    let page = text(
-        &sample::with_roles(),
-        Some(7),
-        50,
-        NOW,
-        Paint::none(),
-        &Program::with(None),
-    );
+    let page = text(&sample::with_roles(), Some(7), 50);
     insta::assert_snapshot!(page, @r#"
     kqzjwmha  Word counter  running
     Goal: Count the words of a file
@@ -54,14 +59,14 @@ fn a_person_sees_who_is_at_work() {
         skip     leave the task out; what waits for it goes on without it
         abort    end the plan for good; agents at work stop, their work stays
     "#);
-    let status = json(&sample::with_roles(), 11, Ok(7), 1, NOW);
+    let status = view(&sample::with_roles(), Some(7), 1);
     insta::assert_snapshot!(serde_json::to_string(&status.lanes).unwrap(), @r#"{"most":3,"busy":1,"roles":[{"role":"coder","most":1,"tasks":[4]},{"role":"tester","most":2,"tasks":[]}],"others":[]}"#);
 }
 
 #[test]
 fn a_person_and_programs_see_who_waits_for_whom() {
     let plan = sample::with_a_wait();
-    let page = text(&plan, Some(7), 50, NOW, Paint::none(), &Program::with(None));
+    let page = text(&plan, Some(7), 50);
     let about = |line: &&str| line.contains("coder");
     let lines: Vec<&str> = page.lines().filter(about).collect();
     insta::assert_snapshot!(lines.join("\n"), @r"
@@ -70,14 +75,14 @@ fn a_person_and_programs_see_who_waits_for_whom() {
                        coder waits for tester · 60 s
        5  ready        Publish · coder
     ");
-    let status = json(&plan, 11, Ok(7), 1, NOW);
+    let status = view(&plan, Some(7), 1);
     insta::assert_snapshot!(serde_json::to_string(&status.waits).unwrap(), @r#"[{"task":4,"role":"coder","on":"tester","request":"task-4b","what":"Does it\u001b[2J count?","since":"2027-01-15T08:04:00Z"}]"#);
     insta::assert_snapshot!(serde_json::to_string(&status.lanes).unwrap(), @r#"{"most":3,"busy":1,"roles":[{"role":"coder","most":1,"tasks":[4]},{"role":"tester","most":2,"tasks":[],"asked":[4]}],"others":[]}"#);
 }
 
 #[test]
 fn a_small_page_shows_what_goes_on() {
-    insta::assert_snapshot!(text(&sample::plan(), None, 2, NOW, Paint::none(), &Program::with(None)), @r#"
+    insta::assert_snapshot!(text(&sample::plan(), None, 2), @r#"
     kqzjwmha  Word counter  stopped
     Goal: Count the words of a file
     1 of 5 tasks done · 2 in progress · 1 ready · 1 blocked
@@ -101,7 +106,7 @@ fn a_small_page_shows_what_goes_on() {
 
 #[test]
 fn programs_get_the_agreed_shape() {
-    let status = json(&sample::plan(), 11, Ok(7), 50, NOW);
+    let status = view(&sample::plan(), Some(7), 50);
     insta::assert_snapshot!(serde_json::to_string_pretty(&status).unwrap(), @r#"
     {
       "plan": {
@@ -255,7 +260,7 @@ fn programs_get_the_agreed_shape() {
       }
     }
     "#);
-    let status = serde_json::to_value(json(&sample::plan(), 11, Err(None), 2, NOW)).unwrap();
+    let status = serde_json::to_value(view(&sample::plan(), None, 2)).unwrap();
     assert_eq!(status["truncated"], true);
     assert_eq!(status["tasks"].as_array().unwrap().len(), 2);
     assert!(status["daemon"].is_null());
@@ -265,9 +270,10 @@ fn programs_get_the_agreed_shape() {
 fn a_window_never_leaves_the_plan() {
     let plan = sample::plan();
     for limit in [0, 1, 4, 5, 6, usize::MAX] {
-        let window = Window::of(&plan, limit);
-        assert_eq!(window.before + window.tasks.len() + window.after, 5);
-        assert_eq!(window.tasks.len(), limit.min(5));
+        let view = view(&plan, None, limit);
+        let (before, after) = view.hidden;
+        assert_eq!(before + view.tasks.len() + after, 5);
+        assert_eq!(view.tasks.len(), limit.min(5));
     }
 }
 

@@ -2,13 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
-
-use super::event::happened_in;
-use super::{name, numbers};
-use crate::cli::output::Style;
-use crate::plan::{Decision, Event, Plan, TaskId, Time};
+use super::log::happened_in;
+use super::{Style, name, numbers};
+use crate::plan::{Decision, Event, Plan, TaskId};
 use crate::store::Change;
 use crate::wire::lanes;
 
@@ -42,15 +38,6 @@ pub fn progress(
         Some(format!("{task} · {}: {rest}", names.get(&task)?))
     });
     Some((named.unwrap_or(text), style))
-}
-
-/// Returns the time of day as a person's clock shows it.
-pub fn clock_time(time: Time) -> String {
-    Timestamp::from_microsecond(time.0)
-        .unwrap_or_default()
-        .to_zoned(TimeZone::system())
-        .strftime("%H:%M:%S")
-        .to_string()
 }
 
 /// Returns the tasks of a plan that has just been made, a line each.

@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::plan::{
-    About, AttemptState, By, Choice, CommandId, Evidence, Head, Kind, QuestionId, Replan, Row, Wait,
+    About, Attempt, AttemptState, By, Choice, CommandId, Evidence, Head, Kind, Question,
+    QuestionId, Replan, Row, Verdict, Wait,
 };
 use crate::wire::sample::{NOW, head, plan, task};
 

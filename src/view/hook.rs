@@ -1,27 +1,13 @@
-//! What happened to a plan, as programs are told: a line of `log --json`, and what a hook reads.
+//! What a hook reads.
 
 use serde::Serialize;
-use serde_json::Value;
 
-use super::text::time_text;
-use crate::plan::{Counts, Event, Head, Plan, PlanId, PlanStatus, Question, Time};
+use super::EventView;
+use crate::plan::{Choice, Counts, Head, Plan, PlanId, PlanStatus, Question, TaskId, Time};
+use crate::wire::text::time_text;
 
 /// Events that one call of a hook tells; the rest is counted.
 pub const MOST_EVENTS: usize = 200;
-
-/// Returns an event with where it stands in the plan's history: `{"seq","at","plan","by","why","event",…}` with its own fields.
-pub fn json(event: &Event, seq: i64, at: Time, plan: &PlanId, by: &str, why: &str) -> Value {
-    let mut value = serde_json::json!(event);
-    value["seq"] = seq.into();
-    value["at"] = time_text(at).into();
-    value["plan"] = plan.as_str().into();
-    value["why"] = why.into();
-    // An answer says by itself whose it is: what a person wrote into a file is taken in by the daemon.
-    if value.get("by").is_none() {
-        value["by"] = by.into();
-    }
-    value
-}
 
 /// What a hook reads on its standard input: one JSON object on one line. Fields are added, never renamed or taken away.
 #[derive(Debug, Serialize)]
@@ -41,7 +27,7 @@ pub struct Call {
 /// The plan that it is about.
 #[derive(Debug, Serialize)]
 pub struct PlanPart {
-    id: String,
+    id: PlanId,
     name: String,
     goal: String,
     status: &'static str,
@@ -60,10 +46,10 @@ pub struct QuestionPart {
     id: String,
     /// `failures`, `agent`, `budget` …
     about: &'static str,
-    task: Option<u32>,
+    task: Option<TaskId>,
     task_name: Option<String>,
     reason: String,
-    choices: Vec<&'static str>,
+    choices: Vec<Choice>,
     /// Where the answer may be written in.
     file: String,
 }
@@ -76,7 +62,7 @@ pub struct ChangePart {
     /// The last of them.
     pub to: i64,
     /// As `log --json` prints them.
-    pub events: Vec<Value>,
+    pub events: Vec<EventView>,
     /// Events that are not told for their number.
     pub left_out: usize,
 }
@@ -88,14 +74,10 @@ impl Call {
         let part = QuestionPart {
             id: question.id.to_string(),
             about: question.about.as_str(),
-            task: task.map(|task| task.number.0),
+            task: task.map(|task| task.number),
             task_name: task.map(|task| task.name.clone()),
             reason: question.reason.clone(),
-            choices: question
-                .choices
-                .iter()
-                .map(|choice| choice.as_str())
-                .collect(),
+            choices: question.choices.clone(),
             file,
         };
         Self {
@@ -140,7 +122,7 @@ impl Call {
 impl PlanPart {
     fn of(head: &Head, counts: Counts) -> Self {
         Self {
-            id: head.id.to_string(),
+            id: head.id.clone(),
             name: head.name.clone(),
             goal: head.goal.clone(),
             status: head.status.as_str(),
@@ -159,9 +141,12 @@ impl PlanPart {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
+    use serde_json::Value;
+
     use super::*;
-    use crate::plan::{About, Choice, QuestionId, Row, TaskId, TaskStatus};
+    use crate::plan::{About, Delta, Event, QuestionId, Row, TaskStatus};
+    use crate::store::Change;
+    use crate::wire::sample;
 
     #[test]
     fn a_hook_reads_one_line_of_json() {
@@ -187,11 +172,20 @@ mod tests {
         let line = Call::question(&plan, &question, file, sample::NOW).render();
         assert_eq!(line.matches('\n').count(), 1, "{line}");
         insta::assert_snapshot!(line.trim_end(), @r#"{"at":"2026-11-21T10:00:00Z","event":"question","plan":{"completed":0,"failed":0,"goal":"Count the words of a file","id":"abcdefgh","name":"Word counter","reason":null,"skipped":0,"status":"running","tasks":1,"workspace":"/w"},"question":{"about":"failures","choices":["retry","abort"],"file":"/v/questions/pending/question-q0af31c.md","id":"q0af31c","reason":"the task failed 3 times in a row","task":1,"task_name":"Write\nit"}}"#);
-        let event = Event::Planned { tasks: 1 };
+        let change = Change {
+            seq: 2,
+            at: sample::NOW,
+            by: "daemon".to_owned(),
+            why: "w".to_owned(),
+            delta: Delta {
+                rows: Vec::new(),
+                events: vec![Event::Planned { tasks: 1 }],
+            },
+        };
         let change = ChangePart {
             from: 2,
             to: 3,
-            events: vec![json(&event, 2, sample::NOW, plan.id(), "daemon", "w")],
+            events: EventView::all(&change, plan.id()),
             left_out: 0,
         };
         let value = serde_json::json!(Call::change(&plan, change, sample::NOW));

@@ -2,11 +2,9 @@
 
 use jiff::tz::TimeZone;
 
-use super::{moment, name, numbers};
-use crate::cli::output::{Paint, Style};
+use super::{Paint, Style, moment, name, numbers};
 use crate::plan::{
-    DAEMON, Decision, Event, Kind, PlanId, ReportStatus, Shelf, Subject, TaskId, Time, WaitEnd,
-    counted,
+    DAEMON, Decision, Event, Kind, ReportStatus, Shelf, Subject, TaskId, Time, WaitEnd, counted,
 };
 use crate::store::Change;
 use crate::wire;
@@ -49,31 +47,8 @@ pub fn lines(change: &Change, zone: &TimeZone, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// Returns what a change did for programs: an object an event, as [`json`]. A change of somebody that no event tells of is
-/// `changed`.
-pub fn objects(change: &Change, plan: &PlanId) -> Vec<serde_json::Value> {
-    let events = change.delta.events.iter();
-    let mut objects: Vec<_> = events.map(|event| json(change, plan, event)).collect();
-    if objects.is_empty() && change.by != DAEMON {
-        objects.push(serde_json::json!({
-            "event": "changed",
-            "seq": change.seq,
-            "at": time_text(change.at),
-            "plan": plan,
-            "by": change.by,
-            "why": change.why,
-        }));
-    }
-    objects
-}
-
-/// Returns what happened for programs: `{"seq","at","plan","by","why","event",…}` with the fields of the event.
-pub fn json(change: &Change, plan: &PlanId, event: &Event) -> serde_json::Value {
-    wire::event::json(event, change.seq, change.at, plan, &change.by, &change.why)
-}
-
 /// As [`happened`], with what the change has beside it: what is not tried again before a person has answered is no retry.
-pub fn happened_in(change: &Change, event: &Event) -> (String, Style) {
+pub(super) fn happened_in(change: &Change, event: &Event) -> (String, Style) {
     if let Event::Judged {
         task,
         decision: Decision::Retry,
@@ -91,7 +66,7 @@ pub fn happened_in(change: &Change, event: &Event) -> (String, Style) {
 }
 
 /// Returns what happened in one line, and how to show it.
-pub fn happened(event: &Event) -> (String, Style) {
+fn happened(event: &Event) -> (String, Style) {
     use Style::{Bad, Bold, Busy, Dim, Good, Plain};
     let on = |task: &TaskId, text: String| format!("task {task}: {text}");
     match event {

@@ -3,11 +3,12 @@
 
 use std::fmt::Write as _;
 
-use super::lanes;
-use super::text::{clip, one_line, printable_start, time_text};
-use crate::plan::{
-    Attempt, Decision, Plan, PlanStatus, Question, Task, TaskId, TaskStatus, Time, Verdict, counted,
-};
+use super::PlanView;
+use super::plan::QuestionView;
+use super::task::{Current, TaskView};
+use crate::plan::{Decision, Plan, PlanStatus, Task, TaskId, TaskStatus, Time, counted};
+use crate::wire::lanes;
+use crate::wire::text::{clip, one_line, printable_start, time_text};
 
 /// Bytes of the whole text at most; the parts below add up to less.
 pub const MAX_BYTES: usize = 64 * 1024;
@@ -25,16 +26,17 @@ const BEFORE: usize = 15;
 
 /// Returns the text of MISSION.md at a moment. `program` is what a person types to call this program.
 pub fn render(plan: &Plan, now: Time, program: &str) -> String {
-    let head = plan.head();
+    let tasks = window(plan, WINDOW, BEFORE);
+    let before = tasks.first().map_or(0, |first| plan.index_of(first));
+    let view = PlanView::with(plan, 0, before, &tasks, now);
+    let head = &view.head;
     let mut text = format!("# {}\n\n", inline(&head.name, MAX_NAME));
     text.push_str(&block(&head.goal, MAX_GOAL));
-    text.push_str(&state(plan, now));
-    let questions = plan.open_questions().map(|asked| question(asked, program));
+    text.push_str(&state(&view, now));
+    let questions = view.questions.iter().map(|asked| question(asked, program));
     push_list(&mut text, "Open questions", questions, MAX_QUESTIONS);
-    let shown = window(plan, WINDOW, BEFORE);
-    let hidden = plan.counts().total() - shown.len();
-    let tasks = shown.into_iter().map(|shown| task(plan, shown));
-    push_tasks(&mut text, tasks, hidden);
+    let (earlier, later) = view.hidden;
+    push_tasks(&mut text, view.tasks.iter().map(task), earlier + later);
     if let Some(outcome) = &head.outcome {
         text.push_str("## Summary\n\n");
         text.push_str(&block(outcome, MAX_SUMMARY));
@@ -42,27 +44,27 @@ pub fn render(plan: &Plan, now: Time, program: &str) -> String {
     text
 }
 
-fn state(plan: &Plan, now: Time) -> String {
-    let counts = plan.counts();
-    let ready = plan.ready_count();
+fn state(view: &PlanView, now: Time) -> String {
+    let progress = &view.progress;
     let mut text = format!(
         "## State\n\n{} · {} of {} settled · {}\n\n\
-         {} completed, {} failed, {} skipped, {} in progress, {ready} ready, {} blocked\n\n",
-        status(plan.status()),
-        counts.settled(),
-        counted(counts.total(), "task"),
+         {} completed, {} failed, {} skipped, {} in progress, {} ready, {} blocked\n\n",
+        status(&view.head.status),
+        progress.settled(),
+        counted(progress.total, "task"),
         time_text(now),
-        counts.completed,
-        counts.failed,
-        counts.skipped,
-        counts.in_progress,
-        counts.pending.saturating_sub(ready),
+        progress.completed,
+        progress.failed,
+        progress.skipped,
+        progress.in_progress,
+        progress.ready,
+        progress.blocked,
     );
-    if let Some(lanes) = lanes::line(plan) {
+    if let Some(lanes) = view.at_work() {
         let lanes = inline(&lanes, MAX_TEXT);
         add(&mut text, format_args!("At work: {lanes}\n\n"));
     }
-    if let Some(replan) = &plan.head().replan {
+    if let Some(replan) = &view.head.replan {
         let why = inline(&replan.why, MAX_TEXT);
         let of = replan
             .task
@@ -82,7 +84,7 @@ fn status(status: &PlanStatus) -> String {
     }
 }
 
-fn question(question: &Question, program: &str) -> String {
+fn question(question: &QuestionView, program: &str) -> String {
     let about = question
         .task
         .map_or(String::new(), |task| format!(" (task {task})"));
@@ -121,19 +123,16 @@ pub fn window(plan: &Plan, size: usize, before: usize) -> Vec<&Task> {
     }
 }
 
-fn task(plan: &Plan, task: &Task) -> String {
+fn task(task: &TaskView) -> String {
     let mark = if task.status.satisfies() { 'x' } else { ' ' };
     let name = inline(&task.name, MAX_NAME);
     let role = task.assignee.as_deref().map(lanes::role);
     let role = role.map_or(String::new(), |role| {
         format!(" ({})", inline(&role, MAX_NAME))
     });
-    let mut text = format!(
-        "- [{mark}] {} · {name}{role} — {}\n",
-        task.number,
-        standing(plan, task)
-    );
-    for wait in plan.waits_of(task) {
+    let standing = standing(task);
+    let mut text = format!("- [{mark}] {} · {name}{role} — {standing}\n", task.id);
+    for wait in &task.waits {
         let waits = inline(&lanes::waits(wait), MAX_NAME);
         let (since, what) = (time_text(wait.since), inline(&wait.what, MAX_TEXT));
         add(&mut text, format_args!("  {waits} since {since}: {what}\n"));
@@ -143,14 +142,10 @@ fn task(plan: &Plan, task: &Task) -> String {
             TaskStatus::Skipped | TaskStatus::Failed => "Reason",
             _ => "Result",
         };
-        add(
-            &mut text,
-            format_args!("  {word}: {}\n", inline(result, MAX_TEXT)),
-        );
+        let result = inline(result, MAX_TEXT);
+        add(&mut text, format_args!("  {word}: {result}\n"));
     }
-    if !task.status.settled()
-        && let Some(verdict) = last_verdict(plan, task.number)
-    {
+    if let Some(verdict) = &task.verdict {
         let reason = inline(&verdict.reason, MAX_TEXT);
         let decision = decision(verdict.decision);
         add(
@@ -162,36 +157,35 @@ fn task(plan: &Plan, task: &Task) -> String {
 }
 
 /// Says in which state a task is, and why it is not further.
-fn standing(plan: &Plan, task: &Task) -> String {
+fn standing(task: &TaskView) -> String {
     match task.status {
-        TaskStatus::Completed => match &task.evidence {
-            Some(evidence) if evidence.verified => "completed, verified".to_owned(),
+        TaskStatus::Completed => match task.verified {
+            Some(true) => "completed, verified".to_owned(),
             _ => "completed, unverified".to_owned(),
         },
         TaskStatus::Failed => format!("failed after {}", attempts(task.attempts)),
         TaskStatus::Skipped => "skipped".to_owned(),
         TaskStatus::InProgress => {
-            let current = task.current.as_ref().and_then(|id| plan.attempt(id));
-            format!("in progress, {}", stage(current, task.attempts))
+            let stage = stage(task.attempt.as_ref(), task.attempts);
+            format!("in progress, {stage}")
         }
         TaskStatus::Pending => {
-            let unmet = plan.unmet(task);
             if let Some(until) = task.not_before {
                 format!("waits until {}", time_text(until))
-            } else if plan.is_ready(task) {
+            } else if task.state == "ready" {
                 "ready".to_owned()
-            } else if unmet.is_empty() {
+            } else if task.unmet.is_empty() {
                 "waits for the tasks before it".to_owned()
             } else {
-                format!("waits for {}", numbers(&unmet))
+                format!("waits for {}", numbers(&task.unmet))
             }
         }
     }
 }
 
-fn stage(current: Option<&Attempt>, attempts: u32) -> String {
+fn stage(current: Option<&Current>, attempts: u32) -> String {
     match current {
-        Some(attempt) if attempt.report.is_some() => {
+        Some(attempt) if attempt.reported => {
             format!("attempt {} is reported", attempt.number)
         }
         Some(attempt) if attempt.claimed.is_some() => {
@@ -217,12 +211,6 @@ fn numbers(tasks: &[TaskId]) -> String {
         ""
     };
     format!("{}{more}", shown.join(", "))
-}
-
-fn last_verdict(plan: &Plan, task: TaskId) -> Option<&Verdict> {
-    plan.attempts_of(task)
-        .rev()
-        .find_map(|attempt| attempt.verdict.as_ref())
 }
 
 fn decision(decision: Decision) -> &'static str {

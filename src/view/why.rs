@@ -1,10 +1,9 @@
 //! Why a task is as it is, and what it waits for.
 
-use super::{WAY_TO_SOMEBODY, indented, name, numbers, state, usage};
-use crate::cli::args::Program;
-use crate::cli::output::{Paint, Style};
+use super::task::TaskView;
+use super::{Paint, Program, Style, WAY_TO_SOMEBODY, indented, name, numbers, style, usage};
 use crate::plan::{
-    Attempt, AttemptState, Lanes, Plan, PlanStatus, Review, Task, TaskId, TaskStatus, Time,
+    Attempt, AttemptState, Lanes, Plan, PlanStatus, Review, TaskId, TaskStatus, Time,
 };
 use crate::wire;
 use crate::wire::team::ONLY_ITS_OWN;
@@ -24,25 +23,20 @@ const CHANGED: usize = 10;
 
 /// Returns what led a task to where it is, and what it waits for; `None` if there is no such task.
 pub fn why(plan: &Plan, id: TaskId, now: Time, paint: Paint, program: &Program) -> Option<String> {
-    let task = plan.task(id)?;
-    let (word, style) = state(plan, task);
+    let task = &TaskView::of(plan, plan.task(id)?, now);
     let mut lines = vec![format!(
-        "{} · {}: {}",
-        task.number,
+        "{id} · {}: {}",
         paint.text(Style::Bold, &name(&task.name)),
-        paint.text(style, word)
+        paint.text(style(task.state), task.state)
     )];
-    lines.extend(
-        reasons(plan, task, now, program)
-            .iter()
-            .map(|reason| format!("  {reason}")),
-    );
-    if plan.is_nobodys(task) {
+    let reasons = reasons(plan, task, now, program);
+    lines.extend(reasons.iter().map(|reason| format!("  {reason}")));
+    if task.nobodys {
         lines.push(format!(
             "  it has no assignee: {ONLY_ITS_OWN}; {WAY_TO_SOMEBODY}"
         ));
     }
-    lines.extend(plan.waits_of(task).iter().map(|wait| {
+    lines.extend(task.waits.iter().map(|wait| {
         let (waits, since) = (wire::lanes::waits(wait), time_text(wait.since));
         let (what, request) = (line(&wait.what), name(wait.request.as_str()));
         format!("  {waits} since {since}: {what} ({request})")
@@ -61,14 +55,14 @@ pub fn why(plan: &Plan, id: TaskId, now: Time, paint: Paint, program: &Program) 
     Some(lines.join("\n") + "\n")
 }
 
-fn reasons(plan: &Plan, task: &Task, now: Time, program: &Program) -> Vec<String> {
+fn reasons(plan: &Plan, task: &TaskView, now: Time, program: &Program) -> Vec<String> {
     match task.status {
-        TaskStatus::Pending if plan.is_ready(task) => vec![not_started(plan, task, now, program)],
+        TaskStatus::Pending if task.state == "ready" => vec![not_started(plan, task, now, program)],
         TaskStatus::Pending => waits_for(plan, task),
         TaskStatus::InProgress => vec![under_way(plan, task)],
         TaskStatus::Completed => accepted(task),
         TaskStatus::Failed => {
-            let waiting: Vec<TaskId> = plan.dependants(task.number).map(|t| t.number).collect();
+            let waiting: Vec<TaskId> = plan.dependants(task.id).map(|t| t.number).collect();
             if waiting.is_empty() {
                 Vec::new()
             } else {
@@ -79,22 +73,18 @@ fn reasons(plan: &Plan, task: &Task, now: Time, program: &Program) -> Vec<String
     }
 }
 
-fn accepted(task: &Task) -> Vec<String> {
-    let Some(evidence) = &task.evidence else {
-        return vec!["it was completed when the plan began, or by hand".to_owned()];
+fn accepted(task: &TaskView) -> Vec<String> {
+    let how = match task.verified {
+        None => "it was completed when the plan began, or by hand",
+        Some(true) => "it was accepted, and its checks pass",
+        Some(false) => "it was accepted on the agent's word: no check ran",
     };
-    let how = if evidence.verified {
-        "it was accepted, and its checks pass"
-    } else {
-        "it was accepted on the agent's word: no check ran"
-    };
-    std::iter::once(how.to_owned())
-        .chain(evidence.facts.iter().map(|fact| line(fact)))
-        .collect()
+    let facts = task.evidence.iter().map(|fact| line(fact));
+    std::iter::once(how.to_owned()).chain(facts).collect()
 }
 
 /// Returns why a task has not been started though it might be.
-fn not_started(plan: &Plan, task: &Task, now: Time, program: &Program) -> String {
+fn not_started(plan: &Plan, task: &TaskView, now: Time, program: &Program) -> String {
     let head = plan.head();
     match &head.status {
         PlanStatus::Idle => {
@@ -112,10 +102,7 @@ fn not_started(plan: &Plan, task: &Task, now: Time, program: &Program) -> String
     if let Some(until) = task.not_before.filter(|until| *until > now) {
         return format!("the agent's usage limit ends at {}", time_text(until));
     }
-    if plan
-        .open_questions()
-        .any(|question| question.task == Some(task.number))
-    {
+    if task.asked.is_some() {
         return format!("a question about it waits for your answer: `{program} status`");
     }
     if head.review == Review::Wanted {
@@ -153,7 +140,7 @@ fn not_started(plan: &Plan, task: &Task, now: Time, program: &Program) -> String
 }
 
 /// Returns who does a task, as the subject of a sentence.
-fn whoever(task: &Task) -> String {
+fn whoever(task: &TaskView) -> String {
     match &task.assignee {
         Some(role) => format!("`{}`", wire::lanes::role(role)),
         None => "an agent".to_owned(),
@@ -161,28 +148,27 @@ fn whoever(task: &Task) -> String {
 }
 
 /// Says that others have asked something of the role of a task, which it does in between.
-fn asked(plan: &Plan, task: &Task) -> Option<String> {
+fn asked(plan: &Plan, task: &TaskView) -> Option<String> {
     let lanes = Lanes::of(plan).roles.remove(task.assignee.as_deref()?)?;
     let asked = Some(lanes.asked).filter(|asked| !asked.is_empty())?;
     Some(format!(", who is asked to help with {}", tasks(&asked)))
 }
 
-fn waits_for(plan: &Plan, task: &Task) -> Vec<String> {
-    let unmet = plan.unmet(task);
-    if unmet.is_empty() {
+fn waits_for(plan: &Plan, task: &TaskView) -> Vec<String> {
+    if task.unmet.is_empty() {
         let earlier = plan.unsettled().next().map(|task| task.number);
         return earlier
             .map(|earlier| format!("tasks go one after the other: task {earlier} is first"))
             .into_iter()
             .collect();
     }
-    unmet
+    task.unmet
         .iter()
         .map(|id| match plan.task(*id) {
             Some(other) => format!(
                 "it waits for task {id} · {}: {}{}",
                 name(&other.name),
-                state(plan, other).0,
+                wire::graph::state(plan, other),
                 match other.status {
                     TaskStatus::Failed => ", which a human has to settle",
                     _ => "",
@@ -193,14 +179,11 @@ fn waits_for(plan: &Plan, task: &Task) -> Vec<String> {
         .collect()
 }
 
-fn under_way(plan: &Plan, task: &Task) -> String {
-    if let Some(question) = plan
-        .open_questions()
-        .find(|question| question.task == Some(task.number))
-    {
-        return format!("it waits for your answer: {}", line(&question.reason));
+fn under_way(plan: &Plan, task: &TaskView) -> String {
+    if let Some(reason) = &task.asked {
+        return format!("it waits for your answer: {}", line(reason));
     }
-    let Some(attempt) = plan.current_attempt(task) else {
+    let Some(attempt) = &task.attempt else {
         return "it was started by hand".to_owned();
     };
     match (attempt.state, attempt.claimed) {

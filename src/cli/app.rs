@@ -1,0 +1,322 @@
+//! `App`: what a command opens, by the access that it needs. The configuration is read first, with the team where there may be
+//! one; nothing is made and nothing is locked before all of that is known to be right.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+use tokio::sync::OnceCell;
+
+use super::args;
+use super::failure::{Exit, Failure};
+use super::output::complain;
+use super::team::TeamFile;
+use super::{detach, logging, signals};
+use crate::clock::Clock;
+use crate::config::{Config, ConfigError, Environment};
+use crate::plan::{Draft, Plan, PlanId, Refusal};
+use crate::store::{Lost, Store};
+use crate::view::Program;
+use crate::volumes::{DaemonLock, EXCHANGE, Folder, LockError, Volumes};
+
+/// The name under which changes from the command line are recorded.
+pub(super) const BY: &str = "command line";
+
+/// What to do where plans were and no database is.
+pub(super) const PUT_BACK: &str =
+    "put a copy of it back; to begin anew without them, remove the files that begin with its name";
+
+/// What a command is started with.
+pub(super) struct Start {
+    /// The configuration file that is named.
+    pub file: Option<PathBuf>,
+    pub environment: Environment,
+}
+
+/// What a command is to do, which decides where its plans are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// It looks at plans, or is a tool for them. Within an exchange folder (as an agent is in its workspace) they are those of
+    /// the project around it, else those of the folder for which a worker started this process.
+    Look,
+    /// It controls plans. As [`Access::Look`], but what an agent starts for itself must not stop the daemon around it: only
+    /// those of the project around.
+    Control,
+    /// It carries plans out, or does tasks: those of its own configuration.
+    Run,
+}
+
+/// Everything that a command works with.
+pub(super) struct App {
+    pub config: Config,
+    pub environment: Environment,
+    /// What a person types to call this program here.
+    pub program: Program,
+    /// Who does the tasks, for commands that take a team.
+    pub team: Option<TeamFile>,
+    pub volumes: Volumes,
+    pub clock: Clock,
+    store: OnceCell<Store>,
+}
+
+impl App {
+    /// Reads the configuration: the named one; else, if neither this folder nor the environment has plans of its own, the one
+    /// that the access leads to.
+    ///
+    /// # Errors
+    /// What is wrong with it, or that there is none of that name.
+    pub async fn open(start: &Start, access: Access) -> Result<Self, Failure> {
+        let (file, environment) = (start.file.clone(), start.environment.clone());
+        signals::beside(move || {
+            let own = Config::load(file.as_deref(), &environment);
+            let around = match &file {
+                None if access != Access::Run => exchange_folder(&own, &environment, access),
+                _ => None,
+            };
+            let (config, program) = match around {
+                Some(root) => {
+                    let config = Config::around(&root, &environment)?;
+                    let program = Program::within(config.folder());
+                    (config, program)
+                }
+                None => (own?, Program::with(file.as_deref())),
+            };
+            Self::of(config, environment, program)
+        })
+        .await
+    }
+
+    /// Starts the log of a command that keeps none of its own.
+    ///
+    /// # Errors
+    /// The environment asks for a log that there is not.
+    pub fn quiet(&self) -> Result<(), Failure> {
+        logging::start(None, &self.environment)
+    }
+
+    /// Takes a configuration that was read.
+    ///
+    /// # Errors
+    /// It leads to no folder.
+    pub fn of(config: Config, environment: Environment, program: Program) -> Result<Self, Failure> {
+        Ok(Self {
+            volumes: Volumes::at(&config.root())?,
+            config,
+            environment,
+            program,
+            team: None,
+            clock: Clock::start(),
+            store: OnceCell::new(),
+        })
+    }
+
+    /// Reads the team: that of a file, else the one that is configured, if there is one. What is wrong in the file is told with
+    /// the rest that is wrong with it, by [`Crew::choose`](super::crew::Crew::choose).
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub async fn load_team(&mut self, named: &args::Team) -> Result<(), Failure> {
+        if let Some(path) = TeamFile::find(named.file.as_deref(), &self.config) {
+            let config = self.config.clone();
+            let team = signals::beside(move || TeamFile::load(path, &config));
+            self.team = Some(team.await?);
+        }
+        Ok(())
+    }
+
+    /// As [`App::load_team`], for commands that start no workers.
+    ///
+    /// # Errors
+    /// All that is wrong in its file.
+    pub async fn load_sound_team(&mut self, named: &args::Team) -> Result<(), Failure> {
+        self.load_team(named).await?;
+        match &self.team {
+            Some(file) => file.refuse(file.problems.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Opens the plans that are there; makes nothing.
+    ///
+    /// # Errors
+    /// There are none yet, or the store cannot be opened.
+    pub async fn store(&self) -> Result<&Store, Failure> {
+        match self.store_if_any().await? {
+            Some(store) => Ok(store),
+            None => Err(self.no_plans()),
+        }
+    }
+
+    /// As [`App::store`]; `None` if there has never been a plan.
+    ///
+    /// # Errors
+    /// The store cannot be opened, or is gone.
+    pub async fn store_if_any(&self) -> Result<Option<&Store>, Failure> {
+        match self.store.initialized() || Store::exists(&self.volumes.database())? {
+            true => self.open_store().await.map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Opens the plans, and makes what is missing of the exchange folder. Where nothing can be written, the plans that are there
+    /// can be read.
+    ///
+    /// # Errors
+    /// The folder cannot be written to, or the store cannot be opened.
+    pub async fn make_store(&self) -> Result<&Store, Failure> {
+        let Err(error) = Volumes::open(self.volumes.root()) else {
+            return self.open_store().await;
+        };
+        let denied = [ErrorKind::ReadOnlyFilesystem, ErrorKind::PermissionDenied];
+        let file = self.volumes.database();
+        if !denied.contains(&error.kind()) || !Store::exists(&file)? {
+            return Err(Failure::folder(error));
+        }
+        let clock = self.clock;
+        let open = async || Ok(Store::open_to_read(&file, move || clock.now()).await?);
+        self.store.get_or_try_init(open).await
+    }
+
+    /// Reads a plan that is there, with the number of its last change.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        plan: &PlanId,
+        read: impl FnOnce(&Plan, i64) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        Ok(self.store().await?.read(plan, read).await?)
+    }
+
+    /// Changes a plan that is there, for the person at the command line.
+    ///
+    /// # Errors
+    /// The change is refused, or cannot be stored.
+    pub async fn change<T: Send + 'static>(
+        &self,
+        plan: &PlanId,
+        why: &str,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Failure> {
+        Ok(self.store().await?.change(plan, BY, why, change).await?)
+    }
+
+    /// Takes the exchange folder for this process, and opens its plans.
+    ///
+    /// # Errors
+    /// As [`App::make_store`], or another daemon has the folder.
+    pub async fn take(&self) -> Result<DaemonLock, Failure> {
+        self.make_folder()?;
+        let lock = self.lock().await?;
+        self.open_store().await?;
+        Ok(lock)
+    }
+
+    /// As [`App::take`], for the daemon that `--detach` leaves behind: it goes on with the lock of the process that started it.
+    ///
+    /// # Errors
+    /// As [`App::take`].
+    pub async fn take_over(&self) -> Result<DaemonLock, Failure> {
+        self.make_folder()?;
+        let handed = match detach::handed_over()? {
+            Some(file) => self.volumes.take_over(file)?,
+            None => None,
+        };
+        let lock = match handed {
+            Some(lock) => lock,
+            None => self.lock().await?,
+        };
+        self.open_store().await?;
+        Ok(lock)
+    }
+
+    /// Starts the log in the exchange folder.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn log(&self) -> Result<(), Failure> {
+        logging::start(Some(&self.log_file()), &self.environment)
+    }
+
+    /// Returns where the log of whoever carries plans out is.
+    pub fn log_file(&self) -> PathBuf {
+        self.volumes.path(Folder::Logs).join("daemon.log")
+    }
+
+    pub(super) fn no_plans(&self) -> Failure {
+        let (root, program) = (self.config.root(), &self.program);
+        Failure::failed(anyhow!("there are no plans in `{}`", root.display())).hint(format!(
+            "`{program} run` makes one; `--config FILE` looks elsewhere"
+        ))
+    }
+
+    async fn open_store(&self) -> Result<&Store, Failure> {
+        let clock = self.clock;
+        let open = async || {
+            let store = Store::open(&self.volumes.database(), move || clock.now()).await?;
+            report_lost(store.lost());
+            Ok::<_, Failure>(store)
+        };
+        self.store.get_or_try_init(open).await
+    }
+
+    fn make_folder(&self) -> Result<(), Failure> {
+        Volumes::open(self.volumes.root()).map_err(Failure::folder)?;
+        Ok(())
+    }
+
+    async fn lock(&self) -> Result<DaemonLock, Failure> {
+        let (volumes, program) = (self.volumes.clone(), self.program.clone());
+        let lock = move || {
+            volumes.lock().map_err(|error| match error {
+                LockError::Held { .. } => {
+                    let hint =
+                        format!("`{program} status` shows its plan, `{program} stop` ends it");
+                    let error = anyhow!("`{}`: {error}", volumes.root().display());
+                    Failure::new(error, Exit::Busy).hint(hint)
+                }
+                LockError::Volumes(error) => Failure::folder(error),
+            })
+        };
+        signals::beside(lock).await
+    }
+}
+
+/// Returns the exchange folder that this process runs in, else the one for which it was started if it only looks; none if its
+/// own configuration has plans.
+fn exchange_folder(
+    own: &Result<Config, ConfigError>,
+    environment: &Environment,
+    access: Access,
+) -> Option<PathBuf> {
+    let root = own.as_ref().map(Config::root).unwrap_or_default();
+    if has_plans(&root) || environment.overrides("volumes.root") {
+        return None;
+    }
+    let here = std::env::current_dir().ok()?;
+    let within = here.ancestors().find(|root| has_plans(root));
+    let looks = access == Access::Look;
+    let told = environment.get(EXCHANGE).filter(|_| looks).map(Path::new);
+    let found = within.or(told.filter(|root| root.is_absolute() && has_plans(root)));
+    found.map(Path::to_owned)
+}
+
+fn has_plans(root: &Path) -> bool {
+    Volumes::at(root).is_ok_and(|volumes| volumes.database().exists())
+}
+
+/// Says which changes the database has lost.
+fn report_lost(lost: &[Lost]) {
+    let Some((first, others)) = lost.split_first() else {
+        return;
+    };
+    let others = match others.len() {
+        0 => String::new(),
+        1 => "; so did another plan".to_owned(),
+        others => format!("; so did {others} other plans"),
+    };
+    complain(&format!(
+        "warning: {first}{others}\nHint: put a newer copy of it back if there is one; the next change goes on from what is there\n"
+    ));
+}

@@ -1,0 +1,196 @@
+//! The lanes of roles: how many of each have work, and which.
+
+use serde::Serialize;
+
+use crate::plan::{Lanes, Plan, RoleLanes, TaskId};
+use crate::wire::lanes::role;
+
+/// Roles that are named, those at work first.
+const ROLES: usize = 8;
+/// Tasks of a role that are named.
+const TASKS: usize = 8;
+
+/// How much may be under way at once, and what is.
+#[derive(Debug, Serialize)]
+pub struct LanesView {
+    most: usize,
+    busy: usize,
+    roles: Vec<RoleView>,
+    /// Tasks under way of no such role.
+    others: Vec<TaskId>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct RoleView {
+    role: String,
+    most: usize,
+    tasks: Vec<TaskId>,
+    /// Tasks for which another role has asked it for something.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    asked: Vec<TaskId>,
+}
+
+impl LanesView {
+    /// Returns the lanes of a plan, if it has roles with some.
+    pub fn of(plan: &Plan) -> Option<Self> {
+        let lanes = Lanes::of(plan);
+        let busy = lanes.busy();
+        let role = |(role, lanes): (String, RoleLanes)| RoleView {
+            role,
+            most: lanes.most,
+            tasks: lanes.busy,
+            asked: lanes.asked,
+        };
+        (!lanes.roles.is_empty()).then(|| Self {
+            most: lanes.most,
+            busy,
+            roles: lanes.roles.into_iter().map(role).collect(),
+            others: lanes.others,
+        })
+    }
+
+    /// Says what is under way on the lanes of each role, those at work first.
+    pub fn line(&self) -> String {
+        let mut roles: Vec<&RoleView> = self.roles.iter().collect();
+        roles.sort_by_key(|role| (role.tasks.is_empty(), role.asked.is_empty()));
+        let hidden = roles.len().saturating_sub(ROLES);
+        let known = roles.into_iter().take(ROLES).map(RoleView::text);
+        let others = (!self.others.is_empty()).then(|| format!("others{}", on(&self.others)));
+        let more = (hidden > 0).then(|| format!("and {hidden} more roles"));
+        let parts: Vec<String> = known.chain(others).chain(more).collect();
+        parts.join(" · ")
+    }
+}
+
+impl RoleView {
+    fn text(&self) -> String {
+        let (name, busy, most) = (role(&self.role), self.tasks.len(), self.most);
+        let help = || format!("asked to help with {}", tasks(&self.asked));
+        match (busy, self.asked.is_empty()) {
+            (0, true) if most == 1 => format!("{name} free"),
+            (0, false) if most == 1 => format!("{name} {}", help()),
+            (_, true) => format!("{name} {busy} of {most}{}", on(&self.tasks)),
+            (_, false) => format!("{name} {busy} of {most}{}, {}", on(&self.tasks), help()),
+        }
+    }
+}
+
+fn on(ids: &[TaskId]) -> String {
+    match ids {
+        [] => String::new(),
+        ids => format!(" ({})", tasks(ids)),
+    }
+}
+
+fn tasks(ids: &[TaskId]) -> String {
+    let more = if ids.len() > TASKS { ", …" } else { "" };
+    let shown: Vec<String> = ids.iter().take(TASKS).map(ToString::to_string).collect();
+    match ids {
+        [one] => format!("task {one}"),
+        _ => format!("tasks {}{more}", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{
+        CommandId, Draft, Head, Issue, Kind, NewTask, PlanId, Policy, RoleRules, Time, Wait,
+    };
+
+    fn plan(roles: &[(&str, u32)]) -> Plan {
+        let mut plan = Plan::new(Head::new(PlanId::new("p"), "goal", Time(0)));
+        let mut draft = Draft::new(&mut plan, Time(0));
+        let task = |(role, _): &(&str, u32)| NewTask {
+            name: "Part".into(),
+            assignee: Some((*role).to_owned()),
+            ..NewTask::default()
+        };
+        let tasks: Vec<NewTask> = roles.iter().map(task).collect();
+        let tasks = std::iter::repeat_n(tasks, 12).flatten();
+        draft.make_tasks(tasks.collect()).unwrap();
+        let rules = roles.iter().filter(|(_, most)| *most > 0);
+        let rules = rules.map(|(role, most)| {
+            let rules = RoleRules {
+                concurrency: *most,
+                ..RoleRules::default()
+            };
+            ((*role).to_owned(), rules)
+        });
+        let policy = Policy {
+            max_parallel: 20,
+            roles: rules.collect(),
+            ..Policy::default()
+        };
+        draft.start(policy, "/w").unwrap();
+        draft.finish();
+        plan
+    }
+
+    fn issue(plan: &mut Plan, tasks: impl IntoIterator<Item = u32>) {
+        let mut draft = Draft::new(plan, Time(1));
+        for task in tasks {
+            let issue = Issue {
+                id: CommandId::new(format!("task-{task}")),
+                kind: Kind::New,
+                session: None,
+                text: String::new(),
+            };
+            draft.issue(TaskId(task), issue).unwrap();
+        }
+        draft.finish();
+    }
+
+    fn line(plan: &Plan) -> String {
+        LanesView::of(plan).unwrap().line()
+    }
+
+    #[test]
+    fn each_role_says_what_is_on_its_lanes() {
+        let mut plan = plan(&[("architect", 1), ("coder", 2), ("x\u{1b}[2J", 0)]);
+        insta::assert_snapshot!(line(&plan), @"architect free · coder 0 of 2");
+        issue(&mut plan, [2, 3, 5]);
+        insta::assert_snapshot!(line(&plan), @"coder 2 of 2 (tasks 2, 5) · architect free · others (task 3)");
+    }
+
+    #[test]
+    fn who_is_asked_for_something_is_not_free() {
+        let mut plan = plan(&[("architect", 1), ("coder", 2), ("reviewer", 1)]);
+        issue(&mut plan, [3, 6]);
+        let mut asked = |task: u32, on: &str, number: u32| {
+            let mut draft = Draft::new(&mut plan, Time(2));
+            let wait = Wait {
+                role: "reviewer".to_owned(),
+                on: on.to_owned(),
+                request: CommandId::new(format!("asked-{number}")),
+                what: String::new(),
+                since: Time(2),
+            };
+            let command = CommandId::new(format!("task-{task}"));
+            draft.begin_wait(&command, wait).unwrap();
+            draft.finish();
+            line(&plan)
+        };
+        insta::assert_snapshot!(asked(6, "coder", 1), @"reviewer 2 of 1 (tasks 3, 6) · coder 0 of 2, asked to help with task 6 · architect free");
+        insta::assert_snapshot!(asked(3, "architect", 2), @"reviewer 2 of 1 (tasks 3, 6) · architect asked to help with task 3 · coder 0 of 2, asked to help with task 6");
+        // Once for each task, whoever asks.
+        insta::assert_snapshot!(asked(3, "coder", 3), @"reviewer 2 of 1 (tasks 3, 6) · architect asked to help with task 3 · coder 0 of 2, asked to help with tasks 3, 6");
+        assert_eq!(asked(3, "coder", 4), asked(3, "coder", 3));
+        issue(&mut plan, [2]);
+        insta::assert_snapshot!(line(&plan), @"coder 1 of 2 (task 2), asked to help with tasks 3, 6 · reviewer 2 of 1 (tasks 3, 6) · architect asked to help with task 3");
+    }
+
+    #[test]
+    fn many_are_counted() {
+        let names: Vec<String> = (0..20).map(|n| format!("role-{n:02}")).collect();
+        let roles: Vec<(&str, u32)> = names.iter().map(|name| (name.as_str(), 12)).collect();
+        let mut plan = plan(&roles);
+        issue(&mut plan, (0..10).map(|n| 20 * n + 20));
+        insta::assert_snapshot!(line(&plan), @"role-19 10 of 12 (tasks 20, 40, 60, 80, 100, 120, 140, 160, …) · role-00 0 of 12 · role-01 0 of 12 · role-02 0 of 12 · role-03 0 of 12 · role-04 0 of 12 · role-05 0 of 12 · role-06 0 of 12 · and 12 more roles");
+    }
+
+    #[test]
+    fn without_roles_there_is_nothing_to_say() {
+        assert!(LanesView::of(&plan(&[("coder", 0)])).is_none());
+    }
+}

@@ -1,0 +1,120 @@
+//! What is shown of a plan: types whose JSON is what programs get ([`PlanView`], [`EventView`], [`hook::Call`]), and the same in
+//! words for the terminal, MISSION.md and the log. Pure: takes a plan, returns values and text. Whatever came from a file, a model
+//! or an agent loses what a terminal would obey.
+
+pub mod hook;
+pub mod mission;
+
+mod event;
+mod lanes;
+mod log;
+mod paint;
+mod plan;
+mod program;
+mod progress;
+mod status;
+mod task;
+mod usage;
+mod why;
+
+#[cfg(test)]
+pub(crate) mod sample;
+
+pub use event::{EventView, FinishedView};
+pub use log::lines;
+pub use paint::{Paint, Style};
+pub use plan::{Daemon, LastDaemon, ListedView, PlanView};
+pub use program::Program;
+pub use progress::{progress, tasks};
+pub use why::why;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::plan::{DAEMON, Shelf, TaskId, Time};
+use crate::wire::text::{one_line, printable};
+
+/// The longest name of a task or a plan that is shown on a line with other things.
+const NAME: usize = 100;
+
+/// How a task that nobody is there for comes to somebody while the plan is carried out.
+const WAY_TO_SOMEBODY: &str = "stop and resume with --agent, or start a worker without --role";
+
+impl ListedView {
+    /// Returns the plan as a line for a person.
+    pub fn line(&self, zone: &TimeZone, paint: Paint) -> String {
+        let shelf = match self.shelf {
+            Shelf::Current => None,
+            Shelf::History => Some("in the history"),
+            Shelf::Deleted => Some("deleted"),
+        };
+        let owner = Some(self.owner.as_str()).filter(|owner| *owner != DAEMON);
+        let known: Vec<String> = owner.into_iter().chain(shelf).map(name).collect();
+        let known = match known.is_empty() {
+            true => String::new(),
+            false => paint.text(Style::Dim, &format!("  ({})", known.join(", "))),
+        };
+        // A key may be used again: the id is what names a deleted plan.
+        let key = match self.shelf {
+            Shelf::Deleted => self.id.as_str(),
+            _ => &self.key,
+        };
+        format!(
+            "{}  {:<9}  {}  {}{known}",
+            name(key),
+            self.status,
+            paint.text(Style::Dim, &moment(self.made, zone)),
+            name(&self.name)
+        )
+    }
+}
+
+/// Returns the time of day as a person's clock shows it.
+pub fn clock_time(time: Time, zone: &TimeZone) -> String {
+    at(time, zone, "%H:%M:%S")
+}
+
+/// Returns a moment as a person's clock shows it.
+fn moment(time: Time, zone: &TimeZone) -> String {
+    at(time, zone, "%Y-%m-%d %H:%M:%S")
+}
+
+fn at(time: Time, zone: &TimeZone, format: &str) -> String {
+    let time = Timestamp::from_microsecond(time.0).unwrap_or_default();
+    time.to_zoned(zone.clone()).strftime(format).to_string()
+}
+
+/// Returns how to show the state of a task.
+fn style(state: &str) -> Style {
+    match state {
+        "blocked" | "skipped" => Style::Dim,
+        "in progress" => Style::Busy,
+        "completed" => Style::Good,
+        "failed" => Style::Bad,
+        _ => Style::Plain,
+    }
+}
+
+/// Returns task numbers as `1, 2 and 3`.
+fn numbers(tasks: &[TaskId]) -> String {
+    match tasks {
+        [] => "none".to_owned(),
+        [one] => one.to_string(),
+        [first @ .., last] => {
+            let first: Vec<String> = first.iter().map(ToString::to_string).collect();
+            format!("{} and {last}", first.join(", "))
+        }
+    }
+}
+
+/// Returns a text of several lines with every line moved in.
+fn indented(text: &str, by: &str) -> String {
+    printable(text.trim())
+        .lines()
+        .map(|line| format!("{by}{line}\n"))
+        .collect()
+}
+
+fn name(text: &str) -> String {
+    one_line(text, NAME)
+}

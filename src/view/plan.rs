@@ -1,0 +1,226 @@
+//! A plan as programs get it, and as every page says it in words.
+
+use serde::Serialize;
+
+use super::lanes::LanesView;
+use super::task::{TaskView, WaitView};
+use super::usage::{self, PlanUsage};
+use crate::plan::{About, Choice, Head, Line, Plan, PlanId, Question, Shelf, Task, TaskId, Time};
+use crate::store::Listed;
+use crate::wire::text::time_text;
+
+/// A plan: its JSON is what `status --json` prints, the terminal and MISSION.md print it in words. The shape is relied upon by
+/// others; what is not in it is only for the words.
+#[derive(Debug, Serialize)]
+pub struct PlanView {
+    plan: HeadView,
+    pub(super) progress: Progress,
+    pub(super) tasks: Vec<TaskView>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
+    /// Which roles wait for others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) waits: Vec<WaitView>,
+    pub(super) questions: Vec<QuestionView>,
+    /// Of a plan with roles that have lanes of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) lanes: Option<LanesView>,
+    usage: PlanUsage,
+    pub daemon: Option<Daemon>,
+    /// How the plan's last daemon ended, if nobody was there to see it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_daemon: Option<LastDaemon>,
+    #[serde(skip)]
+    pub(super) head: Head,
+    /// Tasks before and after those that are shown.
+    #[serde(skip)]
+    pub(super) hidden: (usize, usize),
+    /// Tasks that nobody is there for.
+    #[serde(skip)]
+    pub(super) nobodys: bool,
+    /// What is used of what may be, for a person.
+    #[serde(skip)]
+    pub(super) used: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct HeadView {
+    id: PlanId,
+    name: String,
+    goal: String,
+    status: &'static str,
+    seq: i64,
+    /// Where the results are gathered, if each task has a worktree of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    branch: Option<String>,
+}
+
+/// How many tasks there are, by their states.
+#[derive(Debug, Serialize)]
+pub struct Progress {
+    pub total: usize,
+    pub pending: usize,
+    pub ready: usize,
+    pub blocked: usize,
+    pub in_progress: usize,
+    pub completed: usize,
+    pub failed: usize,
+    pub skipped: usize,
+}
+
+/// A question that awaits its answer.
+#[derive(Debug, Serialize)]
+pub struct QuestionView {
+    pub id: String,
+    pub task: Option<TaskId>,
+    pub reason: String,
+    pub choices: Vec<Choice>,
+    #[serde(skip)]
+    pub about: About,
+}
+
+/// The process that carries the plan out.
+#[derive(Debug, Serialize)]
+pub struct Daemon {
+    pub pid: u32,
+}
+
+/// How a daemon ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum LastDaemon {
+    /// It said why.
+    Ended { ended_at: String, why: String },
+    /// It could say nothing: killed, or the machine went down.
+    Gone { pid: u32, started_at: String },
+}
+
+/// A plan in the list of all: its JSON is a line of `plans --json`. The fields stand in the order of the alphabet.
+#[derive(Debug, Serialize)]
+pub struct ListedView {
+    created_at: String,
+    finished_at: Option<String>,
+    goal: String,
+    pub(super) id: PlanId,
+    pub(super) key: String,
+    pub(super) name: String,
+    pub(super) owner: String,
+    seq: i64,
+    pub(super) shelf: Shelf,
+    pub(super) status: &'static str,
+    #[serde(skip)]
+    pub(super) made: Time,
+}
+
+impl PlanView {
+    /// Looks at a plan: at most `limit` tasks, from a little before the first unsettled one.
+    pub fn of(plan: &Plan, seq: i64, limit: usize, now: Time) -> Self {
+        let first_unsettled = plan
+            .tasks()
+            .position(|task| !task.status.settled())
+            .unwrap_or(0);
+        let before = first_unsettled
+            .saturating_sub(limit / 4)
+            .min(plan.counts().total().saturating_sub(limit));
+        let tasks: Vec<&Task> = plan.tasks().skip(before).take(limit).collect();
+        let mut used = usage::of_tasks(plan);
+        let mut view = Self::with(plan, seq, before, &tasks, now);
+        for task in &mut view.tasks {
+            task.usage = used.remove(&task.id).unwrap_or_default();
+        }
+        view
+    }
+
+    /// Looks at a plan and at some tasks of it, but not at what each of them has used.
+    pub(super) fn with(plan: &Plan, seq: i64, before: usize, tasks: &[&Task], now: Time) -> Self {
+        let head = plan.head().clone();
+        let progress = Progress::of(plan);
+        let roles_only = head.policy.roles_only;
+        let after = progress.total - before - tasks.len();
+        Self {
+            plan: HeadView {
+                id: head.id.clone(),
+                name: head.name.clone(),
+                goal: head.goal.clone(),
+                status: head.status.as_str(),
+                seq,
+                branch: head.line.as_ref().map(|_| Line::branch(&head.id)),
+            },
+            progress,
+            tasks: tasks
+                .iter()
+                .map(|task| TaskView::of(plan, task, now))
+                .collect(),
+            truncated: before + after > 0,
+            waits: plan.waits().map(WaitView::of).collect(),
+            questions: plan.open_questions().map(QuestionView::of).collect(),
+            lanes: LanesView::of(plan),
+            usage: usage::of_plan(plan),
+            daemon: None,
+            last_daemon: None,
+            head,
+            hidden: (before, after),
+            nobodys: roles_only && plan.unsettled().any(|task| plan.is_nobodys(task)),
+            used: usage::line(plan),
+        }
+    }
+
+    /// Returns where the results are gathered, if each task has a worktree of its own.
+    pub(super) fn branch(&self) -> Option<&str> {
+        self.plan.branch.as_deref()
+    }
+}
+
+impl Progress {
+    fn of(plan: &Plan) -> Self {
+        let counts = plan.counts();
+        let ready = plan.ready_count();
+        Self {
+            total: counts.total(),
+            pending: counts.pending,
+            ready,
+            blocked: counts.pending.saturating_sub(ready),
+            in_progress: counts.in_progress,
+            completed: counts.completed,
+            failed: counts.failed,
+            skipped: counts.skipped,
+        }
+    }
+
+    /// Returns the number of tasks to which nothing more happens by itself.
+    pub fn settled(&self) -> usize {
+        self.completed + self.failed + self.skipped
+    }
+}
+
+impl QuestionView {
+    fn of(question: &Question) -> Self {
+        Self {
+            id: question.id.to_string(),
+            task: question.task,
+            reason: question.reason.clone(),
+            choices: question.choices.clone(),
+            about: question.about,
+        }
+    }
+}
+
+impl ListedView {
+    /// Looks at a plan in the list.
+    pub fn of(listed: &Listed) -> Self {
+        let head = &listed.head;
+        Self {
+            created_at: time_text(head.created_at),
+            finished_at: head.finished_at.map(time_text),
+            goal: head.goal.clone(),
+            id: head.id.clone(),
+            key: head.key().to_owned(),
+            name: head.name.clone(),
+            owner: head.owner.clone(),
+            seq: listed.seq,
+            shelf: head.shelf,
+            status: head.status.as_str(),
+            made: head.created_at,
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What a person types to call this program.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::wire::text::quoted;
+
+/// How this program is called again: its name with what the person gave that every command takes, so that a hint which names a
+/// command can be pasted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program(String);
+
+impl Program {
+    /// Names the program with the configuration that was given.
+    pub fn with(config: Option<&Path>) -> Self {
+        let config = config.map(|file| format!(" --config {}", quoted(&file.to_string_lossy())));
+        Self(format!("plan-agent{}", config.unwrap_or_default()))
+    }
+
+    /// Names the program where it is to be run in another folder.
+    pub fn within(folder: &Path) -> Self {
+        Self(format!(
+            "cd {} && plan-agent",
+            quoted(&folder.to_string_lossy())
+        ))
+    }
+
+    /// Tells how a plan goes on, or the only one if it has no name here. Its agent and its team are not remembered.
+    pub fn goes_on(&self, plan: &str, of_team: bool) -> String {
+        let resume = format!("{self} resume {plan}");
+        let with = match of_team {
+            true => "--team and --agent if it had them",
+            false => "--agent if it had one",
+        };
+        format!("`{}` goes on, with its {with}", resume.trim_end())
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_named_with_its_configuration() {
+        assert_eq!(Program::with(None).to_string(), "plan-agent");
+        let named = Program::with(Some(Path::new("my config.toml")));
+        assert_eq!(named.to_string(), "plan-agent --config 'my config.toml'");
+    }
+}

@@ -1,0 +1,139 @@
+//! A task as programs get it, and as every page says it in words.
+
+use serde::Serialize;
+
+use super::usage::TaskUsage;
+use crate::plan::{Attempt, AttemptState, Plan, Task, TaskId, TaskStatus, Time, Verdict, Wait};
+use crate::wire::graph;
+use crate::wire::text::time_text;
+
+/// A task: its JSON is in `status --json`; what is not in it is only for the words.
+#[derive(Debug, Serialize)]
+pub struct TaskView {
+    pub id: TaskId,
+    key: String,
+    pub name: String,
+    pub status: TaskStatus,
+    /// `null` until the task is accepted.
+    pub verified: Option<bool>,
+    /// What stands behind it: checks with their outcomes, what changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<String>,
+    pub assignee: Option<String>,
+    dependencies: Vec<TaskId>,
+    pub attempts: u32,
+    /// The model behind its agent failed, and is asked again then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_until: Option<String>,
+    pub result: Option<String>,
+    pub usage: TaskUsage,
+    /// Its state with *ready* and *blocked* told apart.
+    #[serde(skip)]
+    pub state: &'static str,
+    /// The dependencies for which it waits.
+    #[serde(skip)]
+    pub unmet: Vec<TaskId>,
+    #[serde(skip)]
+    pub not_before: Option<Time>,
+    #[serde(skip)]
+    pub nobodys: bool,
+    /// What a person is asked about it.
+    #[serde(skip)]
+    pub asked: Option<String>,
+    /// The attempt that counts now.
+    #[serde(skip)]
+    pub attempt: Option<Current>,
+    /// What the last judged attempt came to, as long as the task is open.
+    #[serde(skip)]
+    pub verdict: Option<Verdict>,
+    #[serde(skip)]
+    pub waits: Vec<Wait>,
+}
+
+/// The attempt of a task that counts now.
+#[derive(Debug)]
+pub struct Current {
+    pub number: u32,
+    pub state: AttemptState,
+    pub claimed: Option<Time>,
+    pub reported: bool,
+    /// When the model behind its agent is asked again, if it failed.
+    pub model_asked_at: Option<Time>,
+}
+
+/// A role that waits for another one so that a task gets on.
+#[derive(Debug, Serialize)]
+pub struct WaitView {
+    task: TaskId,
+    role: String,
+    on: String,
+    request: String,
+    what: String,
+    since: String,
+}
+
+impl TaskView {
+    /// Looks at a task, but not at what it has used.
+    pub fn of(plan: &Plan, task: &Task, now: Time) -> Self {
+        let attempt = plan
+            .current_attempt(task)
+            .map(|attempt| Current::of(attempt, now));
+        let evidence = task.evidence.as_ref();
+        let mut asked = plan.open_questions();
+        let asked = asked.find(|question| question.task == Some(task.number));
+        let mut attempts = plan.attempts_of(task.number).rev();
+        let verdict = || attempts.find_map(|attempt| attempt.verdict.clone());
+        Self {
+            id: task.number,
+            key: task.key.clone(),
+            name: task.name.clone(),
+            status: task.status,
+            verified: evidence.map(|evidence| evidence.verified),
+            evidence: evidence.map_or(Vec::new(), |evidence| evidence.facts.clone()),
+            assignee: task.assignee.clone(),
+            dependencies: task.dependencies.clone(),
+            attempts: task.attempts,
+            waits_until: attempt
+                .as_ref()
+                .and_then(|attempt| attempt.model_asked_at)
+                .map(time_text),
+            result: task.result.clone(),
+            usage: TaskUsage::default(),
+            state: graph::state(plan, task),
+            unmet: plan.unmet(task),
+            not_before: task.not_before,
+            nobodys: plan.is_nobodys(task),
+            asked: asked.map(|question| question.reason.clone()),
+            verdict: (!task.status.settled()).then(verdict).flatten(),
+            waits: plan.waits_of(task).to_vec(),
+            attempt,
+        }
+    }
+}
+
+impl Current {
+    fn of(attempt: &Attempt, now: Time) -> Self {
+        let open = attempt.state == AttemptState::Open;
+        Self {
+            number: attempt.number,
+            state: attempt.state,
+            claimed: attempt.claimed,
+            reported: attempt.report.is_some(),
+            model_asked_at: attempt.waits_until.filter(|until| open && *until > now),
+        }
+    }
+}
+
+impl WaitView {
+    /// Looks at one role that waits.
+    pub fn of((task, wait): (TaskId, &Wait)) -> Self {
+        Self {
+            task,
+            role: wait.role.clone(),
+            on: wait.on.clone(),
+            request: wait.request.to_string(),
+            what: wait.what.clone(),
+            since: time_text(wait.since),
+        }
+    }
+}
