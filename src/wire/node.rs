@@ -55,7 +55,7 @@ pub(super) fn read_json(text: &str) -> serde_json::Result<Node> {
 }
 
 /// Makes a tree of a value that stands in no file.
-pub(super) fn without_places(value: &impl Serialize) -> Node {
+pub(super) fn without_places(value: impl Serialize) -> Node {
     let tree = serde_json::to_value(value).and_then(Root::deserialize);
     tree.expect("a value of texts, lists and truths is a tree")
         .0

@@ -82,7 +82,7 @@ pub struct StructureTask {
 /// # Errors
 /// All problems of it, without lines.
 pub fn from_structure(structure: Structure) -> Result<PlanFile, Vec<Problem>> {
-    let node = node::without_places(&structure);
+    let node = node::without_places(structure);
     let mut problems = Problems::default();
     let (plan, drafts) = of_node(&node, "the plan", Others::Fitting, &mut problems);
     if drafts.is_empty() {
