@@ -461,15 +461,17 @@ impl Owner {
             self.give_up();
             return Ok(());
         };
-        if let Err(error) = self.check_file() {
-            self.give_up();
-            if let Some(tables) = &mut self.tables {
-                // What a journal has that was removed is still to be had from here, and only from here.
-                tables.tidy();
+        let tables = match self.checked_tables() {
+            Ok(tables) => tables,
+            Err(error) => {
+                self.give_up();
+                if let Ok(tables) = self.tables() {
+                    // What a journal has that was removed is still to be had from here, and only from here.
+                    tables.tidy();
+                }
+                return Err(reason(error));
             }
-            return Err(reason(error));
-        }
-        let tables = self.tables().map_err(reason)?;
+        };
         let error = match writes.write(tables) {
             Ok(size) => {
                 self.untidy += size;
@@ -490,9 +492,13 @@ impl Owner {
         }
     }
 
-    fn check_file(&mut self) -> Result<(), StoreError> {
+    /// Returns the tables if what is written to them stays where others look for it.
+    fn checked_tables(&mut self) -> Result<&mut Tables, StoreError> {
         self.tables()?;
-        self.file.as_mut().map_or(Ok(()), DatabaseFile::check_place)
+        if let Some(file) = &mut self.file {
+            file.check_place()?;
+        }
+        self.tables.as_mut().ok_or(StoreError::Closed)
     }
 
     pub(super) fn read<T>(

@@ -114,7 +114,7 @@ fn notes_that_a_power_cut_tore_or_took_back_are_no_alarm() {
     assert_eq!(mode & 0o777, 0o600);
     let whole = fs::read(&path).unwrap();
     let torn = |cut: usize| [&whole[..cut], &vec![0; whole.len() - cut]].concat();
-    let cuts = (0..whole.len()).step_by(7);
+    let cuts = (0..whole.len()).step_by(23);
     let cases = cuts.flat_map(|cut| [whole[..cut].to_vec(), whole[cut..].to_vec(), torn(cut)]);
     for notes in cases {
         fs::write(&path, &notes).unwrap();

@@ -144,30 +144,33 @@ async fn history(store: &Store) -> History {
 /// Writes the tables as format 3 has them: rows and log entries with all of their texts.
 async fn make_older(given: &Given, store: Store) {
     let quoted = |text: &str| text.replace('\'', "''");
-    let mut statements = "BEGIN; ".to_owned();
+    let mut statements = vec!["BEGIN".to_owned()];
     for row in state(&store).await.1.values() {
         let (kind, id) = row.key().parts();
         let body = quoted(&serde_json::to_string(row).unwrap());
-        let id = quoted(&id);
-        statements += &format!(
-            "UPDATE plan_rows SET body = '{body}' WHERE kind = '{kind}' AND id = '{id}'; "
-        );
+        statements.push(format!(
+            "UPDATE plan_rows SET body = '{body}' WHERE kind = '{kind}' AND id = '{}'",
+            quoted(&id)
+        ));
     }
     for change in log(&store).await {
-        let delta = json!({"rows": change.delta.rows, "events": change.delta.events}).to_string();
-        let (delta, seq) = (quoted(&delta), change.seq);
-        statements += &format!("UPDATE log SET delta = '{delta}' WHERE seq = {seq}; ");
+        let delta = json!({"rows": change.delta.rows, "events": change.delta.events});
+        let (delta, seq) = (quoted(&delta.to_string()), change.seq);
+        statements.push(format!(
+            "UPDATE log SET delta = '{delta}' WHERE seq = {seq}"
+        ));
     }
-    statements += "DROP TABLE texts; UPDATE meta SET value = 3 WHERE name = 'format'; COMMIT";
+    let format = "UPDATE meta SET value = 3 WHERE name = 'format'";
+    statements.extend(["DROP TABLE texts", format, "COMMIT"].map(str::to_owned));
     drop(store);
-    given.sql(&statements).await;
+    given.sql(&statements.join("; ")).await;
 }
 
 /// Does a random thing to a plan; what the plan refuses is not done.
 async fn apply(store: &Store, number: usize, op: &(u8, u32, String)) {
     let (what, task, text) = op.clone();
     let id = CommandId::new(format!("command-{task}"));
-    let until = (number % 2 == 0).then_some(Time(2_000_000));
+    let until = number.is_multiple_of(2).then_some(Time(2_000_000));
     let change = move |draft: &mut Draft<'_>| {
         let done = match what {
             0 => draft.add_tasks(vec![self::task(&text)], None).map(drop),
@@ -259,6 +262,9 @@ async fn a_database_of_an_older_version_is_brought_up_to_date_or_left_as_it_was(
     make_older(&given, store).await;
     let old = size(&given);
     let database = fs::read(given.file()).unwrap();
+    let refused = Store::open_to_read(&given.file(), now).await.unwrap_err();
+    assert!(refused.to_string().contains("older version"), "{refused}");
+    assert!(fs::read(given.file()).unwrap() == database);
     let store = given.open().await;
     assert_eq!(history(&store).await, before);
     assert_eq!(state(&store).await, last);
