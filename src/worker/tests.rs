@@ -1,5 +1,6 @@
 mod roles;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::future::pending;
 use std::path::Path;
@@ -8,6 +9,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::claim::{Claim, PassedOver};
 use super::*;
 use crate::exec::{Output, alive};
 use crate::plan::{CommandId, ReportStatus};
@@ -156,6 +158,18 @@ async fn commands_are_carried_out_in_the_order_of_issue() {
     assert_eq!(given.work_file("made"), "one\ntwo\nthree\n");
     given.at_rest().await;
     running.stop().await;
+}
+
+#[test]
+fn what_others_wait_for_goes_before_what_is_older() {
+    let given = Given::new();
+    let [older, waited, later] = ["task-1", "task-2", "task-3"].map(|id| given.of_person(id, ""));
+    let first = BTreeSet::from([waited.clone(), CommandId::new("task-0")]);
+    let (role, passed) = (RoleFilter::All, PassedOver::default());
+    let next = || Claim::next(&given.volumes, "shell", &role, &passed, &first).unwrap();
+    let claims: Vec<Claim> = std::iter::from_fn(next).collect();
+    let ids: Vec<&CommandId> = claims.iter().map(Claim::id).collect();
+    assert_eq!(ids, [&waited, &older, &later]);
 }
 
 #[tokio::test]

@@ -8,10 +8,10 @@ use plan_agent::role::{Workplace, built_in};
 use super::*;
 
 fn with_files(scene: Scene, workspace: &std::path::Path) -> Scene {
-    with_files_at(scene, Workplace::of(workspace))
+    with_files_at(scene, &Workplace::of(workspace))
 }
 
-fn with_files_at(mut scene: Scene, workplace: Workplace) -> Scene {
+fn with_files_at(mut scene: Scene, workplace: &Workplace) -> Scene {
     let check = |name: &str, script: &str| {
         let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
         let check = Check {
@@ -27,7 +27,7 @@ fn with_files_at(mut scene: Scene, workplace: Workplace) -> Scene {
         check("bad", "echo broken; exit 3"),
         check("look", "ls own/active"),
     ]);
-    scene.actions = scene.actions.and(built_in(&workplace, checks));
+    scene.actions = scene.actions.and(built_in(workplace, checks));
     scene
 }
 
@@ -50,8 +50,8 @@ async fn what_is_the_programs_own_is_not_touched_and_a_check_is_found_while_it_r
         ),
         ("write_file", json!({"path": "own/new/x", "content": "x"})),
     ] {
-        let scene = with_files_at(Scene::new().await, workplace.clone())
-            .with_steps(vec![action(name, params)]);
+        let scene =
+            with_files_at(Scene::new().await, &workplace).with_steps(vec![action(name, params)]);
         scene.given("Review it").await;
         let (status, result) = scene.result();
         assert_eq!(status, ERROR);
@@ -63,7 +63,7 @@ async fn what_is_the_programs_own_is_not_touched_and_a_check_is_found_while_it_r
             .count(),
         2
     );
-    let scene = with_files_at(Scene::new().await, workplace).with_steps(vec![
+    let scene = with_files_at(Scene::new().await, &workplace).with_steps(vec![
         says("one"),
         action("run_check", json!({"name": "look"})),
     ]);

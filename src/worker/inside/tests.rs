@@ -14,11 +14,12 @@ use super::*;
 use crate::exec::{Check, check_of_step};
 use crate::plan::{
     About, Attempt, Choice, CommandId, DAEMON, Head, Issue, Kind, NewTask, PlanId, PlanStatus,
-    Policy, QuestionId, Report, ReportStatus, TaskId, Time,
+    Policy, QuestionId, Report, ReportStatus, Spent, TaskId, Time,
 };
 use crate::role::{
-    Abilities, MessageKind, Refused, RequestId, RoleSettings, StepDoes, StepSpec, StepTemplate,
-    StructuredMessage, Workplace, ability, built_in, with_person,
+    Abilities, CollaborationStatus, MessageKind, Refused, RequestId, RoleSettings, StepDoes,
+    StepSpec, StepTemplate, StructuredMessage, TaskUpdate, Workplace, ability, built_in,
+    with_person,
 };
 use crate::volumes::Folder;
 use crate::wire::command::{Command, CommandType};
@@ -267,6 +268,14 @@ async fn a_role_that_hangs_ends_with_its_lane() {
     assert!(lock.exists(), "the next one takes it up");
 }
 
+/// The only lane of a role.
+fn lane(name: &str) -> Lane {
+    Lane {
+        role: role(name),
+        index: 0,
+    }
+}
+
 /// A request as a role makes it in its internal plan.
 fn request(from: &str, to: &str, plan: &str) -> StructuredMessage {
     let mut message = StructuredMessage::new(from, role(to), MessageKind::CollaborationRequest);
@@ -297,11 +306,7 @@ async fn requests_that_would_lead_nowhere_are_refused_before_they_are_made() {
             .unwrap();
     }
     let refused = async |from: &str, to: &str| {
-        let lane = Lane {
-            role: role(from),
-            index: 0,
-        };
-        let link = Link::new(Arc::clone(&house), lane);
+        let link = Link::new(Arc::clone(&house), lane(from));
         let prepared = link.prepare(&request(from, to, from)).await;
         prepared.map_err(|refused: Refused| refused.to_string())
     };
@@ -337,11 +342,7 @@ async fn a_request_is_published_once_however_often_it_is_sent() {
     let given = Given::new().await;
     let residents = vec![resident(&given, "a", LONG, Vec::new())];
     let house = Arc::new(House::new(given.options(residents, &["coder"])));
-    let lane = Lane {
-        role: role("a"),
-        index: 0,
-    };
-    let link = Link::new(house, lane);
+    let link = Link::new(house, lane("a"));
     let request = request("a", "coder", "nowhere");
     let text = link.prepare(&request).await.unwrap();
     link.send(&request, &text).await.unwrap();
@@ -356,6 +357,34 @@ async fn a_request_is_published_once_however_often_it_is_sent() {
     assert!(given.volumes.waiting().unwrap().is_empty());
     link.withdraw(&request.assignment()).await.unwrap();
     assert!(given.volumes.cancel_mark(&id).exists());
+}
+
+#[tokio::test]
+async fn what_the_plan_does_not_want_any_more_is_not_reported() {
+    let given = Given::new().await;
+    let residents = vec![resident(&given, "a", LONG, Vec::new())];
+    let house = Arc::new(House::new(given.options(residents, &[])));
+    let id = given.task("a").await;
+    let (link, plan) = (Link::new(house, lane("a")), top());
+    let update = TaskUpdate {
+        role: role("a"),
+        assignment: id.clone().into(),
+        kind: MessageKind::TaskAssignment,
+        from: String::new(),
+        plan_id: Some(plan.clone()),
+        task_id: None,
+        status: CollaborationStatus::Error,
+        result: "Ended early.".to_owned(),
+        spent: Spent::default(),
+    };
+    let command = id.clone();
+    let late = move |draft: &mut crate::plan::Draft<'_>| {
+        draft.time_out(&command, "not finished", QuestionId::new("q"))
+    };
+    let late = given.store.change(&plan, "test", "it is late", late);
+    late.await.unwrap();
+    link.update_task_status(update).await.unwrap();
+    assert!(!given.volumes.reported(&id).unwrap());
 }
 
 #[tokio::test]
@@ -474,10 +503,7 @@ async fn a_wait_of_an_earlier_process_counts_before_its_lane_has_taken_it_up() {
     running.stop().await;
     let house = House::new(given.options(residents(), &[]));
     house.recover().await.unwrap();
-    let b = Lane {
-        role: role("b"),
-        index: 0,
-    };
-    let refused = house.board.keep_place(&b, &role("a")).unwrap_err();
+    let kept = house.board.keep_place(&lane("b"), &role("a"));
+    let refused = kept.unwrap_err();
     assert!(matches!(refused, Refused::Circular { .. }), "{refused}");
 }
