@@ -100,70 +100,14 @@ impl RowKey {
     }
 }
 
-/// A row that is open as long as something is still to happen to it.
-trait Entry: Clone + Into<Row> {
-    type Id: Clone + Ord;
-
-    fn id(&self) -> &Self::Id;
-    fn is_open(&self) -> bool;
-}
-
-impl Entry for Attempt {
-    type Id = CommandId;
-
-    fn id(&self) -> &CommandId {
-        &self.id
-    }
-
-    fn is_open(&self) -> bool {
-        self.state.open()
-    }
-}
-
-impl Entry for Question {
-    type Id = QuestionId;
-
-    fn id(&self) -> &QuestionId {
-        &self.id
-    }
-
-    fn is_open(&self) -> bool {
-        self.open()
-    }
-}
-
-impl Entry for Session {
-    type Id = SessionId;
-
-    fn id(&self) -> &SessionId {
-        &self.id
-    }
-
-    fn is_open(&self) -> bool {
-        self.end.is_none()
-    }
-}
-
-impl Entry for Ask {
-    type Id = AskId;
-
-    fn id(&self) -> &AskId {
-        &self.id
-    }
-
-    fn is_open(&self) -> bool {
-        self.answered.is_none()
-    }
-}
-
-/// The rows of one kind by their ids, and which of them are open.
+/// The rows of one kind by their ids, and which of them are open: something is still to happen to them.
 #[derive(Clone, Debug, PartialEq)]
-struct Table<R: Entry> {
-    rows: BTreeMap<R::Id, R>,
-    open: BTreeSet<R::Id>,
+struct Table<K, R> {
+    rows: BTreeMap<K, R>,
+    open: BTreeSet<K>,
 }
 
-impl<R: Entry> Table<R> {
+impl<K: Clone + Ord, R: Clone + Into<Row>> Table<K, R> {
     fn new() -> Self {
         Self {
             rows: BTreeMap::new(),
@@ -171,11 +115,11 @@ impl<R: Entry> Table<R> {
         }
     }
 
-    fn get(&self, id: &R::Id) -> Option<&R> {
+    fn get(&self, id: &K) -> Option<&R> {
         self.rows.get(id)
     }
 
-    fn all(&self) -> btree_map::Values<'_, R::Id, R> {
+    fn all(&self) -> btree_map::Values<'_, K, R> {
         self.rows.values()
     }
 
@@ -187,16 +131,16 @@ impl<R: Entry> Table<R> {
         self.all().cloned().map(R::into)
     }
 
-    fn row(&self, id: &R::Id) -> Option<Row> {
+    fn row(&self, id: &K) -> Option<Row> {
         self.get(id).cloned().map(R::into)
     }
 
-    fn put(&mut self, row: R) -> Option<R> {
-        mark(&mut self.open, row.id(), row.is_open());
-        self.rows.insert(row.id().clone(), row)
+    fn put(&mut self, id: K, open: bool, row: R) -> Option<R> {
+        mark(&mut self.open, &id, open);
+        self.rows.insert(id, row)
     }
 
-    fn take(&mut self, id: &R::Id) -> Option<R> {
+    fn take(&mut self, id: &K) -> Option<R> {
         self.open.remove(id);
         self.rows.remove(id)
     }
@@ -207,10 +151,10 @@ impl<R: Entry> Table<R> {
 pub struct Plan {
     head: Head,
     tasks: BTreeMap<TaskId, Task>,
-    attempts: Table<Attempt>,
-    questions: Table<Question>,
-    sessions: Table<Session>,
-    asks: Table<Ask>,
+    attempts: Table<CommandId, Attempt>,
+    questions: Table<QuestionId, Question>,
+    sessions: Table<SessionId, Session>,
+    asks: Table<AskId, Ask>,
     index: TaskIndex,
     attempts_of: HashMap<TaskId, BTreeSet<CommandId>>,
     recalls: BTreeSet<CommandId>,
@@ -579,13 +523,23 @@ impl Plan {
                 of_task.insert(attempt.id.clone());
                 mark(&mut self.recalls, &attempt.id, attempt.recall);
                 self.attempts_made += u64::from(was_made(&attempt));
-                let old = self.attempts.put(*attempt);
+                let (id, open) = (attempt.id.clone(), attempt.state.open());
+                let old = self.attempts.put(id, open, *attempt);
                 self.attempts_made -= u64::from(old.as_ref().is_some_and(was_made));
                 old.map(Row::from)
             }
-            Row::Question(question) => self.questions.put(question).map(Row::from),
-            Row::Session(session) => self.sessions.put(session).map(Row::from),
-            Row::Ask(ask) => self.asks.put(ask).map(Row::from),
+            Row::Question(row) => {
+                let old = self.questions.put(row.id.clone(), row.open(), row);
+                old.map(Row::from)
+            }
+            Row::Session(row) => {
+                let old = self.sessions.put(row.id.clone(), row.end.is_none(), row);
+                old.map(Row::from)
+            }
+            Row::Ask(row) => {
+                let old = self.asks.put(row.id.clone(), row.answered.is_none(), row);
+                old.map(Row::from)
+            }
         }
     }
 

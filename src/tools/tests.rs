@@ -33,6 +33,10 @@ fn no_two_dialects_have_a_tool_of_one_name() {
 
 /// Runs the cases of a table. Each begins with `== NAME: GIVEN`, where NAME says what it shows, as that of a test does. What is
 /// given is made anew for it; then its lines are [`run`].
+#[expect(
+    clippy::print_stdout,
+    reason = "a test that fails shows which case it was"
+)]
 pub(super) async fn cases(dialect: Dialect, given: impl AsyncFn(&str) -> Toolbox, cases: &str) {
     for case in cases
         .trim_start()

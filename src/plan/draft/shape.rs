@@ -167,7 +167,7 @@ impl Draft<'_> {
     pub fn replace_tasks(&mut self, tasks: Vec<NewTask>) -> Result<Vec<TaskId>, Refusal> {
         let old: Vec<Task> = self.plan.tasks().cloned().collect();
         if let Some(task) = old.iter().find(|task| task.started_at.is_some()) {
-            return Err(Refusal::not_editable(&task));
+            return Err(Refusal::not_editable(task));
         }
         for mut task in old {
             task.removed = true;

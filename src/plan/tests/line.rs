@@ -82,7 +82,7 @@ fn what_a_person_accepts_late_is_merged_again_before_it_counts() {
         draft.branch_moved("commit 2")?;
         draft.answer(&question(1), Choice::Accept, "", "test")
     });
-    let status = |plan: &Plan| task_of(&plan, 1).status;
+    let status = |plan: &Plan| task_of(plan, 1).status;
     assert_eq!(status(&plan), TaskStatus::InProgress);
     let mut other = plan.clone();
     for (plan, passed) in [(&mut plan, true), (&mut other, false)] {

@@ -122,7 +122,7 @@ fn a_task_that_somebody_has_taken_is_not_for_nobody() {
     let mut head = plan.head().clone();
     head.policy.roles_only = true;
     drop(plan.put(Row::Head(Box::new(head))));
-    let nobodys = |plan: &Plan| plan.is_nobodys(task_of(&plan, 1));
+    let nobodys = |plan: &Plan| plan.is_nobodys(task_of(plan, 1));
     assert!(nobodys(&plan));
     apply(&mut plan, |draft| draft.issue(TaskId(1), issue(1)));
     assert!(nobodys(&plan), "its command lies there");

@@ -129,7 +129,6 @@ fn subtask(at: usize) -> Value {
 }
 
 /// Returns how an operation is asked for in a dialect, and in which one where it has no tool for it.
-
 fn call(dialect: Dialect, operation: Operation, count: usize) -> (Dialect, String) {
     use Operation::{Add, Complete, Skip, Start};
     let tool = |at: usize, status| {
