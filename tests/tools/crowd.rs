@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use plan_agent::plan::{DAEMON, Plan, PlanId, TaskStatus};
+use plan_agent::plan::{DAEMON, Event, Plan, PlanId, TaskStatus};
 use plan_agent::store::Store;
 use plan_agent::tools::{Dialect, Toolbox};
 use serde_json::{Value, json};
@@ -211,8 +211,12 @@ async fn a_daemon_and_seven_callers_lose_no_change() {
     assert_eq!(seen.round, json!(each()));
     assert_eq!(seen.most_attempts, 1);
     let log = store.since(&plan, 0, usize::MAX).await.unwrap();
-    let by_daemon = log.iter().filter(|change| change.by == DAEMON).count();
-    assert!(by_daemon >= 3 * OWN, "{by_daemon} changes by the daemon");
+    // How many changes the daemon makes of it is a matter of the machine's pace.
+    let by_daemon = log.iter().filter(|change| change.by == DAEMON);
+    let issued = by_daemon
+        .flat_map(|change| &change.delta.events)
+        .filter(|event| matches!(event, Event::Issued { .. }));
+    assert_eq!(issued.count(), OWN);
     let seq = store.read(&plan, |_, seq| seq).await.unwrap();
     same_as_its_log(&store, &plan, seq).await;
 }
