@@ -1,7 +1,5 @@
 //! Worktrees as they are found after kills, and after agents and people did as they liked.
 
-use std::task::Poll;
-
 use super::*;
 use crate::exec::git::person;
 
@@ -469,23 +467,27 @@ fn a_folder_is_removed_where_that_holds_up_nobody() {
         fs::remove_file(aside.join(".git")).unwrap();
         let check_out = given.project.check_out(&given.head);
         tokio::pin!(check_out);
-        // Once each time: a second poll could find the first job done and queue what removes before what takes the thread.
-        let mut go_on = async || {
-            std::future::poll_fn(|context| match check_out.as_mut().poll(context) {
-                Poll::Ready(done) => panic!("{done:?}"),
-                Poll::Pending => Poll::Ready(()),
-            })
-            .await;
-            tokio::task::yield_now().await;
+        let hold = || {
+            let (release, released) = std::sync::mpsc::channel::<()>();
+            let (begin, begun) = tokio::sync::oneshot::channel();
+            let held = tokio::task::spawn_blocking(move || {
+                begin.send(()).unwrap();
+                released.recv()
+            });
+            (release, begun, held)
         };
-        // What is there is looked at; behind that comes what takes the thread.
+        let mut go_on = async || {
+            tokio::select! {
+                biased;
+                done = &mut check_out => panic!("{done:?}"),
+                () = tokio::task::yield_now() => {}
+            }
+        };
+        // The thread is taken before the folder is examined and again behind that, so that its removal comes after both.
+        let (first, _, _) = hold();
         go_on().await;
-        let (release, released) = std::sync::mpsc::channel::<()>();
-        let (begin, begun) = tokio::sync::oneshot::channel();
-        let held = tokio::task::spawn_blocking(move || {
-            begin.send(()).unwrap();
-            released.recv()
-        });
+        let (release, begun, held) = hold();
+        drop(first);
         begun.await.unwrap();
         for _ in 0..10 {
             go_on().await;
