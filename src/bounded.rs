@@ -1,15 +1,15 @@
-//! Texts that a person gives, in files and on standard input: none is read further than it may be long, whatever is behind
-//! its name.
+//! Texts that a person gives, in files and on standard input: reading stops at a limit, whatever kind of file the name stands
+//! for.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Reads a text file. Where it is a pipe, its end is waited for.
+/// Reads a text file. If it is a pipe, this waits for its end.
 ///
 /// # Errors
-/// [`io::ErrorKind::FileTooLarge`] if it has more than `most` bytes, of which one more is read at most; it cannot be read, or
-/// is no UTF-8.
+/// [`io::ErrorKind::FileTooLarge`] if it has more than `most` bytes (at most one byte more is read); the file cannot be read,
+/// or is not UTF-8.
 pub fn read_file(path: &Path, most: usize) -> io::Result<String> {
     read(File::open(path)?, most)
 }

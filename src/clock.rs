@@ -1,7 +1,7 @@
-//! Plan time: the wall clock as it stood at the start, moved on by the time since the machine was started, which nobody sets.
-//! It never runs backwards within a process, a jump of the wall clock does not move it, and it stays a time of day after the
-//! machine was suspended. Time in which a process was stopped or its machine suspended must not use up anybody's deadline:
-//! whoever waits for one counts what it lived through, here by [`Allowance`], in the daemon by what a wake-up came too late.
+//! Plan time: the wall clock at the start of the process, advanced by the time since the machine was booted, which no person
+//! can set. It never runs backwards within a process, a jump of the wall clock does not move it, and it is still a time of day
+//! after the machine was suspended. Time in which a process was stopped or its machine suspended must not use up a deadline:
+//! code that waits for one counts active time, here by [`Allowance`], in the daemon by the delay of its wake-up.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -11,22 +11,22 @@ use tracing_subscriber::fmt::time::FormatTime;
 
 use crate::plan::Time;
 
-/// What happens that much later than it was to happen was held up by more than a busy machine.
+/// A wake-up that is later than this was delayed by more than a busy machine.
 pub const LATE: Duration = Duration::from_secs(1);
 
-/// Between a plan time and the wall clock; less is no jump.
+/// The difference between plan time and wall clock that counts as a jump.
 const JUMP: Duration = Duration::from_secs(60);
 
-/// A deadline is waited for in pieces of this length, so that a piece in which nothing ran can be told.
+/// The longest piece in which a deadline is waited for: pieces show in which of them nothing ran.
 const PIECE: Duration = Duration::from_secs(1);
 
-/// The clock that goes on while the machine is suspended.
+/// The clock that continues while the machine is suspended.
 #[cfg(target_os = "linux")]
 const SINCE_BOOT: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
 const SINCE_BOOT: ClockId = ClockId::Monotonic;
 
-/// Tells the plan time; a copy tells the same time.
+/// Returns the plan time; a copy returns the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     wall: Time,
@@ -34,7 +34,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Starts from the wall clock as it stands now.
+    /// Starts from the current wall clock.
     pub fn start() -> Self {
         Self {
             wall: wall(),
@@ -47,18 +47,18 @@ impl Clock {
         self.wall.plus(since_boot().saturating_sub(self.started))
     }
 
-    /// Returns the plan time of a moment that somebody names by the wall clock as it stands now.
+    /// Returns the plan time of a moment that is given by the current wall clock.
     pub fn of_wall(&self, moment: Time) -> Time {
         shifted(moment, wall(), self.now())
     }
 
-    /// Returns what the wall clock, as it stands now, calls a plan time.
+    /// Returns a plan time in terms of the current wall clock.
     pub fn to_wall(&self, moment: Time) -> Time {
         shifted(moment, self.now(), wall())
     }
 }
 
-/// Moves a moment by what two clocks differ, if that is more than nothing.
+/// Moves a moment by the difference of two clocks, if that difference is a jump.
 fn shifted(moment: Time, theirs: Time, ours: Time) -> Time {
     if ours.since(theirs).max(theirs.since(ours)) < JUMP {
         return moment;
@@ -77,10 +77,10 @@ fn since_boot() -> Duration {
     Duration::try_from(clock_gettime(SINCE_BOOT)).unwrap_or_default()
 }
 
-/// The log has the same time as the plan.
+/// The log uses the same time as the plan.
 impl FormatTime for Clock {
     fn format_time(&self, w: &mut Writer<'_>) -> std::fmt::Result {
-        // As many digits on each line.
+        // Each line has the same number of digits.
         match jiff::Timestamp::from_microsecond(self.now().0) {
             Ok(now) => write!(w, "{now:.6}"),
             Err(_) => Err(std::fmt::Error),
@@ -88,7 +88,7 @@ impl FormatTime for Clock {
     }
 }
 
-/// Time that may be spent, of which only what this process lives through is counted.
+/// Time that may be spent; only the active time of this process counts.
 #[derive(Debug)]
 pub struct Allowance {
     left: Duration,
@@ -105,7 +105,7 @@ impl Allowance {
         self.left
     }
 
-    /// Resolves when it is used up. What has passed when this is dropped is used as well.
+    /// Resolves when the allowance is used up. Time that has passed when this future is dropped counts as used, too.
     pub async fn used_up(&mut self) {
         while !self.left.is_zero() {
             let piece = Piece::of(self);
@@ -137,7 +137,7 @@ impl Drop for Piece<'_> {
     }
 }
 
-/// Returns what is left when a piece took so long.
+/// Returns what is left after a piece that took so long.
 fn left(left: Duration, piece: Duration, took: Duration) -> Duration {
     if took > piece + LATE {
         left

@@ -1,5 +1,5 @@
-//! How files are read that anybody may have put there: no link is followed, nobody waits for the other end of a pipe, only
-//! plain files are read, and no more of them than a bound. Reading blocks: it belongs on a thread for that.
+//! How files are read that any process may have put there: the functions follow no link, never wait for the other end of a
+//! pipe, and read only plain files up to a limit. Reading blocks: it belongs on a thread for blocking work.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -8,10 +8,10 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Opens a file for reading, whatever it is; the caller looks at the metadata of what was opened before it reads.
+/// Opens a file for reading, whatever kind it is; the caller checks the metadata of the opened file before it reads.
 ///
 /// # Errors
-/// It is a link, or what the file system says.
+/// It is a link, or an error of the file system.
 pub fn open_unblocked(path: &Path) -> io::Result<(File, Metadata)> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = OpenOptions::new()
@@ -25,7 +25,7 @@ pub fn open_unblocked(path: &Path) -> io::Result<(File, Metadata)> {
 /// Opens a plain file for reading.
 ///
 /// # Errors
-/// It is anything else, or what the file system says.
+/// It is anything else, or an error of the file system.
 pub fn open_plain(path: &Path) -> io::Result<File> {
     let (file, metadata) = open_unblocked(path)?;
     match metadata.is_file() {
@@ -37,7 +37,7 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Returns the beginning of a plain file: at most so many bytes.
+/// Returns the beginning of a plain file: at most `most` bytes.
 ///
 /// # Errors
 /// As [`open_plain`].
@@ -47,10 +47,11 @@ pub fn read_beginning(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Replaces a file in one step, unless it is a plain file that says just this: whoever does the same meanwhile writes the same.
+/// Replaces a file in one step, unless it is a plain file with exactly this text: a process that does the same in the meantime
+/// writes the same.
 ///
 /// # Errors
-/// What the file system says.
+/// An error of the file system.
 pub fn keep_as(path: &Path, text: &[u8]) -> io::Result<()> {
     if read_beginning(path, text.len() as u64 + 1).is_ok_and(|there| there == text) {
         return Ok(());

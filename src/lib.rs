@@ -1,10 +1,10 @@
-//! plan-agent: a daemon that has a language model plan a goal, hands the tasks to coding agents as files, judges every
-//! report, and loses nothing on the way.
+//! plan-agent: a daemon that has a language model plan a goal, gives the tasks to coding agents as files, judges every report,
+//! and loses nothing on the way.
 //!
-//! The modules below stand in reading order, and each names only those above it; a test reads the sources and fails
-//! otherwise. [`plan`] and [`wire`] are pure: time, ids and text come in as arguments. [`store::Store::change`] is the only
-//! way to change a plan, [`plan::Draft`] the only thing that does, [`plan::due()`] says what should be under way, and
-//! [`daemon::run`] brings that about. `ARCHITECTURE.md` says what is on the disk at each moment.
+//! The modules below stand in reading order, and each names only those above it; a test reads the sources and enforces this.
+//! [`plan`] and [`wire`] are pure: time, ids and text come in as arguments. [`store::Store::change`] is the only way to change
+//! a plan, [`plan::Draft`] the only type that does, [`plan::due()`] says what should be in progress, and [`daemon::run`] brings
+//! that about. `ARCHITECTURE.md` says what is on the disk at each moment.
 
 pub mod plan;
 

@@ -1,25 +1,25 @@
-//! What the kernel shows of processes under `/proc`.
+//! The data of processes that the kernel shows under `/proc`.
 
 use std::fs;
 
-/// One process. A number may be that of another process later; with the start it may not.
+/// One process. Its number may later be that of another process; the number and the start together may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
     pub pid: u32,
     pub parent: u32,
     pub group: u32,
-    /// What it has used of the processor, in [`TICKS`], with those of its children that have ended and were waited for.
+    /// The processor time that it has used, in [`TICKS`], including that of its children that have ended and were waited for.
     pub used: u64,
-    /// When it began, in [`TICKS`] since the machine did.
+    /// When it began, in [`TICKS`] since the machine was booted.
     pub began: u64,
-    /// It has ended, and nobody has waited for it yet.
+    /// It has ended, and its parent has not waited for it yet.
     pub ended: bool,
 }
 
 /// Ticks of the kernel in a second: this is 100 wherever Linux shows them to processes.
 pub const TICKS: u64 = 100;
 
-/// Returns every process. Nothing where the system does not tell it.
+/// Returns every process; none where the system does not list them.
 pub fn all() -> impl Iterator<Item = Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| of(entry.file_name().to_str()?.parse().ok()?))
@@ -30,12 +30,12 @@ pub fn of(pid: u32) -> Option<Process> {
     parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Tells whether no process of this number works any more.
+/// Returns whether no process with this number is running.
 pub fn has_ended(pid: u32) -> bool {
     of(pid).is_none_or(|process| process.ended)
 }
 
-/// Reads a line of `/proc/PID/stat`. The name of the program stands in brackets and may hold anything.
+/// Reads a line of `/proc/PID/stat`. The name of the program stands in brackets and may contain any character.
 fn parse(pid: u32, stat: &str) -> Option<Process> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split(' ').collect();

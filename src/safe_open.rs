@@ -1,5 +1,5 @@
-//! How files of our own are opened that lie where others can write: never through a link, never under a second name, and
-//! nothing but plain files. Whoever put something else there would have us write into a file of theirs, or wait for ever.
+//! How the program opens its own files in folders where others can write: never through a link, never under a second name, and
+//! only plain files. Otherwise another user could make the program write into a file of theirs, or wait for ever.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,17 +11,16 @@ use rustix::io::Errno;
 
 /// Why a link is not opened.
 pub const LINK: &str = "it is a symbolic link, and links are not followed";
-/// Why neither is a pipe, a device or a folder.
+/// Why a pipe, a device or a folder is not opened.
 pub const NOT_PLAIN: &str = "it is no plain file";
 
-/// Opens a plain file, or makes it where the options say so. Nothing is changed before it is known what it is, so the options
-/// must not say that it is emptied.
+/// Opens a plain file, or creates it if the options say so. The file is not changed before its kind is known, so the options
+/// must not truncate it.
 ///
 /// # Errors
-/// `InvalidData` with the reason where a link, a file with a second name or no plain file is there; otherwise what the system
-/// says.
+/// `InvalidData` with the reason for a link, a file with a second name or no plain file; otherwise the error of the system.
 pub fn file(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    // A pipe would wait for its other end, a terminal would become ours.
+    // Without these flags a pipe would wait for its other end, and a terminal would become the program's controlling terminal.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let opened = options.custom_flags(flags.bits().cast_signed()).open(path);
     let file = opened.map_err(in_words)?;
@@ -32,15 +31,15 @@ pub fn file(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     if metadata.nlink() > 1 {
         return Err(refused("it has other hard links"));
     }
-    // It may become the output of a child, which is used to files without that flag.
+    // The file may become the output of a child process, which does not expect this flag.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
 }
 
-/// Opens a folder that is no link.
+/// Opens a folder that is not a link.
 ///
 /// # Errors
-/// It is something else, or what the system says.
+/// It is something else, or an error of the system.
 pub fn folder(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::DIRECTORY;
     OpenOptions::new()
@@ -49,7 +48,7 @@ pub fn folder(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Says what is there where the system only has a number for it.
+/// Returns the reason in words where the system only has a number for it.
 fn in_words(error: io::Error) -> io::Error {
     let is = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
     if is(Errno::LOOP) {
@@ -61,7 +60,7 @@ fn in_words(error: io::Error) -> io::Error {
     }
 }
 
-/// Returns the error for what is not opened, whatever the system says.
+/// Returns the error for a path that is not opened, independent of the system.
 pub fn refused(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }

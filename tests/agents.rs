@@ -1,5 +1,5 @@
-//! Coding agents from outside: the real program with real agents, whose vendors are played on loopback. Agents that are not
-//! installed are skipped; what must hold without them is shown with a script in their place.
+//! Coding agents from outside: the real program with real agents, against fake vendors on loopback. Agents that are not
+//! installed are skipped; a script in their place shows what must hold without them.
 
 mod asking;
 mod found;
@@ -18,7 +18,7 @@ struct Scene {
     env: TestEnv,
 }
 
-/// A report as it was filed.
+/// A report from the archive.
 #[derive(Debug)]
 struct Filed {
     text: String,
@@ -45,7 +45,7 @@ impl Scene {
         Self { env }
     }
 
-    /// Shows a real agent that talks to this vendor; false, with the reason said, if it is not installed.
+    /// Makes a real agent visible that uses this vendor; returns false, and prints the reason, if it is not installed.
     fn install(&mut self, agent: &str, vendor: &Vendor) -> bool {
         let path = std::env::var_os("PATH").unwrap();
         let mut folders = std::env::split_paths(&path);
@@ -115,7 +115,7 @@ impl Scene {
         serde_json::from_str(&ran.stdout).unwrap()
     }
 
-    /// Returns the reports that were taken, in the order of their commands.
+    /// Returns the applied reports, in the order of their commands.
     fn reports(&self) -> Vec<Filed> {
         let exchange = Exchange::at(self.env.path("volumes"));
         let texts = exchange.texts("reports/processed", ".md");
@@ -127,7 +127,7 @@ impl Scene {
     }
 }
 
-/// Returns which question a text asks, by the form of the answer that it shows.
+/// Returns the kind of question in a text, by the form of the answer that it shows.
 fn question(text: &str) -> Option<&'static str> {
     [
         ("decision", "judge"),
@@ -141,7 +141,7 @@ fn question(text: &str) -> Option<&'static str> {
     .map(|(_, kind)| kind)
 }
 
-/// What a planner answers when all goes well and the plan is one task.
+/// Returns a planner's answer when all goes well and the plan is one task.
 fn answer(kind: &str) -> Value {
     match kind {
         "plan" => json!({"name": "A greeting", "description": "One file.", "tasks": [{

@@ -337,7 +337,7 @@ fn doctor_ends_with_1_when_something_must_be_mended() {
     "#);
 }
 
-/// Leaves out what depends on the machine.
+/// Removes what depends on the machine.
 fn without_programs(text: &str, env: &TestEnv) -> String {
     let program = |line: &&str| ["shell ", "git "].iter().any(|name| line.contains(name));
     let lines: Vec<&str> = text.lines().filter(|line| !program(line)).collect();
@@ -363,7 +363,7 @@ fn a_reader_that_leaves_ends_it_quietly() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Far more is printed than a pipe holds, so that the writer meets the closed end.
+    // The output is far larger than a pipe, so that the writer meets the closed end.
     let line = first_line(child.stdout.take().unwrap());
     assert!(!line.is_empty());
     let output = child.wait_with_output().unwrap();
@@ -400,7 +400,8 @@ fn without_plans_every_command_says_so_and_makes_nothing() {
     assert!(!env.path("volumes").exists());
 }
 
-/// A folder with one plan: a task done, one that failed three times and is asked about, one that waits for both.
+/// A folder with one plan: a completed task, a task that failed three times and needs a person's answer, and a task that waits
+/// for both.
 fn with_a_plan(goal: &str) -> TestEnv {
     let env = TestEnv::new();
     let volumes = Volumes::open(&env.path("volumes")).unwrap();
@@ -671,7 +672,7 @@ fn a_plan_is_paused_and_ended_by_hand() {
             .stdout
             .contains("\"abandoned\"")
     );
-    // A plan that has ended is shown once and not watched any more.
+    // A plan that has ended is shown once and not watched.
     assert_eq!(env.run(&["status", "--watch"]).code, Some(0));
     assert_eq!(env.run(&["log", "--follow"]).code, Some(0));
 }
@@ -776,7 +777,7 @@ fn long_lines_break_between_words_on_a_terminal_and_nowhere_else() {
     ");
     let log = env.run(&["log"]).stdout;
     assert!(log.contains(goal), "{log}");
-    // What is for programs or may be saved to a file is left as it is.
+    // Output for programs, and output that may be saved to a file, is not changed.
     for args in [
         &["show"][..],
         &["show", "--format", "json"],
@@ -812,7 +813,7 @@ fn what_there_is_not_is_named() {
     ");
 }
 
-/// Whatever a person types or sets is shown without what a terminal obeys.
+/// Text that a person types or sets is shown without the control characters that a terminal obeys.
 #[test]
 fn nothing_that_is_repeated_is_obeyed_by_a_terminal() {
     const WORD: &str = "a\r\u{9b}31m\u{202e}b\u{1b}]0;x\u{7}\u{200f}c";
@@ -900,7 +901,7 @@ fn nothing_that_is_repeated_is_obeyed_by_a_terminal() {
     }
 }
 
-/// What a person names is read no further than it may be long, whatever is behind the name.
+/// A file that a person names is read only up to its limit, whatever kind of file it is.
 #[test]
 fn no_file_is_read_further_than_it_may_be_long() {
     const POURED: usize = 16 << 20;

@@ -1,4 +1,4 @@
-//! Coding agents behind the real program: scripts under their names print what the real ones were recorded to print.
+//! Coding agents behind the real program: scripts under their names print recorded output of the real ones.
 
 mod signs;
 
@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::common::agent::Exchange;
 use crate::common::env::{DEADLINE, Ran, Running, TestEnv, wait_until};
 
-/// What every script does first: says its version, notes how it was called, what it read and what its environment is, and
-/// has its session in `$session`.
+/// The beginning of every script: prints its version, records how it was called, what it read and its environment, and sets
+/// `$session` to its session.
 const PRELUDE: &str = r#"
 if [ "$1" = --version ]; then echo "2.1.330 (Claude Code)"; exit 0; fi
 notes=@NOTES@
@@ -79,7 +79,7 @@ impl Scene {
             .count()
     }
 
-    /// The session that a run was called with, and how.
+    /// Returns the session that a run was called with, and the option for it.
     fn session(&self, run: u32) -> (String, String) {
         let call = self.note(run, "call");
         let words: Vec<&str> = call.split_whitespace().collect();
@@ -222,7 +222,7 @@ fn a_usage_limit_parks_the_task() {
         report.contains("blocked_until: 2100-01-01T00:00:00Z"),
         "{report}"
     );
-    // A daemon that takes the plan over later waits as well: it says so at its start, and hands nothing out.
+    // A daemon that takes over the plan later waits as well: it says so at its start, and dispatches nothing.
     let words = ["resume", "--agent", "claude", "--no-input"];
     let resumed = scene.env.start(&words);
     wait_until("the next daemon waits", DEADLINE, || {
@@ -435,7 +435,8 @@ if [ -e ../../again ]; then echo "Applied edit to part"; fi
     );
 }
 
-/// What an agent says of its model is a status only where it is called one: everything else may pass, and is tried again.
+/// A number in an agent's message about its model is a status only where the message calls it one: everything else may be
+/// temporary, and is retried.
 #[test]
 fn a_number_in_the_words_of_an_agent_is_no_status() {
     for (said, runs) in [
@@ -482,10 +483,10 @@ fn an_agent_that_cannot_start_stops_the_worker_with_one_notice() {
     assert!(questions[0].1.contains("unknown option"), "{questions:?}");
 }
 
-/// Four tasks of which each may be done at once.
+/// Four tasks that can all be done at the same time.
 const APART: &str = "---\nname: Parts\ngoal: Make four parts\n---\n\n## One\n\nMake one.\n\n## Two\n\nMake two.\n\n## Three\n\nMake three.\n\n## Four\n\nMake four.\n";
 
-/// What an agent says that can do no task at all, and what the person is told then.
+/// The message of an agent that can do no task at all, and what the person sees then.
 const UNFIT: [(&str, &str); 2] = [
     (
         "echo \"error: unknown option '--verbose'\" >&2; exit 1",
@@ -516,7 +517,7 @@ fn an_agent_that_can_do_nothing_is_asked_about_once_and_handed_nothing_further()
         let log = scene.env.run(&["log"]).stdout;
         let handed_out = log.matches("handed out").count();
         assert!(handed_out <= lanes, "{log}");
-        // Mended, it goes on where it was.
+        // Once repaired, it continues where it was.
         scene.env.write("notes/mended", "");
         let question = question.trim_end_matches(".md");
         let answered = scene
@@ -549,7 +550,7 @@ fn a_worker_of_its_own_whose_agent_can_do_nothing_ends_and_leaves_the_rest() {
     wait_until("a person is asked", DEADLINE, || {
         scene.exchange.questions().len() == 1
     });
-    // What it had not begun waits for another one, and only that task for the person.
+    // The tasks that it had not begun wait for another worker, and only the begun task waits for the person.
     wait_until("the rest waits", DEADLINE, || {
         scene.exchange.names("commands/pending").len() == 3
     });

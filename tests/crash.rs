@@ -1,6 +1,5 @@
-//! A kill at any moment costs nothing. The real program is killed again and again while an agent outside of it, which
-//! knows nothing but the files, works on, and a scripted model answers over HTTP; in the end everything is as in a run
-//! that nobody disturbed.
+//! A kill at any moment costs nothing. The real program is killed again and again while an outside agent, which knows only the
+//! files, keeps working, and a scripted model answers over HTTP; in the end everything is as in a run without kills.
 
 mod agent;
 mod disk;
@@ -25,17 +24,17 @@ use trace::{CALLS, Fault};
 
 use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_until};
 
-/// Pairs of daemons that start at once, twice in each folder.
+/// Returns how many pairs of daemons start simultaneously; each folder has two pairs.
 fn races() -> usize {
     times(3, 30)
 }
 
-/// What the driver of the kills waits for; its spans are thousandths of the time that a daemon takes to start.
+/// When the next kill comes; its spans are thousandths of the time that a daemon takes to start.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// So long after the start.
+    /// This long after the start.
     After(u64),
-    /// So long after the next news of a kind, or after a while without any.
+    /// This long after the next event of a kind, or after a while without any.
     Near(agent::News, u64),
 }
 
@@ -64,7 +63,7 @@ fn pass(moment: Moment, stage: &Stage, life: &mut Life, tempo: &mut Tempo) {
 
 #[test]
 fn a_hundred_kills_cost_nothing() {
-    // The agent holds its reports back until there were so many.
+    // The agent holds its reports back until there were so many kills.
     let kills = times(100, 1_000);
     let calm = calm(&scene::long());
     let (mut chance, mut tempo) = (Chance::new("PLAN_AGENT_CRASH_SEED"), Tempo::default());
@@ -81,7 +80,7 @@ fn a_hundred_kills_cost_nothing() {
                 stage.said()
             );
         }
-        // What is held back for it is reported while nobody looks.
+        // Reports that wait for this moment are submitted while no daemon runs.
         stage.agent.dead();
         settled = watch.look(&stage);
     }
@@ -115,7 +114,7 @@ fn whoever_is_asked_to_end_does_so_and_is_resumed() {
     assert_same(&calm, &stage);
 }
 
-/// Asks a daemon to end; tells whether the plan has ended.
+/// Asks a daemon to end; returns whether the plan has ended.
 fn end_one(stage: &Stage, life: Life, watch: &mut Watch) -> bool {
     let announced = announced(&stage.env, life.running.child.id());
     let status = life.term();
@@ -126,9 +125,9 @@ fn end_one(stage: &Stage, life: Life, watch: &mut Watch) -> bool {
             "{}",
             said()
         ),
-        // It came after the plan was completed.
+        // The signal came after the plan was completed.
         (Some(0), _) => {}
-        // It came before anything was begun that could be ended in order; a shell calls that 143 as well.
+        // The signal came before the daemon had begun anything that it could end in order; a shell reports that as 143 as well.
         (None, Some(15)) if !announced => {}
         _ => panic!("{status}\n{}", said()),
     }
@@ -214,7 +213,7 @@ fn what_a_daemon_owes_at_the_end_is_made_good() {
     Watch::default().audit(&stage);
     let before = left(&stage);
     let volumes = stage.env.path("volumes");
-    // As if the last daemon had been killed as soon as the end of the plan was committed.
+    // This is the state after a kill immediately after the end of the plan was committed.
     let report = stage.agent.record().reports.pop().unwrap().name;
     fs::rename(
         volumes.join("reports/processed").join(&report),
@@ -228,8 +227,8 @@ fn what_a_daemon_owes_at_the_end_is_made_good() {
     assert_same(&before, &stage);
 }
 
-/// Carries the short scene out with a fault, and what is left of it without. Returns which call met the fault, counted
-/// over all threads; `None` if there were not that many.
+/// Carries the short scene out with a fault, and the rest of it without. Returns which call met the fault, counted over all
+/// threads; `None` if there were fewer calls.
 fn survive(calm: &Left, fault: Fault) -> Option<usize> {
     let stage = Stage::new(&scene::short(), agent::Pace::Free);
     let mut watch = Watch::default();
@@ -256,7 +255,7 @@ fn survive(calm: &Left, fault: Fault) -> Option<usize> {
 const KILL: &str = "signal=KILL";
 const FAULTS: [&str; 3] = [KILL, "error=ENOSPC", "error=EIO"];
 
-/// Tokio wakes its threads by `write`, which cannot fail; a full disk is played with a full disk.
+/// Tokio wakes its threads by `write`, which cannot fail; a really full disk stands for that fault.
 fn fails(call: &str, what: &str) -> bool {
     what == KILL || call != "write"
 }
@@ -316,7 +315,7 @@ fn everywhere(what: &'static str) {
     }
 }
 
-/// What a run left, for a person, for a program, and in the store.
+/// The result of a run, for a person, for a program, and in the store.
 struct Left {
     plan: String,
     status: String,

@@ -1,5 +1,5 @@
-//! The direction of dependencies: a module of `src/lib.rs` names only modules that stand above it there, modules of one
-//! level do not name each other, and `plan` and `wire` name nothing of the world outside. Reads the sources themselves.
+//! The direction of dependencies: a module of `src/lib.rs` names only modules that stand above it there, modules of one level
+//! do not name each other, and `plan` and `wire` name nothing outside the program. The test reads the sources themselves.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::str::FromStr as _;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// Modules of one level: what is in a row does not name what else is in it.
+/// Modules of one level: a module in a row does not name the others in that row.
 const APART: [&[&str]; 3] = [
     &["config", "clock"],
     &["store", "volumes", "exec"],
     &["worker", "daemon"],
 ];
 
-/// Modules to which everything comes as an argument.
+/// Modules that get everything as an argument.
 const PURE: [&str; 3] = ["plan", "wire", "view"];
 
 /// What a pure module does not name: files, processes, network, clocks, tasks and logs. Chance is named by `uuid`.
@@ -114,7 +114,7 @@ fn order(lib: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns what a file names that it must not name, a line each.
+/// Returns the names in a file that are not allowed there, one a line.
 fn offenders(order: &[String], file: &Path, text: &str) -> Vec<String> {
     let module = module_of(file);
     let top = module.first().map_or("", String::as_str);
@@ -157,7 +157,7 @@ fn wrong_module(order: &[String], from: &str, path: &[String]) -> Option<String>
     }
 }
 
-/// Tells whether a path leads out of a pure module; `…::now` asks a clock, whoever's it is.
+/// Returns whether a path leads out of a pure module; `…::now` asks a clock, whichever type it belongs to.
 fn outside(path: &[String]) -> bool {
     let shown = path.join("::");
     let leads_to = |outside: &&str| {
@@ -168,7 +168,7 @@ fn outside(path: &[String]) -> bool {
     path.len() > 1 && (OUTSIDE.iter().any(leads_to) || shown.ends_with("::now"))
 }
 
-/// Returns the module that a file of `src` is, from the root of the crate.
+/// Returns the module of a file of `src`, from the root of the crate.
 fn module_of(file: &Path) -> Vec<String> {
     file.with_extension("")
         .iter()
@@ -177,7 +177,7 @@ fn module_of(file: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Collects every path that the tokens name, in inline modules and in macros as well.
+/// Collects every path that the tokens name, also in inline modules and in macros.
 fn walk(tokens: &[TokenTree], module: &[String], named: &mut Vec<Named>) {
     let mut rest = tokens;
     while let Some((first, after)) = rest.split_first() {
@@ -200,7 +200,7 @@ fn walk(tokens: &[TokenTree], module: &[String], named: &mut Vec<Named>) {
     }
 }
 
-/// Reads the path that the tokens begin with, or every path of a tree in braces; returns what comes after it.
+/// Reads the path at the beginning of the tokens, or every path of a tree in braces; returns the tokens after it.
 fn path<'a>(
     tokens: &'a [TokenTree],
     module: &[String],

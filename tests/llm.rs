@@ -1,4 +1,4 @@
-//! The models over real HTTP: both API shapes, every way in which an exchange can fail, and what becomes of the key.
+//! The models over real HTTP: both API shapes, every way in which an exchange can fail, and where the key appears.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn request() -> Request {
     }
 }
 
-/// Makes one exchange with a server that answers so.
+/// Makes one exchange with a server that gives this answer.
 async fn exchange(api: Api, answer: Answer) -> Result<Reply, LlmError> {
     let server = LlmServer::replying(vec![answer]);
     let outcome = model(api, settings(&server, api))
@@ -79,7 +79,7 @@ fn hasty() -> RetryPolicy {
     }
 }
 
-/// Asks for a plan at a server that answers so, one after the other.
+/// Asks for a plan from a server that gives these answers, one after the other.
 async fn ask(
     answers: Vec<Answer>,
     policy: RetryPolicy,
@@ -341,7 +341,7 @@ async fn nobody_there_is_unreachable() {
     let server = LlmServer::replying(vec![Answer::Hang]);
     let settings = settings(&server, Api::OpenAi);
     drop(server);
-    // The listener closes a moment after the drop; whoever connects meanwhile is cut off.
+    // The listener closes a moment after the drop; a client that connects in the meantime is cut off.
     let error = model(Api::OpenAi, settings)
         .exchange(&request())
         .await
@@ -375,7 +375,7 @@ async fn a_redirect_is_not_followed() {
     }
 }
 
-/// Collects what is logged.
+/// Collects the log output.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -398,7 +398,8 @@ async fn the_key_is_in_no_error_and_no_log() {
         .with_max_level(tracing::Level::TRACE)
         .with_writer(move || writer.clone())
         .finish();
-    // For every thread: a scoped one is not asked about what another thread logs first, and then hears nothing of it either.
+    // It is set for all threads: a scoped subscriber misses what another thread logs first, and then misses the same message
+    // here, too.
     tracing::subscriber::set_global_default(subscriber).unwrap();
 
     let echo = format!("your key {CANARY} is {CANARY}");
@@ -540,7 +541,7 @@ async fn tries_are_counted_and_come_to_an_end() {
 
 #[tokio::test]
 async fn retry_after_is_obeyed() {
-    // Were it not, the first case would wait for an hour.
+    // Otherwise the first case would wait for an hour.
     let patient = RetryPolicy {
         first_delay: Duration::from_secs(3600),
         max_delay: Duration::from_secs(3600),
@@ -555,7 +556,7 @@ async fn retry_after_is_obeyed() {
                 .unwrap();
         assert_eq!(outcome.unwrap().spent.calls, 2);
     }
-    // Nobody waits for an hour here: the error says how long it would be.
+    // The test does not wait for an hour: the error contains the wait.
     let (_server, outcome) = ask(vec![Answer::busy(429, "3600")], hasty()).await;
     let error = outcome.unwrap_err();
     assert_eq!(error.spent.calls, 1);

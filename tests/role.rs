@@ -1,5 +1,5 @@
-//! AgentBaseRole as a library: a store in memory, a framework that notes what it is told, a model that answers by script. No
-//! file, no network, no daemon.
+//! AgentBaseRole as a library: a store in memory, a framework that records its calls, a model that answers by script. No file,
+//! no network, no daemon.
 
 mod abilities;
 mod budget;
@@ -29,11 +29,11 @@ use plan_agent::store::Store;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
-/// A model that gives the scripted answers one after the other, the last one again and again.
+/// A model that gives the scripted answers one after the other, and then repeats the last one.
 pub struct Scripted {
     answers: Mutex<VecDeque<Value>>,
     asked: Mutex<Vec<Request>>,
-    /// Told of a question that will never be answered, if none is.
+    /// If set, no question is answered any more; notified of the next one.
     hangs: Mutex<Option<Arc<Notify>>>,
 }
 
@@ -46,7 +46,7 @@ impl Scripted {
         })
     }
 
-    /// Answers nothing any more; what is returned tells of the next question.
+    /// Makes the model answer nothing any more; the returned value notifies of the next question.
     fn hangs(&self) -> Arc<Notify> {
         let asked = Arc::new(Notify::new());
         *self.hangs.lock().unwrap() = Some(Arc::clone(&asked));
@@ -68,7 +68,7 @@ impl Scripted {
         self.asked.lock().unwrap().clone()
     }
 
-    /// Returns the kinds of questions that were asked.
+    /// Returns the kinds of the questions so far.
     fn kinds(&self) -> Vec<String> {
         let asked = self.asked();
         asked.into_iter().map(|asked| asked.schema_name).collect()
@@ -104,7 +104,7 @@ impl Llm for Scripted {
     }
 }
 
-/// A framework that notes what it is told.
+/// A framework that records its calls.
 #[derive(Default)]
 pub struct Office {
     sent: Mutex<Vec<(StructuredMessage, String)>>,
@@ -114,7 +114,7 @@ pub struct Office {
     /// Why a request is not prepared, or not sent.
     refuses: Mutex<Option<Refused>>,
     refuses_to_send: Mutex<Option<Refused>>,
-    /// How many updates are not taken in.
+    /// How many updates the framework ignores.
     deaf: Mutex<usize>,
 }
 
@@ -200,7 +200,7 @@ impl Framework for Office {
     }
 }
 
-/// Everything that a role works with; several roles one after the other may be made on it.
+/// Everything with which a role works; a test may make several roles on it, one after the other.
 pub struct Scene {
     store: Store,
     office: Arc<Office>,
@@ -238,13 +238,13 @@ impl Scene {
         self
     }
 
-    /// Makes the plan that the task of every test is in, with that task handed out.
+    /// Makes the plan that contains the task of every test, with that task dispatched.
     async fn with_top(self) -> Self {
         self.handed_out("topplan", "daemon", "task-1").await;
         self
     }
 
-    /// Makes a plan with one task that is handed out by a command.
+    /// Makes a plan with one task that is dispatched by a command.
     async fn handed_out(&self, plan: &str, owner: &str, command: &str) {
         let mut head = Head::new(PlanId::new(plan), "", Time::default());
         owner.clone_into(&mut head.owner);
@@ -266,7 +266,7 @@ impl Scene {
         made.await.unwrap();
     }
 
-    /// Returns how the requests ended that the plan of the task tells of.
+    /// Returns the ends of the requests in the log of the task's plan.
     async fn ends(&self) -> Vec<WaitEnd> {
         let changes = self.store.since(&PlanId::new("topplan"), 0, 1000).await;
         let changes = changes.unwrap().into_iter();
@@ -278,7 +278,7 @@ impl Scene {
         events.filter_map(end).collect()
     }
 
-    /// Returns how many wait for others so that the task gets on.
+    /// Returns how many waits for other roles the task's plan has.
     async fn waits(&self) -> usize {
         let waits = |plan: &Plan, _| plan.waits().count();
         let top = PlanId::new("topplan");
@@ -300,7 +300,7 @@ impl Scene {
         )
     }
 
-    /// Gives a new role a task, and returns it with what it became.
+    /// Gives a new role a task, and returns it in its state afterwards.
     async fn given(&self, description: &str) -> Role {
         let mut role = self.role();
         role.process_message(task(description)).await.unwrap();
@@ -339,7 +339,7 @@ fn id(name: &str) -> RoleId {
     name.parse().unwrap()
 }
 
-/// An action that says what it is given.
+/// Returns an action that reports its parameters.
 fn echo() -> Arc<dyn Ability> {
     let schema = json!({
         "type": "object",
@@ -388,7 +388,7 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// The task that every test gives.
+/// Returns the task that every test gives.
 fn task(description: &str) -> StructuredMessage {
     task_named("task-1", description)
 }
@@ -422,7 +422,7 @@ fn cancel(request: &str) -> StructuredMessage {
     message
 }
 
-/// Steps as a model gives them.
+/// Returns steps as a model gives them.
 fn planned(steps: impl Into<Value>) -> Value {
     json!({"reason": "it fits", "steps": steps.into()})
 }
@@ -481,7 +481,7 @@ async fn the_internal_plan_is_a_plan_of_the_core_below_the_plan_of_the_task() {
         scene.result().1,
         "two\n\nDone before that:\n1. Do echo: one\n"
     );
-    // Only what is still worked on is in use.
+    // Only a plan with work left is in use.
     assert!(scene.store.current(ROLE, 9).await.unwrap().is_empty());
     let by = scene.store.since(&head.id, 0, 9).await.unwrap();
     assert!(by.iter().all(|change| change.by == "role reviewer"));

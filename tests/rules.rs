@@ -1,4 +1,4 @@
-//! The tables below `tests/conformance` name a test for each rule of the documents: each of them exists.
+//! The tables below `tests/conformance` name a test for each rule of the documents: this checks that each of them exists.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -33,7 +33,7 @@ fn every_rule_names_a_test_that_exists() {
     assert!(rules > 200, "{rules} rules");
 }
 
-/// Returns each row of the tables below a folder, beside the name of its file.
+/// Returns each row of the tables below a folder, with the name of its file.
 fn rows(folder: &Path) -> Vec<(String, String)> {
     let mut rows = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -58,7 +58,7 @@ fn sources(root: &Path) -> String {
         .collect()
 }
 
-/// Returns whether something has the name in which a path ends: a function, a type, a module or a public field.
+/// Returns whether the sources define the last name of a path: a function, a type, a module or a public field.
 fn is_defined(sources: &str, path: &str) -> bool {
     let name = path.rsplit("::").next().unwrap_or_default();
     let heads =

@@ -30,6 +30,7 @@ mod torn;
 mod workflow;
 
 use std::fs::{self, File};
+use std::ops::Deref;
 use std::path::PathBuf;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -70,7 +71,7 @@ const ONE: &str = "---\nname: One\ngoal: Make a file\n---\n\n## Only\n\nMake `on
 /// Two tasks that do not wait for each other.
 const TWO: &str = "---\nname: Two\ngoal: Make two files\n---\n\n## Left\n\nMake `left.txt`.\n\n## Right\n\nMake `right.txt`.\n";
 
-/// The two ways in which models are spoken to.
+/// The two API shapes of models.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Shape {
     Messages,
@@ -85,14 +86,14 @@ struct Scene {
     exchange: Exchange,
 }
 
-/// A foreground run, with the files that it prints into.
+/// A foreground run, with the files for its output.
 struct Foreground {
     running: Running,
     out: PathBuf,
     err: PathBuf,
 }
 
-/// A daemon that was left behind; killed when dropped.
+/// A daemon in the background; killed when dropped.
 struct Left {
     pid: Pid,
 }
@@ -110,7 +111,7 @@ impl Scene {
         scene
     }
 
-    /// Writes the configuration anew, with a model.
+    /// Writes the configuration again, with a model.
     fn write_config(&self, server: &LlmServer, shape: Shape, config: &str) {
         let (provider, url) = match shape {
             Shape::Messages => ("anthropic", server.url()),
@@ -131,24 +132,24 @@ impl Scene {
         Self { env, exchange }
     }
 
-    /// Starts an agent here.
+    /// Starts an agent in this folder.
     fn agent(&self, script: impl Fn(&Command) -> Act + Send + 'static) -> Agent {
         Agent::start(&self.exchange, script)
     }
 
-    /// Runs a command and returns what it printed, which must have worked.
+    /// Runs a command, which must succeed, and returns its output.
     fn works(&self, args: &[&str]) -> String {
         let ran = self.env.run(args);
         assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
         ran.stdout
     }
 
-    /// Carries something out until the program ends.
+    /// Runs the program to its end.
     fn run(&self, args: &[&str]) -> Ran {
         self.env.run(args)
     }
 
-    /// Makes a named pipe, on which whoever opens it waits for the other end.
+    /// Makes a named pipe; a process that opens it waits for the other end.
     fn pipe(&self, name: &str) -> PathBuf {
         let path = self.env.path(name);
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -172,9 +173,9 @@ impl Scene {
         }
     }
 
-    /// Leaves a daemon behind.
+    /// Starts a daemon in the background.
     fn leave(&self, args: &[&str]) -> Left {
-        // What follows `--` belongs to the agent.
+        // The arguments after `--` belong to the agent.
         let args = [&args[..1], &["--detach"], &args[1..]].concat();
         let said = self.works(&args);
         let pid = said
@@ -191,7 +192,7 @@ impl Scene {
         serde_json::from_str(&self.works(&["status", "--json"])).unwrap()
     }
 
-    /// Returns what the daemon and the worker in its process wrote into their log.
+    /// Returns the log of the daemon and of the worker in its process.
     fn daemon_log(&self) -> String {
         self.env.read("volumes/logs/daemon.log")
     }
@@ -206,19 +207,19 @@ impl Scene {
             .collect()
     }
 
-    /// Returns everything that happened to the newest plan.
+    /// Returns all events of the newest plan.
     fn events(&self) -> Vec<Value> {
         lines(&self.works(&["log", "--json"]))
     }
 
-    /// Returns the events of one name.
+    /// Returns the events with one name.
     fn events_named(&self, name: &str) -> Vec<Value> {
         let mut events = self.events();
         events.retain(|event| event["event"] == name);
         events
     }
 
-    /// Waits until an event of that name has happened so often.
+    /// Waits until an event with that name has happened `count` times.
     fn await_events(&self, name: &str, count: usize) -> Vec<Value> {
         let mut found = Vec::new();
         wait_until(&format!("{count} × {name}"), DEADLINE, || {
@@ -243,6 +244,15 @@ impl Scene {
     }
 }
 
+/// A scene is also the exchange folder in it.
+impl Deref for Scene {
+    type Target = Exchange;
+
+    fn deref(&self) -> &Exchange {
+        &self.exchange
+    }
+}
+
 impl Foreground {
     /// Waits for the end.
     fn end(mut self) -> Ran {
@@ -261,12 +271,12 @@ impl Foreground {
 }
 
 impl Left {
-    /// Stops it where it stands until it is woken.
+    /// Stops it until it is woken.
     fn freeze(&self) {
         freeze(self.pid);
     }
 
-    /// Lets it go on.
+    /// Lets it continue.
     fn wake(&self) {
         kill_process(self.pid, Signal::CONT).unwrap();
     }
@@ -274,7 +284,7 @@ impl Left {
 
 impl Drop for Left {
     fn drop(&mut self) {
-        // An error only says that it has ended already.
+        // An error only means that it has ended already.
         let (Ok(()) | Err(_)) = kill_process(self.pid, Signal::KILL);
     }
 }
@@ -284,7 +294,7 @@ fn plan_id(scene: &Scene) -> String {
     scene.status()["plan"]["id"].as_str().unwrap().to_owned()
 }
 
-/// Kills a daemon, and waits until the last of its threads has let go of the folder.
+/// Kills a daemon, and waits until the last of its threads has released the folder.
 fn kill(scene: &Scene, daemon: Left) {
     let pid = daemon.pid.as_raw_pid().to_string();
     drop(daemon);
@@ -292,7 +302,7 @@ fn kill(scene: &Scene, daemon: Left) {
     scene.await_end();
 }
 
-/// Stops a process and waits until it stands: the signal alone reaches a thread that runs only a little later.
+/// Stops a process and waits until it stands still: the signal alone reaches a thread that runs only a little later.
 fn freeze(pid: Pid) {
     kill_process(pid, Signal::STOP).unwrap();
     let tasks = PathBuf::from(format!("/proc/{}/task", pid.as_raw_pid()));
@@ -320,7 +330,7 @@ fn names(events: &[Value]) -> Vec<&str> {
         .collect()
 }
 
-/// What a model answers when it plans: a task for each name, with the numbers of those it waits for.
+/// Returns a model's answer when it plans: a task for each name, with the numbers of its dependencies.
 fn planned(tasks: &[(&str, &[u32])]) -> Answer {
     let tasks: Vec<Value> = tasks.iter().map(|(name, on)| a_task(name, on)).collect();
     Answer::Json(json!({"name": "Scripted", "description": "A plan.", "tasks": tasks}))
@@ -333,24 +343,24 @@ fn a_task(name: &str, depends_on: &[u32]) -> Value {
     })
 }
 
-/// What a model answers when it judges.
+/// Returns a model's answer when it judges.
 fn verdict(decision: &str, words: &str) -> Answer {
     Answer::Json(json!({
         "reason": words, "decision": decision, "feedback": words, "result_summary": words,
     }))
 }
 
-/// What a model answers when it audits and finds everything there.
+/// Returns a model's answer when it audits and nothing is missing.
 fn goal_met() -> Answer {
     Answer::Json(json!({"reason": "Everything is there.", "met": true, "missing": []}))
 }
 
-/// What a model answers when it summarises.
+/// Returns a model's answer when it summarises.
 fn summary() -> Answer {
     Answer::Json(json!({"summary": "It went well, says the model."}))
 }
 
-/// What a model answers to everything but the plan when all goes well.
+/// Returns a model's answer to everything but the plan when all goes well.
 fn all_well(asked: &Asked) -> Answer {
     match asked.kind.as_str() {
         "judge" => verdict("next", "It is there."),
@@ -360,7 +370,7 @@ fn all_well(asked: &Asked) -> Answer {
     }
 }
 
-/// Returns which task and attempt a judge is asked about.
+/// Returns the task and attempt that a judge is asked about.
 fn judged(asked: &Asked) -> (u32, u32) {
     let prompt = asked.prompt();
     let number = |before: &str, after: &str| -> Option<u32> {

@@ -1,5 +1,5 @@
-//! The store from outside: one suite for every kind of store, and what only a file can show. The suite runs on PostgreSQL
-//! too when `PLAN_AGENT_TEST_POSTGRES` names a server and the feature `postgres` is on.
+//! The store from outside: one suite for every kind of store, and the tests that only a file allows. The suite also runs on
+//! PostgreSQL if `PLAN_AGENT_TEST_POSTGRES` names a server and the feature `postgres` is on.
 
 mod disk;
 mod faults;
@@ -19,13 +19,13 @@ use plan_agent::plan::{
 use plan_agent::store::{Change, Store, StoreError};
 use tempfile::TempDir;
 
-/// Names the server that the suite runs on as well.
+/// Names the server on which the suite also runs.
 const SERVER: &str = "PLAN_AGENT_TEST_POSTGRES";
 
-/// What a process of its own writes to, and who it is.
+/// The place to which a separate process writes, and its name.
 const WRITER: [&str; 2] = ["PLAN_AGENT_TEST_WRITES_TO", "PLAN_AGENT_TEST_WRITES_AS"];
 
-/// Changes that each of several writers makes.
+/// The number of changes that each of several writers makes.
 const EACH: usize = 100;
 
 /// One kind of store, empty.
@@ -38,7 +38,7 @@ struct Given {
 enum Kinds {
     File,
     Memory,
-    /// The URL, and the schema that the test has for itself.
+    /// The URL, and the test's own schema.
     Postgres(String, String),
 }
 
@@ -68,7 +68,7 @@ impl Given {
         self.folder.path().join("plan-agent.db")
     }
 
-    /// Tells whether a second store can be opened on the same plans.
+    /// Returns whether a second store can be opened on the same plans.
     fn shared(&self) -> bool {
         self.kind != Kinds::Memory
     }
@@ -84,7 +84,7 @@ impl Given {
         }
     }
 
-    /// The file or the URL under which another process finds the store.
+    /// Returns the file or the URL under which another process finds the store.
     fn place(&self) -> String {
         match &self.kind {
             Kinds::Postgres(url, _) => url.clone(),
@@ -92,7 +92,7 @@ impl Given {
         }
     }
 
-    /// Does something to the tables behind the store's back.
+    /// Changes the tables behind the store's back.
     async fn sql(&self, statements: &str) {
         match &self.kind {
             Kinds::Memory => unreachable!("nobody else reaches a store in memory"),
@@ -152,7 +152,7 @@ fn skipped(what: &str, why: &str) {
     eprintln!("skipped: {what}: {why}");
 }
 
-/// Runs a test on every kind of store that is there.
+/// Runs a test on every available kind of store.
 async fn on_every_store(test: impl AsyncFn(&Given)) {
     let mut all = vec![Given::new(Kinds::File), Given::new(Kinds::Memory)];
     all.extend(Given::postgres().await);
@@ -162,7 +162,7 @@ async fn on_every_store(test: impl AsyncFn(&Given)) {
     }
 }
 
-/// Returns the process that [`one_of_several_writers`] is.
+/// Returns the command that runs [`one_of_several_writers`] as a process.
 fn writer() -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -171,7 +171,7 @@ fn writer() -> Command {
     command
 }
 
-/// Runs statements on a connection of its own.
+/// Runs statements on a separate connection.
 async fn run_sql(place: &str, statements: &str) {
     let (place, statements) = (place.to_owned(), statements.to_owned());
     let run = move || {
@@ -222,7 +222,7 @@ fn add(
     move |draft| Ok(draft.add_tasks(vec![task], None)?[0])
 }
 
-/// Makes a plan of one task.
+/// Makes a plan with one task.
 async fn make(store: &Store, id: &str) {
     store
         .create(head(id), "test", "made", add("first"))
@@ -260,7 +260,7 @@ fn new_command(id: &str, text: &str) -> Issue {
     }
 }
 
-/// Starts a plan, if it is not started, and issues a task of it.
+/// Starts a plan, if it is not started, and issues one of its tasks.
 async fn issue(store: &Store, plan: &PlanId, task: u32, command: Issue) {
     let issue = move |draft: &mut Draft<'_>| {
         draft.start(Policy::default(), "/workspace")?;
@@ -269,7 +269,7 @@ async fn issue(store: &Store, plan: &PlanId, task: u32, command: Issue) {
     store.change(plan, "test", "issued", issue).await.unwrap();
 }
 
-/// Adds so many tasks of ten kilobytes, a change each.
+/// Adds this many tasks of ten kilobytes, one in each change.
 async fn fill(store: &Store, tasks: usize) {
     for number in 0..tasks {
         let change = add(&format!(
@@ -300,7 +300,7 @@ fn report(number: u32) -> Report {
     }
 }
 
-/// Everything that a plan consists of, in an order of its own.
+/// Returns everything that a plan consists of, in a fixed order.
 fn rows(plan: &Plan) -> BTreeMap<String, Row> {
     plan.rows()
         .map(|row| (format!("{:?}", row.key()), row))
@@ -403,7 +403,7 @@ async fn a_plan_without_any_task_is_a_plan() {
     .await;
 }
 
-/// Returns the plan's seq as another connection finds it, from a thread without a runtime.
+/// Returns the plan's seq as another connection reads it, from a thread without a runtime.
 fn seq_elsewhere(place: &str) -> i64 {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.unwrap().block_on(async {
@@ -446,7 +446,7 @@ async fn what_follows_a_change_comes_when_it_is_durable_and_only_then() {
             assert!(matches!(failed, Err(StoreError::Database(_))));
             given.mend_table("log").await;
         }
-        // The thread that would have panicked still serves.
+        // The thread still serves: the closure that would have panicked did not run.
         assert_eq!(state(&store).await.0, 2);
     })
     .await;
@@ -477,7 +477,7 @@ async fn a_refusal_changes_nothing_in_memory_and_on_disk() {
         assert!(matches!(unmade, Err(StoreError::Refused(Refusal::NoTasks))));
         let gone = store.read(&PlanId::new("bbbbbbbb"), |_, _| ()).await;
         assert!(matches!(gone, Err(StoreError::UnknownPlan(_))));
-        // What has no effect is no change.
+        // A change without effect is no change.
         store
             .change(&plan(), "test", "nothing", |_| Ok(()))
             .await
@@ -520,7 +520,7 @@ async fn one_refusal_among_many_callers_leaves_the_others_alone() {
             given_out.extend(caller.await.unwrap());
         }
         given_out.sort_unstable();
-        // No number is given twice, and none is lost to a refusal.
+        // No number is assigned twice, and none is lost to a refusal.
         assert_eq!(given_out, (2..42).map(TaskId).collect::<Vec<_>>());
         assert_eq!(log(&store).await.len(), 41, "{:?}", given.kind);
         if given.shared() {
@@ -635,7 +635,7 @@ async fn a_second_store_of_a_process_leaves_the_first_its_locks() {
     make(&first, "aaaaaaaa").await;
     let second = given.open().await;
     assert_eq!(state(&second).await.0, 1);
-    // The process that closes a file as the last one puts its write-ahead log away. It must not be the last one here.
+    // The process that closes a file as the last one removes its write-ahead log. It must not be the last one here.
     for round in 1..=2 {
         let (mut child, place) = (writer(), given.place());
         child.envs(WRITER.iter().zip([place.as_str(), "other"]));

@@ -1,5 +1,5 @@
 //! aider: plain text, and exit code 0 whatever happens. It edits files out of one answer of the model, runs no tools, and has
-//! no sessions: what was said is kept in a file of ours, outside the workspace.
+//! no sessions: the worker keeps the conversation in a file outside the workspace.
 
 use super::allow::Commands;
 use super::coding::{Adapter, Call, Printed, Talk, Turn, Unfit, Words, fault_by_words};
@@ -80,8 +80,8 @@ impl Adapter for Aider {
 
     fn read(&self, printed: &Printed<'_>) -> Option<Heard> {
         let lines: Vec<&str> = printed.out.lines().map(str::trim).collect();
-        // The model may write such lines itself, but behind its last answer comes the account that aider makes of it, and
-        // all that follows is aider's own.
+        // The model may write such lines itself. But aider prints its token summary after the model's last answer, and
+        // everything after that summary is aider's own.
         let account = lines.iter().rposition(|line| tokens(line).is_some());
         let after = &lines[account.map_or(0, |at| at + 1)..];
         let usage = account.and_then(|at| tokens(lines[at])).unwrap_or_default();
@@ -148,8 +148,8 @@ impl Adapter for Aider {
     }
 }
 
-/// Reads `Tokens: 4.1k sent, 14 received. Cost: $0.01 message, $0.05 session.`: the tokens are of one answer, the second sum
-/// of all answers of the run.
+/// Reads `Tokens: 4.1k sent, 14 received. Cost: $0.01 message, $0.05 session.`: the tokens are those of one answer, the second
+/// sum is that of all answers of the run.
 fn tokens(line: &str) -> Option<Usage> {
     let line = line.strip_prefix("Tokens: ")?;
     let before = |word: &str| {
@@ -189,7 +189,7 @@ fn is_fault(line: &str) -> bool {
         .is_some_and(|name| name.ends_with("Error") || name == "Timeout")
 }
 
-/// The name of the error tells more than the words behind it, which a service may have made up.
+/// The name of the error is more reliable than the words after it, which a service may have made up.
 fn fault(line: &str) -> ModelFault {
     let name = line
         .trim_start_matches("litellm.")
@@ -210,7 +210,7 @@ fn fault(line: &str) -> ModelFault {
     ModelFault::new(status, one_line(line, 400))
 }
 
-/// Returns what stands between its greeting and its account of tokens.
+/// Returns the text between aider's greeting and its summary of tokens.
 fn said(out: &str) -> String {
     let out = printable(out);
     let from = out

@@ -1,4 +1,4 @@
-//! What a coding agent may do without asking anybody: the words of `[worker] allow`, the same for every agent.
+//! What a coding agent may do without asking a person: the words of `[worker] allow`, the same for every agent.
 
 /// What an agent may do. It may always read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -6,27 +6,27 @@ pub struct Allow {
     /// Change files in the workspace.
     pub edit: bool,
     pub commands: Commands,
-    /// Everything, unasked and unconfined.
+    /// Everything, without asking and without a sandbox.
     pub all: bool,
 }
 
-/// Which commands of a shell an agent may run.
+/// Which shell commands an agent may run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Commands {
     #[default]
     None,
-    /// Those that begin like one of these; a `*` stands for anything.
+    /// Commands that begin like one of these patterns; a `*` stands for anything.
     Some(Vec<String>),
     Any,
 }
 
-/// A word that is none of the vocabulary.
+/// A word that is not in the vocabulary.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`worker.allow` has `{0}`")]
 pub struct UnknownWord(pub String);
 
 impl UnknownWord {
-    /// Returns the way out.
+    /// Returns what the person can do.
     pub fn hint(&self) -> &'static str {
         r#"write "edit", "shell", "shell:cargo test *" or "all""#
     }
@@ -44,7 +44,7 @@ impl Default for Allow {
 }
 
 impl Allow {
-    /// Only to look: for questions.
+    /// Read only: for questions.
     pub const NOTHING: Self = Self {
         edit: false,
         commands: Commands::None,
@@ -76,7 +76,7 @@ impl Allow {
     }
 }
 
-/// Tells whether a pattern can be handed to an agent, whose own syntax puts it into brackets or between commas.
+/// Returns whether a pattern can be passed to an agent whose own syntax puts it into brackets or between commas.
 fn sound(pattern: &str) -> bool {
     !pattern.trim().is_empty() && !pattern.contains(['(', ')', ',', '"', '\n'])
 }

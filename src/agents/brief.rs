@@ -1,5 +1,5 @@
-//! What a coding agent reads: the command, with another way to report than a program has that may write anywhere, and with
-//! what it may have forgotten.
+//! What a coding agent reads: the command, with a way to report that also works for an agent which may not write everywhere,
+//! and a reminder of what it may have forgotten.
 
 use std::path::Path;
 
@@ -9,20 +9,20 @@ use crate::volumes::Volumes;
 use crate::wire::command::Command;
 use crate::wire::text::{clip, printable};
 
-/// What an agent is told beside the command.
+/// What an agent reads in addition to the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// Nothing.
     Command,
-    /// That it was interrupted at it.
+    /// That it was interrupted at this command.
     Interrupted,
-    /// That its session is lost, and what was asked and reported in it.
+    /// That its session is lost, with the earlier commands and reports of that session.
     Lost,
 }
 
 /// The headings under which a command says how to report.
 const HOW: [&str; 2] = ["\n## How to report\n", "\n## 报告方式\n"];
-/// The most that is repeated of an earlier command or report, in characters.
+/// The longest part of an earlier command or report that is repeated, in characters.
 const EARLIER: usize = 8 * 1024;
 
 /// Returns the text of a command for an agent that reports in the workspace, at this path.
@@ -53,7 +53,7 @@ pub(super) fn brief(volumes: &Volumes, command: &Command, report: &Path, told: T
     command.render()
 }
 
-/// Tells a new session what was asked and reported in the lost one.
+/// Returns what a new session needs to know of the lost one: its commands and reports.
 fn lost(volumes: &Volumes, command: &Command) -> String {
     let earlier: Vec<Command> = earlier::commands(volumes, command)
         .map(|found| found.filter(|earlier| earlier.id != command.id).collect())

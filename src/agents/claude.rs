@@ -1,4 +1,4 @@
-//! Claude Code: events of JSON, one a line, the last one `result`. What it was refused is in that event, beside "success".
+//! Claude Code: events of JSON, one a line, the last one `result`. That event lists what was refused, even next to "success".
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::wire::text::one_line;
 
 pub(super) struct Claude;
 
-/// The longest that is told of one thing that was refused.
+/// The longest description of one refusal.
 const REFUSAL: usize = 200;
 
 const WORDS: Words = Words {
@@ -85,7 +85,7 @@ impl Adapter for Claude {
         let set = [
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
             ("DISABLE_AUTOUPDATER", "1"),
-            // Its own patience takes minutes in which nothing is seen of it.
+            // Its own retries take minutes, in which it shows no activity.
             ("CLAUDE_CODE_MAX_RETRIES", "2"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -119,12 +119,12 @@ impl Adapter for Claude {
             let errors = result.pointer("/errors").and_then(Value::as_array);
             let errors = errors.into_iter().flatten().filter_map(Value::as_str);
             let said: Vec<&str> = errors.chain([printed.err]).collect();
-            // What is said after the first turn is not about how it was started.
+            // What it says after the first turn is not about how it was started.
             let about_start = number_at(&result, "/num_turns") == 0;
             about_start.then(|| WORDS.read(&said.join("\n")))?
         };
         let outcome = if error != Some(false) && text.contains("run /login") {
-            // Told as a fault of the model without a status, but no other try mends it.
+            // It reports this as a fault of the model without a status, but no retry helps.
             Outcome::Usage {
                 said: one_line(&text, 400),
             }
@@ -143,7 +143,7 @@ impl Adapter for Claude {
         } else if let Some(complaint) = complaint() {
             complaint
         } else if text.contains("limit reached") {
-            // Older versions tell a usage limit in words alone.
+            // Older versions report a usage limit in words alone.
             let mut fault = ModelFault::new(Some(429), one_line(&text, 400));
             fault.until = limit(printed.out, &text);
             Outcome::Model(fault)
@@ -179,7 +179,7 @@ impl Adapter for Claude {
     }
 
     fn knows(&self, session: &str) -> bool {
-        // Another form is taken for the title of a session, of one that may not be there.
+        // Claude Code reads another form as the title of a session, and that session may not exist.
         is_uuid(session)
     }
 
@@ -219,7 +219,7 @@ impl Adapter for Claude {
     }
 }
 
-/// What is known of a run that came to no end, if it was refused something.
+/// Returns what is known of a run that did not finish, if something was refused to it.
 fn refused_so_far(out: &str) -> Option<Heard> {
     let all: Vec<Value> = events(out).collect();
     let asked = |id: &str| {
@@ -250,7 +250,7 @@ fn refused_so_far(out: &str) -> Option<Heard> {
     })
 }
 
-/// Tells what was refused: the tool, and what it was for.
+/// Describes what was refused: the tool, and what the agent wanted it for.
 fn refusal(denial: &Value) -> String {
     let tool = text_at(denial, "/tool_name");
     let about = [
@@ -268,7 +268,7 @@ fn refusal(denial: &Value) -> String {
     one_line(&told, REFUSAL)
 }
 
-/// Finds when a usage limit ends: in an event about it, or behind a bar at the end of what older versions say.
+/// Finds when a usage limit ends: in an event about it, or after a `|` at the end of the message of older versions.
 fn limit(out: &str, said: &str) -> Option<Time> {
     let event = events(out)
         .rev()
@@ -284,8 +284,8 @@ fn limit(out: &str, said: &str) -> Option<Time> {
     Some(Time(seconds.checked_mul(1_000_000)?))
 }
 
-/// Tokens are of this run in every version. The sum in dollars is of the whole session since some version of 2.1, so it
-/// counts only where the session began with this run; newer ones tell this run's part beside it.
+/// Tokens are those of this run in every version. Since some version of 2.1 the sum in dollars is that of the whole session, so
+/// it counts only where the session began with this run; newer versions report this run's part alongside it.
 fn usage(result: &Value, begins: bool) -> Usage {
     let tokens = |name: &str| number_at(result, &format!("/usage/{name}"));
     let part = result

@@ -1,5 +1,5 @@
-//! Codex CLI: events of JSON, one a line. Only `turn.completed` is an end; lines of type `error` before it are notices. What
-//! its sandbox refuses is not told at all.
+//! Codex CLI: events of JSON, one a line. Only `turn.completed` is an end; lines of type `error` before it are notices. Codex
+//! does not report what its sandbox refuses.
 
 use std::path::Path;
 
@@ -16,17 +16,17 @@ use crate::wire::text::one_line;
 
 pub(super) struct Codex;
 
-/// Bytes of its own configuration that are read.
+/// Bytes of Codex's own configuration that are read.
 const MAX_CONFIG: usize = 1024 * 1024;
 
-/// What it says when a variable is not set that its own configuration has the key in.
+/// Codex's message when its own configuration reads the key from a variable that is not set.
 const UNSET: &str = "Missing environment variable";
 
 impl Adapter for Codex {
     fn program(&self) -> Program {
         Program {
             name: "codex",
-            // The events that are read here came with it.
+            // The events that this adapter reads came with this version.
             least: Version(0, 44, 0),
             env: &[
                 "OPENAI_API_KEY",
@@ -127,7 +127,7 @@ impl Adapter for Codex {
     }
 
     fn knows(&self, session: &str) -> bool {
-        // With another name it begins a session of its own, without a word.
+        // With a name of another form Codex silently begins a new session.
         is_uuid(session)
     }
 
@@ -154,7 +154,7 @@ impl Adapter for Codex {
 
     fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login {
         let folder = variable("CODEX_HOME").unwrap_or_else(|| format!("{}/.codex", home(variable)));
-        // A provider of the person's own goes before every login.
+        // A provider that the person configured takes precedence over every login.
         if let Some(provider) = provider(&format!("{folder}/config.toml")) {
             let whose = format!("`{}` of {folder}/config.toml", provider.name);
             return match provider.key {
@@ -175,14 +175,14 @@ impl Adapter for Codex {
     }
 }
 
-/// The service that its own configuration chooses.
+/// The service that Codex's own configuration chooses.
 struct Provider {
     name: String,
-    /// The variable with the key; `None` if it wants none.
+    /// The variable with the key; `None` if the service needs none.
     key: Option<String>,
 }
 
-/// Reads which provider a configuration chooses, if it defines that one itself.
+/// Reads which provider a configuration chooses, if the configuration defines that provider itself.
 fn provider(path: &str) -> Option<Provider> {
     let config: toml::Table = bounded::read_file(Path::new(path), MAX_CONFIG)
         .ok()?

@@ -1,5 +1,5 @@
-//! The coding agents that are known by their output: what they are called, how they are started, what is read of them.
-//! One file an agent beside this one; what follows from an outcome is in `outcome`.
+//! The coding agents whose output is known: their names, how they are started, what is read of their output. Each agent has one
+//! file next to this one; `outcome` decides what follows from an outcome.
 
 use std::path::Path;
 
@@ -26,26 +26,26 @@ pub enum Coding {
 /// The session that a run is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Talk {
-    /// A session that nobody goes on with.
+    /// A session that is never resumed.
     Alone,
-    /// A session that begins; an agent that names its sessions itself does not hear this name.
+    /// A session that begins; an agent that names its sessions itself does not get this name.
     Begin(SessionId),
-    /// A session that goes on.
+    /// A session that is resumed.
     Resume(SessionId),
 }
 
-/// One run, as an agent's command line is made for it. The prompt comes on standard input.
+/// One run, for which an adapter makes the agent's command line. The prompt comes on standard input.
 #[derive(Debug)]
 pub struct Turn<'a> {
     pub talk: Talk,
-    /// The folder to work in; the process is started there, too.
+    /// The folder to work in; the process also starts there.
     pub folder: &'a Path,
     pub allow: &'a Allow,
     /// The agent's own default if `None`.
     pub model: Option<&'a str>,
-    /// What the person adds to the agent's command line.
+    /// The person's additions to the agent's command line.
     pub more: &'a [String],
-    /// A file for what the agent remembers, for one that has no sessions of its own.
+    /// A file in which an agent without sessions of its own keeps what it remembers.
     pub history: &'a Path,
 }
 
@@ -61,14 +61,14 @@ pub struct Call {
 pub struct Printed<'a> {
     pub out: &'a str,
     pub err: &'a str,
-    /// `None` if that is not known, because somebody else had started it.
+    /// `None` if it is not known, because another process had started the run.
     pub exit: Option<exec::Outcome>,
     /// The run was the first of its session.
     pub begins: bool,
     pub now: Time,
 }
 
-/// Why an agent cannot keep to what it is allowed, or not be started at all, and the way out.
+/// Why an agent cannot be held to what it is allowed or cannot be started at all, and what the person can do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Unfit {
@@ -76,7 +76,7 @@ pub struct Unfit {
     pub way_out: String,
 }
 
-/// What an agent complains of, by words that it uses for nothing else.
+/// What an agent complains of, recognised by words that it uses for nothing else.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Words {
     pub missing: &'static [&'static str],
@@ -85,7 +85,7 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// Tells what a complaint means; `None` if it is none that is known.
+    /// Returns what a complaint means; `None` if it is not a known one.
     pub(super) fn read(&self, said: &str) -> Option<Outcome> {
         let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
         if has(self.missing) {
@@ -110,7 +110,7 @@ impl Unfit {
     }
 }
 
-/// What is particular to one agent.
+/// What differs from agent to agent.
 pub(super) trait Adapter: Sync {
     fn program(&self) -> Program;
 
@@ -122,13 +122,13 @@ pub(super) trait Adapter: Sync {
 
     /// Reads how a run ended from the agent's own words alone.
     ///
-    /// `None` if there is no last event, so that only the way the process ended tells something.
+    /// `None` if there is no last event, so that only the way the process ended gives information.
     fn read(&self, printed: &Printed<'_>) -> Option<Heard>;
 
-    /// The words that tell something on standard error when there is no last event.
+    /// Returns the words to look for on standard error when there is no last event.
     fn words(&self) -> Words;
 
-    /// Tells whether a name could be that of one of its sessions; one that cannot is of another agent.
+    /// Returns whether a name could be that of one of this agent's sessions; one that cannot belongs to another agent.
     fn knows(&self, _session: &str) -> bool {
         true
     }
@@ -138,12 +138,12 @@ pub(super) trait Adapter: Sync {
         None
     }
 
-    /// Tells whether a line says that the model is asked again after it failed, or belongs to such words.
+    /// Returns whether a line says that the agent asks the model again after a failure, or belongs to such a message.
     fn asks_again(&self, _line: &str) -> bool {
         false
     }
 
-    /// Tells whether the agent takes a name for a new session, which has to be a UUID.
+    /// Returns whether the agent accepts a name for a new session; the name has to be a UUID.
     fn takes_names(&self) -> bool {
         true
     }
@@ -153,17 +153,17 @@ pub(super) trait Adapter: Sync {
         false
     }
 
-    /// Tells whether the agent can be asked without being able to change anything.
+    /// Returns whether the agent can answer questions without being able to change anything.
     fn answers(&self) -> bool {
         true
     }
 
-    /// Tells whether the agent has no sessions, and remembers what is in a file that it is given.
+    /// Returns whether the agent has no sessions, and remembers only what is in a file that it is given.
     fn needs_history(&self) -> bool {
         false
     }
 
-    /// Tells whether the agent would start with what it is allowed, as this user and with these variables.
+    /// Checks whether the agent would start with these permissions, as this user and with these variables.
     ///
     /// # Errors
     /// It would refuse.
@@ -176,7 +176,7 @@ pub(super) trait Adapter: Sync {
         Ok(())
     }
 
-    /// Finds out whether the agent can reach a model, as far as that can be seen without asking it.
+    /// Finds out whether the agent can reach a model, as far as this shows without asking the model.
     fn login(&self, variable: &dyn Fn(&str) -> Option<String>) -> Login;
 }
 
@@ -190,12 +190,12 @@ impl Coding {
         Self::Aider,
     ];
 
-    /// Returns the name under which a person chooses it, which is that of its program.
+    /// Returns the name under which a person chooses the agent, which is that of its program.
     pub fn name(self) -> &'static str {
         self.program().name
     }
 
-    /// Finds one by its name.
+    /// Finds an agent by its name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|agent| agent.name() == name)
     }
@@ -210,17 +210,17 @@ impl Coding {
         }
     }
 
-    /// Returns what is to be known about its program.
+    /// Returns the facts about the agent's program.
     pub fn program(self) -> Program {
         self.adapter().program()
     }
 
-    /// Returns the version in what its program prints for `--version`.
+    /// Returns the version from the output of `--version`.
     pub fn version(self, printed: &str) -> Option<Version> {
         Version::find(printed)
     }
 
-    /// Tells whether it would start with what it is allowed, as this user and with these variables.
+    /// Checks whether the agent would start with these permissions, as this user and with these variables.
     ///
     /// # Errors
     /// It would refuse.
@@ -233,19 +233,19 @@ impl Coding {
         self.adapter().fits(allow, root, variable)
     }
 
-    /// Finds out whether it can reach a model, as far as that can be seen without asking it; `variable` returns the
+    /// Finds out whether the agent can reach a model, as far as this shows without asking the model; `variable` returns the
     /// variables of the environment.
     pub fn login(self, variable: &dyn Fn(&str) -> Option<String>) -> Login {
         self.adapter().login(variable)
     }
 
-    /// Tells whether it can answer questions without being able to change anything.
+    /// Returns whether the agent can answer questions without being able to change anything.
     pub fn answers(self) -> bool {
         self.adapter().answers()
     }
 
-    /// Returns the command line of one question, in a session of its own that may change nothing; the question comes on
-    /// standard input. Its output is for [`Self::read`].
+    /// Returns the command line for one question, in a session of its own that may change nothing; the question comes on
+    /// standard input. [`Self::read`] reads the output.
     ///
     /// # Errors
     /// The agent cannot be kept from changing files.
@@ -285,19 +285,19 @@ impl Coding {
         heard.session = heard.session.or(session);
         heard.usage = heard.usage.plausible();
         if heard.outcome == Outcome::SessionMissing {
-            // What is named then is a session that was never begun.
+            // The session named here was never begun.
             heard.session = None;
         }
         let stopped = printed
             .exit
             .filter(|exit| exit.timed_out || exit.cancelled || exit.signal.is_some());
-        // What was ended from outside did not come to its end, whatever it had said before.
+        // A run that was stopped from outside did not finish, whatever it printed before.
         if let Some(exit) = stopped {
             let fault = self.fails_at_last(printed);
             let fault = fault.map(|said| format!(", and its model only failed in the end: {said}"));
             let how = ended(exit) + &fault.unwrap_or_default();
             match &mut heard.outcome {
-                // What it was not allowed stays so in the next run.
+                // The permission would be missing in the next run, too.
                 Outcome::Refused { unfinished, .. } => *unfinished = Some(how),
                 outcome => *outcome = Outcome::Killed { how },
             }
@@ -319,8 +319,8 @@ impl Coding {
         self.adapter().session(out)
     }
 
-    /// Returns the words by which it says that its model failed and is asked again, if that is all that it said: it may say so
-    /// for ever, and nothing comes of it.
+    /// Returns the words in which the agent says that its model failed and that it asks again, if it said nothing else: an
+    /// agent may say so for ever without any result.
     pub fn only_asks_again(self, said: &str) -> Option<String> {
         let lines = said.lines().filter(|line| !line.trim().is_empty());
         let adapter = self.adapter();
@@ -331,7 +331,7 @@ impl Coding {
         lines.map(words_of).max_by_key(String::len)
     }
 
-    /// Returns what a run says of its model, if it ends with words that the model failed and is asked again.
+    /// Returns the agent's words about its model, if its output ends with a message that the model failed and is asked again.
     fn fails_at_last(self, printed: &Printed<'_>) -> Option<String> {
         let adapter = self.adapter();
         let last = |text: &str| {
@@ -343,18 +343,18 @@ impl Coding {
         last(printed.out).or_else(|| last(printed.err))
     }
 
-    /// Tells whether a session could be one of its own, by the form of its name. One that cannot must not be resumed: not
-    /// every agent says that it does not know it, some begin another one instead.
+    /// Returns whether a session could be one of this agent, by the form of its name. One that cannot must not be resumed: some
+    /// agents do not report an unknown session but begin another one instead.
     pub fn knows(self, session: &SessionId) -> bool {
         self.adapter().knows(session.as_str())
     }
 
-    /// Tells whether a new session gets the name that it is given, a UUID.
+    /// Returns whether a new session gets the name that the caller chooses, a UUID.
     pub fn takes_names(self) -> bool {
         self.adapter().takes_names()
     }
 
-    /// Tells whether it has no sessions of its own, and remembers what is in a file that it is given.
+    /// Returns whether the agent has no sessions of its own, and remembers only what is in a file that it is given.
     pub fn needs_history(self) -> bool {
         self.adapter().needs_history()
     }
@@ -365,7 +365,7 @@ impl Coding {
     }
 }
 
-/// What is to be made of a run whose last event is missing.
+/// Returns the outcome of a run whose last event is missing.
 fn unspoken(adapter: &dyn Adapter, printed: &Printed<'_>) -> Outcome {
     if let Some(outcome) = adapter.words().read(printed.err) {
         return outcome;
@@ -378,7 +378,7 @@ fn unspoken(adapter: &dyn Adapter, printed: &Printed<'_>) -> Outcome {
         Some(exit) if exit.success() => Outcome::Garbled {
             why: "it ended with exit code 0 and without a last word".into(),
         },
-        // It never came to speak: what it says on standard error is about how it was started.
+        // The agent printed nothing on standard output: its words on standard error are about the start.
         Some(exit) if exit.exit.is_some() && printed.out.trim().is_empty() && !said.is_empty() => {
             Outcome::NoStart { said }
         }
@@ -400,10 +400,10 @@ fn ended(exit: exec::Outcome) -> String {
     }
 }
 
-/// Lines of standard error that are kept of a complaint.
+/// Lines of standard error that are kept from a complaint.
 const WORDS: usize = 12;
 
-/// Returns what a line says of a model that failed, for a person.
+/// Returns what a line says of a failed model, for a person.
 fn words_of(line: &str) -> String {
     let event = serde_json::from_str::<serde_json::Value>(line.trim()).ok();
     let event = event.filter(serde_json::Value::is_object);
@@ -419,14 +419,14 @@ fn words_of(line: &str) -> String {
     one_line(said.as_deref().unwrap_or(line), 200)
 }
 
-/// Returns the end of what an agent said on standard error.
+/// Returns the end of the agent's standard error.
 pub(super) fn last_words(err: &str) -> String {
     let lines: Vec<&str> = err.lines().filter(|line| !line.trim().is_empty()).collect();
     let from = lines.len().saturating_sub(WORDS);
     crate::wire::text::printable(&lines[from..].join("\n"))
 }
 
-/// Returns the objects of a stream of one JSON object a line; what is none is left out.
+/// Returns the objects of a stream with one JSON object a line; lines that are none are left out.
 pub(super) fn events(out: &str) -> impl DoubleEndedIterator<Item = serde_json::Value> {
     out.lines()
         .map(str::trim)
@@ -434,7 +434,7 @@ pub(super) fn events(out: &str) -> impl DoubleEndedIterator<Item = serde_json::V
         .filter_map(|line| serde_json::from_str(line).ok())
 }
 
-/// Returns a text of an event by its path of names; empty if it is not there.
+/// Returns a text of an event by its path of names; empty if the event has none there.
 pub(super) fn text_at<'a>(event: &'a serde_json::Value, pointer: &str) -> &'a str {
     event
         .pointer(pointer)
@@ -442,7 +442,7 @@ pub(super) fn text_at<'a>(event: &'a serde_json::Value, pointer: &str) -> &'a st
         .unwrap_or_default()
 }
 
-/// Returns a number of an event by its path of names; 0 if it is not there.
+/// Returns a number of an event by its path of names; 0 if the event has none there.
 pub(super) fn number_at(event: &serde_json::Value, pointer: &str) -> u64 {
     event
         .pointer(pointer)
@@ -450,17 +450,18 @@ pub(super) fn number_at(event: &serde_json::Value, pointer: &str) -> u64 {
         .unwrap_or_default()
 }
 
-/// Returns a session's name if it is one that can be handed on.
+/// Returns a session's name if it can be passed to an agent.
 pub(super) fn session_named(name: &str) -> Option<SessionId> {
     crate::wire::text::safe_session(name).then(|| SessionId::new(name))
 }
 
-/// Tells whether a name is a UUID in the one form that every agent takes.
+/// Returns whether a name is a UUID in the one form that every agent accepts.
 pub(super) fn is_uuid(name: &str) -> bool {
     uuid::Uuid::try_parse(name).is_ok_and(|uuid| uuid.to_string() == name)
 }
 
-/// Finds a status of HTTP in an agent's words: a number counts where it is called one, or where its own name follows.
+/// Finds an HTTP status in an agent's words: a number counts if the text calls it a status or if the name of that status
+/// follows.
 pub(super) fn status_in(said: &str) -> Option<u16> {
     let said = said.to_lowercase();
     let said: Vec<&str> = words_in(&said).collect();
@@ -487,7 +488,7 @@ fn words_in(text: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| !word.is_empty())
 }
 
-/// Returns a fault of the model from its words alone, where the agent gives no status beside them.
+/// Returns a fault of the model from words alone, where the agent gives no status.
 pub(super) fn fault_by_words(said: &str) -> ModelFault {
     let lower = said.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));

@@ -1,5 +1,5 @@
-//! A command line with placeholders: any program that reads a prompt can be an agent. A retry says only what is new, so a
-//! program without a memory of its sessions is wrapped, or told the difference by `command_type`.
+//! A command line with placeholders: any program that reads a prompt can be an agent. A retry contains only what is new, so a
+//! program without a memory of its sessions needs a wrapper, or has to evaluate `command_type`.
 
 use super::{Job, Step, text};
 use crate::exec::Stdin;
@@ -15,7 +15,7 @@ impl Template {
         Self { argv }
     }
 
-    /// Fills the command line in. Without `{prompt_file}` in it, the prompt is what the program reads.
+    /// Fills in the command line. If it has no `{prompt_file}`, the program reads the prompt on standard input.
     pub fn step(&self, job: &Job<'_>) -> Step {
         let values = [
             ("{prompt_file}", text(&job.prompt_file())),
@@ -37,7 +37,7 @@ impl Template {
     }
 }
 
-/// Puts values in place of their names. What a value contains is never looked at again.
+/// Replaces placeholders by their values. The contents of a value are never searched for placeholders.
 fn fill(word: &str, values: &[(&str, String)]) -> String {
     let mut filled = String::new();
     let mut rest = word;

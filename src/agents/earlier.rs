@@ -1,13 +1,14 @@
-//! What came before a command: the earlier commands of its task that were taken, and the reports on them.
+//! What came before a command: the earlier claimed commands of its task, and the reports on them.
 
 use crate::plan::CommandId;
 use crate::volumes::{Folder, Volumes, VolumesError};
 use crate::wire::command::{Command, CommandType};
 
-/// Returns the earlier commands of a command's task or request, the newest first; without either, those of its session.
+/// Returns the earlier claimed commands of the same task or request, the newest first; for a command without either, those of
+/// the same session.
 ///
 /// # Errors
-/// When the folder cannot be listed. What cannot be read is left out.
+/// The folder cannot be listed. Files that cannot be read are left out.
 pub(super) fn commands<'a>(
     volumes: &'a Volumes,
     command: &'a Command,

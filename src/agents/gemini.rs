@@ -1,5 +1,5 @@
-//! Gemini CLI: events of JSON, one a line, the last one `result`. A model that fails is told on standard error, as a last
-//! block of JSON behind other text, and by the exit code: the status of HTTP, of which only the low byte is left.
+//! Gemini CLI: events of JSON, one a line, the last one `result`. It reports a model that fails on standard error, as a last
+//! block of JSON after other text, and by the exit code: the HTTP status, of which only the low byte is left.
 
 use serde_json::Value;
 
@@ -56,7 +56,7 @@ impl Adapter for Gemini {
             Commands::Any => add(&["--allowed-tools", "run_shell_command"]),
             Commands::Some(patterns) => {
                 for pattern in patterns {
-                    // It compares beginnings, and knows no stars.
+                    // Gemini CLI compares prefixes and does not know `*`.
                     let beginning = pattern.trim_end_matches(['*', ' ']);
                     if beginning.is_empty() || beginning.contains('*') {
                         return Err(Unfit::new(
@@ -78,7 +78,7 @@ impl Adapter for Gemini {
         }
         match &turn.talk {
             Talk::Alone => {}
-            // A name that was used begins anew and takes the earlier session away: it is given once only.
+            // Using a name again begins a new session and deletes the earlier one: the name is given only once.
             Talk::Begin(session) => add(&["--session-id", session.as_str()]),
             Talk::Resume(session) => add(&["--resume", session.as_str()]),
         }
@@ -144,7 +144,7 @@ impl Adapter for Gemini {
     }
 
     fn knows(&self, session: &str) -> bool {
-        // It takes numbers for places in its list.
+        // Gemini CLI reads numbers as places in its list of sessions.
         is_uuid(session)
     }
 
@@ -155,8 +155,8 @@ impl Adapter for Gemini {
 
     fn asks_again(&self, line: &str) -> bool {
         let begins = line.starts_with("Attempt ") && line.contains("Retrying with backoff");
-        // The error behind it is printed as an object, whatever is in it, on lines that are moved in. What it does itself it
-        // tells by events, which never are.
+        // The error after that line is printed as an object on indented lines, whatever it contains. The agent reports its own
+        // work as events, which are never indented.
         let within = line.starts_with([' ', '\t']);
         let closes = line.trim_end().chars().all(|c| "{}[](),;".contains(c));
         begins || within || closes
@@ -172,7 +172,7 @@ impl Adapter for Gemini {
     }
 }
 
-/// Puts together what the agent said after the last tool that it used.
+/// Joins what the agent said after the last tool that it used.
 fn last_message(all: &[Value]) -> String {
     let from = all
         .iter()
@@ -199,7 +199,7 @@ fn fault(object: &Value) -> Option<ModelFault> {
     Some(ModelFault::new(status, one_line(message, 400)))
 }
 
-/// Finds the block of JSON at the end of a text that begins and ends on lines of their own.
+/// Finds the last block of JSON in a text, which begins and ends on lines of its own.
 fn last_object(err: &str) -> Option<Value> {
     let end = err.rfind("\n}").map_or(err.len(), |at| at + 2);
     let mut at = end;

@@ -1,5 +1,5 @@
-//! The agents that a worker can run: each knows its command lines and how to read what became of them. None of them
-//! starts a process or writes a file itself.
+//! The agents that a worker can run: each knows its command lines and how to read the result of a run. None of them starts a
+//! process or writes a file itself.
 
 mod aider;
 mod allow;
@@ -42,20 +42,20 @@ pub enum Agent {
     Shell(Shell),
     /// Runs a command line that the person gave.
     Command(Template),
-    /// Runs a coding agent that is known.
+    /// Runs a known coding agent.
     Coding(Coder),
 }
 
-/// A coding agent as it is to work.
+/// A coding agent with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coder {
     pub kind: Coding,
     pub allow: Allow,
-    /// What the person adds to its command line.
+    /// The person's additions to its command line.
     pub more: Vec<String>,
 }
 
-/// The most that a run may print before it is ended: nothing useful is that long, and a disk is finite.
+/// The most that a run may print before it is stopped: no useful output is that long, and a disk is finite.
 pub const MOST_PRINTED: u64 = 64 * 1024 * 1024;
 
 /// Why there is no such agent.
@@ -69,7 +69,7 @@ pub enum AgentError {
     CommandLine,
 }
 
-/// One command, as an agent gets to see it.
+/// One command, as an agent gets it.
 #[derive(Debug)]
 pub struct Job<'a> {
     pub volumes: &'a Volumes,
@@ -80,10 +80,10 @@ pub struct Job<'a> {
     pub workspace: PathBuf,
 }
 
-/// One process that is to be run; the next one only if it ends well.
+/// One process to run; the next one starts only if this one succeeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What it is called at the beginning of a sentence of the report.
+    /// Its name at the beginning of a sentence of the report.
     pub name: String,
     pub argv: Vec<String>,
     /// Variables that are set for it.
@@ -95,18 +95,18 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub name: String,
-    /// Why it could not be started, otherwise.
+    /// How its process ended, or why it could not be started.
     pub outcome: Result<exec::Outcome, String>,
     /// The end of its standard output.
     pub out: String,
     /// The end of its standard error.
     pub err: String,
-    /// It was ended because it printed more than [`MOST_PRINTED`].
+    /// The worker stopped it because it printed more than [`MOST_PRINTED`].
     pub flooded: bool,
 }
 
 impl Ended {
-    /// Tells whether the next step may begin.
+    /// Returns whether the next step may begin.
     pub fn success(&self) -> bool {
         self.outcome.as_ref().is_ok_and(|outcome| outcome.success())
     }
@@ -123,7 +123,7 @@ impl Agent {
     /// Finds an agent by its name; `argv` is what the person gave after `--`.
     ///
     /// # Errors
-    /// When there is no such agent, or it does not go with the command line.
+    /// No agent has this name, or it does not go with the command line.
     pub fn new(name: &str, argv: Vec<String>) -> Result<Self, AgentError> {
         match name {
             "shell" if argv.is_empty() => Ok(Self::Shell(Shell { allow_shell: false })),
@@ -143,10 +143,10 @@ impl Agent {
         }
     }
 
-    /// Sets what the agent may do; nothing changes for one that is not told.
+    /// Sets what the agent may do; only a coding agent uses it.
     ///
     /// # Errors
-    /// The agent has no way to keep to it.
+    /// The agent has no option for it.
     pub fn allowing(mut self, allow: Allow) -> Result<Self, Unfit> {
         if let Self::Coding(coder) = &mut self {
             coder.allow = allow;
@@ -155,7 +155,7 @@ impl Agent {
         Ok(self)
     }
 
-    /// Lets the shell run what a model wrote, too; nothing changes for other agents.
+    /// Also lets the shell run what a model wrote; other agents stay as they are.
     #[must_use]
     pub fn allow_shell(self) -> Self {
         match self {
@@ -164,7 +164,7 @@ impl Agent {
         }
     }
 
-    /// Returns the name under which a person chooses it.
+    /// Returns the name under which a person chooses the agent.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Shell(_) => "shell",
@@ -173,7 +173,7 @@ impl Agent {
         }
     }
 
-    /// Returns the variables that the agent gets without being named in the configuration.
+    /// Returns the variables that the agent gets although the configuration does not name them.
     pub fn env(&self) -> &'static [&'static str] {
         match self {
             Self::Shell(_) | Self::Command(_) => &[],
@@ -183,7 +183,7 @@ impl Agent {
 }
 
 impl Shell {
-    /// Returns the report on a job whose blocks ended like this; the last one is the one that failed, if one did.
+    /// Returns the report on a job whose blocks ended like this; if one failed, it is the last one.
     pub fn report(self, job: &Job<'_>, ended: &[Ended]) -> Report {
         report::of_blocks(job, ended)
     }
@@ -200,7 +200,7 @@ impl Coder {
     /// Returns the command line of a run in a folder. `history` is for an agent that has no sessions of its own.
     ///
     /// # Errors
-    /// The agent has no way to keep to what it is allowed.
+    /// The agent has no option for what it is allowed.
     pub fn call(&self, talk: Talk, folder: &Path, history: &Path) -> Result<Call, Unfit> {
         self.kind.call(&Turn {
             talk,
@@ -212,7 +212,7 @@ impl Coder {
         })
     }
 
-    /// Returns what the agent reads for a job, of which it reports at this path.
+    /// Returns what the agent reads for a job; it writes its report at this path.
     pub fn brief(&self, job: &Job<'_>, report: &Path, told: Told) -> String {
         brief::brief(job.volumes, job.command, report, told)
     }
@@ -233,15 +233,15 @@ pub fn names() -> Vec<&'static str> {
 }
 
 impl Refusal {
-    /// Returns the report that says so.
+    /// Returns the report that contains the refusal.
     pub fn report(&self, job: &Job<'_>) -> Report {
         report::of_refusal(job, self)
     }
 }
 
 impl<'a> Job<'a> {
-    /// Makes the job of a command: without a session of its own it gets one that a second try gets again, and without
-    /// a folder that of the volumes.
+    /// Makes the job of a command. A command without a session gets one that a second attempt gets again, and a command without
+    /// a folder gets that of the volumes.
     pub fn new(volumes: &'a Volumes, command: &'a Command) -> Self {
         let fresh = || {
             let id = command.id.as_str();

@@ -1,5 +1,5 @@
-//! OpenCode: events of JSON, one a line. It is done when the last step finished with `stop`; a tool that was refused ends the
-//! run with another reason, and exit code 0.
+//! OpenCode: events of JSON, one a line. It is done when the last step finished with `stop`; a refused tool ends the run with
+//! another reason, and exit code 0.
 
 use serde_json::{Map, Value, json};
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub(super) struct OpenCode;
 
-/// A wait that a service asks for is a usage limit, and no short pause, from here on.
+/// A service that asks for a wait of at least this long has reached a usage limit; a shorter wait is a pause.
 const LIMIT: u64 = 300;
 
 impl Adapter for OpenCode {
@@ -135,14 +135,14 @@ impl Adapter for OpenCode {
         );
         match seen {
             found @ Login::Found(_) => found,
-            // It knows models that want no key, and a service of one's own may stand in its configuration.
+            // OpenCode knows models that need no key, and its configuration may name a service of the person.
             Login::NotSeen(_) | Login::Unknown => Login::Unknown,
         }
     }
 }
 
-/// What is allowed, as a configuration that goes over the person's own. What is asked for would end a run that nobody can
-/// answer, so everything is allowed or denied.
+/// Returns the permissions as a configuration that overrides the person's own. A permission that OpenCode asks for would end
+/// the run, because no person can answer, so everything is either allowed or denied.
 fn config(turn: &Turn<'_>) -> String {
     let allow = turn.allow;
     let word = |allowed: bool| if allowed { "allow" } else { "deny" };
@@ -151,7 +151,7 @@ fn config(turn: &Turn<'_>) -> String {
         Commands::None => json!("deny"),
         Commands::Any => json!("allow"),
         Commands::Some(patterns) => {
-            // The last one that fits decides; the star stands before every letter.
+            // The last rule that matches decides; `*` sorts before every letter.
             let mut rules = Map::new();
             rules.insert("*".into(), json!("deny"));
             rules.extend(patterns.iter().map(|p| (p.clone(), json!("allow"))));
@@ -195,7 +195,7 @@ fn fault(event: &Value, now: Time) -> ModelFault {
     fault
 }
 
-/// Lists what was refused: by the tools' own errors, and by what is said about it on standard error.
+/// Lists what was refused: by the tools' own errors, and by messages on standard error.
 fn refusals(all: &[Value], err: &str) -> Vec<String> {
     let asked = |line: &str| {
         let (_, what) = line.split_once("permission requested: ")?;
@@ -221,7 +221,7 @@ fn refusals(all: &[Value], err: &str) -> Vec<String> {
         .collect()
 }
 
-/// Puts together the texts of the last step.
+/// Joins the texts of the last step.
 fn last_text(all: &[Value]) -> String {
     let from = all
         .iter()

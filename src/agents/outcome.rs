@@ -1,4 +1,4 @@
-//! How one run of a coding agent ended, and what that leads to: the only table of it. An exit code of 0 is never enough.
+//! How one run of a coding agent ended, and what follows from it: the only table of that. An exit code of 0 is never enough.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use crate::plan::{SessionId, Time};
 /// How one run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Its last event was read, carries no error, and nothing was refused.
+    /// Its last event was read and reports no error, and nothing was refused.
     Done { text: String },
-    /// It was not allowed to do something; `unfinished` says how it went on, if that was not to its end.
+    /// It was not allowed to do something; `unfinished` says how the run ended, if it did not finish.
     Refused {
         text: String,
         what: Vec<String>,
@@ -17,34 +17,35 @@ pub enum Outcome {
     },
     /// The language model behind it failed.
     Model(ModelFault),
-    /// It does not know the session that it was to go on in.
+    /// It does not know the session that it was to resume.
     SessionMissing,
-    /// It refuses to begin a session that is there already.
+    /// It refuses to begin a session that exists already.
     SessionInUse,
-    /// It refuses its command line or its set-up; every other task would fail the same way.
+    /// It refuses its command line or its configuration; every other task would fail the same way.
     Usage { said: String },
-    /// It ended before it came to speak, with a complaint that is not known: of its set-up, or of something that has passed.
+    /// It ended before its first output, with an unknown complaint: about its configuration, or about something temporary.
     NoStart { said: String },
-    /// It was ended before its last event.
+    /// It was stopped before its last event.
     Killed { how: String },
     /// It ended without a last event that can be read, or says itself that it did not finish.
     Garbled { why: String },
 }
 
-/// What went wrong with the model behind an agent.
+/// The fault of the model behind an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelFault {
-    /// The status of HTTP, where the agent tells it.
+    /// The HTTP status, where the agent reports it.
     pub status: Option<u16>,
-    /// It may pass by itself.
+    /// The fault may be temporary.
     pub retryable: bool,
-    /// A usage limit ends then.
+    /// The moment at which a usage limit ends.
     pub until: Option<Time>,
     pub said: String,
 }
 
 impl ModelFault {
-    /// Makes a fault of a status and what the agent says; without a status it is one of the connection, which may pass.
+    /// Makes a fault of a status and the agent's words; without a status it is a fault of the connection, which may be
+    /// temporary.
     pub(super) fn new(status: Option<u16>, said: impl Into<String>) -> Self {
         Self {
             status,
@@ -54,12 +55,12 @@ impl ModelFault {
         }
     }
 
-    /// Tells whether the model lets nobody in with this key or login: it would not for any other task either.
+    /// Returns whether the model rejects this key or login, so that it would reject every other task, too.
     pub fn keeps_out(&self) -> bool {
         matches!(self.status, Some(401 | 403)) && self.until.is_none()
     }
 
-    /// Says that the model refuses, and how.
+    /// Returns a sentence that the model refuses, and how.
     pub fn refusal(&self) -> String {
         let status = self.status.map(|status| format!(" ({status})"));
         let status = status.unwrap_or_default();
@@ -69,7 +70,7 @@ impl ModelFault {
         )
     }
 
-    /// Returns what the agent says of it.
+    /// Returns the agent's words about the fault.
     pub fn words(&self) -> &str {
         if self.said.is_empty() {
             "nothing more"
@@ -79,7 +80,7 @@ impl ModelFault {
     }
 }
 
-/// What a run used, as far as the agent tells it.
+/// What a run used, as far as the agent reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     pub input_tokens: u64,
@@ -87,12 +88,12 @@ pub struct Usage {
     pub cost_usd: f64,
 }
 
-/// No run uses more: what says so is wrong, or made up.
+/// No run uses more: a higher number is wrong, or made up.
 const MOST_TOKENS: u64 = 1_000_000_000;
 const MOST_COST: f64 = 100_000.0;
 
 impl Usage {
-    /// Returns the numbers that can be true, and nothing in place of the others.
+    /// Returns the plausible numbers, without the others.
     #[must_use]
     pub(super) fn plausible(self) -> Self {
         let tokens = |count| if count <= MOST_TOKENS { count } else { 0 };
@@ -111,7 +112,7 @@ impl Usage {
         self.cost_usd += other.cost_usd;
     }
 
-    /// Returns what is left of a total when an earlier total is taken away; of a total that began anew, all of it.
+    /// Returns the difference between a total and an earlier total; if the total began anew, all of it.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         if self.input_tokens < earlier.input_tokens || self.output_tokens < earlier.output_tokens {
@@ -125,7 +126,7 @@ impl Usage {
     }
 }
 
-/// What was read of a run.
+/// The result of reading a run's output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heard {
     pub outcome: Outcome,
@@ -137,19 +138,19 @@ pub struct Heard {
 /// What follows from an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It is reported.
+    /// The worker reports it.
     Report,
-    /// It is reported, and the agent is given no other task.
+    /// The worker reports it and gives the agent no other task.
     Stop,
-    /// It is tried again in the same session, after a wait.
+    /// The worker tries again in the same session, after a wait.
     Again(Duration),
-    /// It is tried again by going on in the session that is there.
+    /// The worker tries again by resuming the session that exists.
     Resume,
-    /// It is begun anew, with what happened before told.
+    /// The worker begins a new session and repeats there what happened before.
     Anew,
 }
 
-/// How often and with which waits a model that fails is tried again.
+/// How often, and with which waits, a run is retried while the model fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
     /// Runs after the first.
@@ -158,13 +159,14 @@ pub struct Retries {
     pub delay: Duration,
 }
 
-/// A wait between tries is never longer.
+/// The longest wait between retries.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
-/// A session is begun or resumed that often before it is given up: an agent that says neither would go on for ever.
+/// The worker begins or resumes a session at most this often: without the limit an agent that rejects both would go on for
+/// ever.
 const MOST_TURNS: u32 = 3;
 
 impl Outcome {
-    /// Tells what follows when it came after so many failures of the model and so many changes of the session.
+    /// Returns what follows, given how many failures of the model and how many changes of the session came before.
     pub fn next(&self, faults: u32, changes: u32, again: Retries) -> Next {
         match self {
             Self::Model(fault) if fault.retryable && fault.until.is_none() => {

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// What is to be known about an agent's program before it is started.
+/// The facts about an agent's program before it is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// As it is looked for on the PATH.
+    /// The name of the program on the PATH.
     pub name: &'static str,
-    /// Older ones lack what it is started with.
+    /// Older versions lack options that the worker uses.
     pub least: Version,
-    /// The variables that it gets without being named in the configuration: its key, its address, its own folder.
+    /// The variables that it gets although the configuration does not name them: its key, its address, its own folder.
     pub env: &'static [&'static str],
     /// How it is installed.
     pub install: &'static str,
@@ -41,19 +41,19 @@ impl fmt::Display for Version {
     }
 }
 
-/// Whether an agent can reach a model, as far as it can be seen.
+/// Whether an agent can reach a model, as far as this machine shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Login {
     /// This shows it.
     Found(String),
-    /// Nothing of this is there. Something that cannot be seen may stand in for it.
+    /// None of this was found. Something that cannot be checked may take its place.
     NotSeen(String),
-    /// There is nothing to look for.
+    /// There is nothing to check.
     Unknown,
 }
 
 impl Login {
-    /// Looks for one of some variables, then for one of some files in the home folder.
+    /// Checks some variables, then some files in the home folder.
     pub(super) fn look(
         variable: &dyn Fn(&str) -> Option<String>,
         keys: &[&str],
@@ -83,7 +83,7 @@ impl Login {
     }
 }
 
-/// Returns the home folder, or nothing that could be one.
+/// Returns the home folder, or a path that does not exist.
 pub(super) fn home(variable: &dyn Fn(&str) -> Option<String>) -> String {
     variable("HOME").unwrap_or_else(|| "/nowhere".into())
 }

@@ -1,5 +1,5 @@
-//! The report that a worker writes for an agent that wrote none. It says what is known, no more: that a program ended
-//! well is not yet success, unless the program was the whole task.
+//! The report that a worker writes for an agent that wrote none. It contains only what is known: a program that ended well is
+//! not yet a success, unless the program was the whole task.
 
 use super::outcome::{Outcome, Usage};
 use super::{Coder, Ended, Job, MOST_PRINTED, Refusal};
@@ -7,7 +7,7 @@ use crate::plan::{ReportStatus, SessionId};
 use crate::wire::report::{Report, parse};
 use crate::wire::text::{clip, one_line, printable, time_text};
 
-/// Every block ended well: that was the whole task.
+/// Returns the report on blocks: if every block ended well, the whole task is done.
 pub(super) fn of_blocks(job: &Job<'_>, ended: &[Ended]) -> Report {
     if let Some(failed) = failed(ended) {
         return of_failure(job, failed, ended);
@@ -21,7 +21,7 @@ pub(super) fn of_blocks(job: &Job<'_>, ended: &[Ended]) -> Report {
     report
 }
 
-/// A program that ended well and said something may have done the task.
+/// Returns the report on a command: a program that ended well and printed something may have done the task.
 pub(super) fn of_command(job: &Job<'_>, ended: &[Ended]) -> Report {
     if let Some(failed) = failed(ended) {
         return of_failure(job, failed, ended);
@@ -49,19 +49,19 @@ pub(super) fn of_refusal(job: &Job<'_>, refusal: &Refusal) -> Report {
     report
 }
 
-/// What came of the runs of a coding agent on one command.
+/// The result of all runs of a coding agent on one command.
 #[derive(Debug)]
 pub struct Course {
     pub outcome: Outcome,
     pub session: Option<SessionId>,
-    /// Of all runs.
+    /// The usage of all runs.
     pub usage: Usage,
-    /// What the person should know of how it came about.
+    /// What the person should know about these runs.
     pub notes: Vec<String>,
 }
 
-/// The report on the work of a coding agent: its own, where it left one in the workspace or as its last message, else one
-/// that is made of what it said. Only a run that is done can be a success; what it says of itself never makes one.
+/// Returns the report on the work of a coding agent: its own, where it left one in the workspace or as its last message, else
+/// one that is made from its output. Only a finished run can be a success; the agent's words about itself never make one.
 pub(super) fn of_coding(
     job: &Job<'_>,
     coder: &Coder,
@@ -166,7 +166,7 @@ pub(super) fn of_coding(
                 .unwrap_or_default();
             let said = fault.words();
             if let Some(until) = fault.until {
-                // Nothing else is decided until then.
+                // No other decision is needed until that moment.
                 report.question = None;
                 report.blocked_until = Some(until);
                 pitfalls.push(format!(
@@ -226,7 +226,7 @@ pub(super) fn of_coding(
     report
 }
 
-/// Asks for an agent to be mended that would do no other task either.
+/// Asks a person to configure an agent that would fail at every other task, too.
 fn unfit(name: &str, said: &str) -> String {
     format!(
         "{name} cannot work as it is set up: {}. Mend that, then start it again: `plan-agent resume --agent {name}`.",
@@ -234,9 +234,9 @@ fn unfit(name: &str, said: &str) -> String {
     )
 }
 
-/// The most that a made report repeats of what an agent said, in characters.
+/// The longest part of an agent's words that a made report repeats, in characters.
 const SAID: usize = 16 * 1024;
-/// What was refused is listed up to here.
+/// The longest list of refusals.
 const MOST_REFUSED: usize = 20;
 
 /// Finds a report in an agent's last message: from a line `---` that a status follows.
@@ -290,8 +290,8 @@ fn how(step: &Ended) -> String {
     }
 }
 
-/// Returns what the steps said, in blocks that nothing in them can end. Indented, not fenced: where a report is told in one
-/// line, nothing but the words is left.
+/// Returns the output of the steps, in blocks that nothing in them can end. The blocks are indented, not fenced: where a report
+/// is shown in one line, only the words are left.
 fn output(ended: &[Ended]) -> String {
     let said = |what: fn(&Ended) -> &str| {
         let texts: Vec<_> = ended.iter().map(|step| printable(what(step))).collect();

@@ -1,5 +1,5 @@
-//! Runs the shell blocks of a task. Only those that stand in the task's own first command count: what a retry adds is
-//! written by a model that has read an agent's report, and is never executed.
+//! Runs the shell blocks of a task. Only the blocks of the task's own first command count: a model that has read an agent's
+//! report writes what a retry adds, and that is never executed.
 
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
@@ -24,10 +24,10 @@ struct Block {
 }
 
 impl Shell {
-    /// Returns what is to be run for a job, in order.
+    /// Returns the steps of a job, in order.
     ///
     /// # Errors
-    /// When there is nothing that may be run.
+    /// The job has nothing that may be run.
     pub fn steps(self, job: &Job<'_>) -> Result<Vec<Step>, Refusal> {
         let found;
         let whole = self.allow_shell && job.command.kind == CommandType::New;
@@ -38,7 +38,7 @@ impl Shell {
             &found
         };
         let of_person = |command: &Command| command.origin == Origin::Person;
-        // The words may have been changed since the task began.
+        // The description may have changed since the task began.
         let of_person = of_person(first) && of_person(job.command);
         if !of_person && !self.allow_shell {
             return Err(Refusal {
@@ -62,12 +62,12 @@ impl Shell {
     }
 }
 
-/// Tells whether the command is the first of its task by its own words.
+/// Returns whether the command is the first of its task, according to its own fields.
 pub(super) fn begins_task(command: &Command) -> bool {
     command.kind == CommandType::New && command.attempt.is_none_or(|attempt| attempt <= 1)
 }
 
-/// Finds the command with which the task of this one began, among those that were taken.
+/// Finds the command with which the task of this command began, among the claimed commands.
 fn first_command(volumes: &Volumes, command: &Command) -> Result<Command, Refusal> {
     let unknown = |reason: String| Refusal {
         reason,
@@ -79,7 +79,7 @@ fn first_command(volumes: &Volumes, command: &Command) -> Result<Command, Refusa
         ));
     }
     let earlier = earlier::commands(volumes, command).map_err(|error| unknown(chain(error)))?;
-    // A task that was begun anew has more than one beginning: the last one counts, and where a session goes on over
+    // A task that was begun anew has more than one beginning: the last one counts. Where a session continues over several
     // tasks, the task's first command is no `new` one.
     let mut first = None;
     for earlier in earlier {
@@ -102,7 +102,7 @@ fn blocks(description: &str) -> Result<Vec<Block>, Refusal> {
         match event {
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
                 if let Some(shell) = shell(&info) {
-                    // Without its end everything below it would be run, prose as well.
+                    // A block without its end would also run everything below it, including prose.
                     if !closed(&description[range]) {
                         return Err(Refusal {
                             reason: format!("the shell block {} has no end", blocks.len() + 1),
@@ -143,7 +143,7 @@ fn shell(info: &str) -> Option<&'static str> {
     }
 }
 
-/// Tells whether a fenced block ends with a fence of its own.
+/// Returns whether a fenced block ends with a fence of its own.
 fn closed(block: &str) -> bool {
     let fence = |line: &str| {
         let line = line.trim_start_matches([' ', '\t', '>']);

@@ -1,5 +1,5 @@
-//! Limits of the budget as they are written: an amount of more than nothing, or `"none"`. A zero is refused, because one half
-//! of those who write it mean no limit and the other half nothing at all.
+//! Limits of the budget as a person writes them: an amount of more than nothing, or `"none"`. A zero is refused, because some
+//! people who write it mean no limit and others mean nothing at all.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,9 +14,9 @@ const NONE: &str = "none";
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit<T>(pub Option<T>);
 
-/// What a limit is given in.
+/// The unit of a limit.
 pub trait Amount: Sized {
-    /// How it is written, in the words of an error.
+    /// How a person writes it, in the words of an error.
     const WRITTEN: &str;
 
     /// Writes it.

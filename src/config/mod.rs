@@ -1,6 +1,6 @@
-//! The configuration: its keys with their defaults, and what they mean to the other parts. Reading the file and the
-//! environment is in `read`, choosing the language model in `planner`. A key of a model service is never held here,
-//! only the name of the variable that has it.
+//! The configuration: its keys with their defaults, and what they mean to the other modules. `read` reads the file and the
+//! environment, `planner` chooses the language model. The configuration never holds the key of a model service, only the name
+//! of the variable that has it.
 
 mod limit;
 mod planner;
@@ -22,7 +22,7 @@ pub use planner::{Api, Candidate, Candidates, Endpoint, Found, Planner};
 pub use read::ConfigError;
 pub use timing::Timing;
 
-/// The name of the configuration file in the folder that the program is started in.
+/// The name of the configuration file in the folder in which the program is started.
 pub const FILE_NAME: &str = "config.toml";
 
 /// The commented configuration file with every key at its default: what `init` writes.
@@ -41,11 +41,11 @@ pub struct Config {
     pub worker: Worker,
     pub tools: Tools,
     pub role: Role,
-    /// Servers of the Model Context Protocol whose tools roles may use, by the names that stand before those of the tools.
+    /// Servers of the Model Context Protocol whose tools roles may use, by the names that precede those of the tools.
     pub mcp: BTreeMap<String, Mcp>,
     pub hooks: Hooks,
     pub prompts: Prompts,
-    /// How long the program waits by itself; not a key.
+    /// How long the program waits on its own account; not a key.
     #[serde(skip)]
     pub timing: Timing,
     /// Where the values come from; not a key.
@@ -57,7 +57,7 @@ pub struct Config {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Origin {
     file: Option<PathBuf>,
-    /// Absolute; relative paths start from here.
+    /// The folder from which relative paths start; absolute.
     folder: PathBuf,
 }
 
@@ -66,12 +66,12 @@ struct Origin {
 #[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct Llm {
     pub provider: Provider,
-    /// Where the service is reached; the provider's own address if left out.
+    /// The address of the service; the provider's own address if left out.
     #[serde(deserialize_with = "read::base_url")]
     pub base_url: Option<String>,
     /// The model for every question; the provider's default if left out.
     pub model: Option<String>,
-    /// The coding agent to ask, where one is asked.
+    /// The coding agent to ask, where the provider is a coding agent.
     pub agent: Option<String>,
     /// The environment variable that holds the key; the provider's usual one if left out.
     #[serde(deserialize_with = "read::variable_name")]
@@ -79,10 +79,10 @@ pub struct Llm {
     /// How long one call may take.
     #[serde(with = "read::duration")]
     pub timeout: Duration,
-    /// Calls for one question while they fail in a way that may pass.
+    /// Calls for one question while they fail in a way that may be temporary.
     #[serde(deserialize_with = "read::positive")]
     pub tries: u32,
-    /// The wait after the first of them that failed.
+    /// The wait after the first failed call.
     #[serde(with = "read::duration")]
     pub retry_delay: Duration,
     /// For planning and replanning.
@@ -138,7 +138,7 @@ pub enum Provider {
     None,
 }
 
-/// What is special about one kind of question to the model.
+/// The settings for one kind of question to the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct Question {
@@ -146,7 +146,7 @@ pub struct Question {
     pub model: Option<String>,
 }
 
-/// What is special about judging. In the file the word for `when` may stand for all of it.
+/// The settings for judging. In the file the word for `when` may stand for all of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(
     default,
@@ -160,7 +160,7 @@ pub struct Judge {
     pub model: Option<String>,
 }
 
-/// The folder that daemon and agents exchange files in.
+/// The folder in which daemon and agents exchange files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct Volumes {
@@ -175,20 +175,20 @@ impl Default for Volumes {
     }
 }
 
-/// How a plan is carried out.
+/// The settings for carrying out a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct Run {
-    /// The folder that agents work in; `workspace` in the exchange folder if left out.
+    /// The folder in which agents work; `workspace` in the exchange folder if left out.
     pub workspace: Option<PathBuf>,
     pub isolation: Isolation,
-    /// The team that carries plans out, if one does.
+    /// The team file, if a team carries plans out.
     pub team: Option<PathBuf>,
     pub session: SessionScope,
-    /// Silence of an agent that ends an attempt.
+    /// An agent that is silent for so long ends its attempt.
     #[serde(with = "read::duration")]
     pub task_timeout: Duration,
-    /// Age of an attempt that ends it.
+    /// An attempt ends at this age.
     #[serde(with = "read::duration")]
     pub task_deadline: Duration,
     /// Failed attempts of a task in a row before a human is asked.
@@ -196,7 +196,7 @@ pub struct Run {
     pub max_attempts: u32,
     /// Replans before a human is asked.
     pub max_replans: u32,
-    /// Tasks under way at once; left out, one, or with a team as many as its roles do together.
+    /// Tasks that may be in progress at the same time; if left out, one, or with a team as many as its roles do together.
     #[serde(deserialize_with = "read::positive_if_any")]
     pub max_parallel: Option<u32>,
     pub confirm_abort: ConfirmAbort,
@@ -234,11 +234,11 @@ impl Default for Run {
 pub struct Budget {
     /// Calls of the model that plans and judges.
     pub llm_calls: Limit<u64>,
-    /// Tokens that it reads and writes.
+    /// Tokens that this model reads and writes.
     pub llm_tokens: Limit<u64>,
-    /// US dollars, as far as agents and the model tell what they cost.
+    /// US dollars, as far as agents and the model report their cost.
     pub cost_usd: Limit<f64>,
-    /// Time in which something is under way.
+    /// Time in which work is in progress.
     pub wall_time: Limit<Duration>,
     /// Attempts at tasks.
     pub attempts: Limit<u64>,
@@ -264,7 +264,7 @@ pub enum Isolation {
     /// All in the workspace.
     #[default]
     Shared,
-    /// Each task in a git worktree and on a branch of its own; the workspace is the project.
+    /// Each task works in a git worktree and on a branch of its own; the workspace is the project.
     Worktree,
 }
 
@@ -292,17 +292,18 @@ impl Check {
     }
 }
 
-/// The side that runs agents.
+/// The settings of the workers, which run agents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct Worker {
     /// What a coding agent may do without asking.
     pub allow: Vec<String>,
-    /// The environment variables that an agent gets; all others are withheld. `@agent` stands for those of a coding agent's own.
+    /// The environment variables that an agent gets; all others are withheld. `@agent` stands for those that the coding agent
+    /// itself needs.
     pub env: Vec<String>,
-    /// Runs of a coding agent after the first while its model fails in a way that may pass.
+    /// Runs of a coding agent after the first while its model fails in a way that may be temporary.
     pub retries: u32,
-    /// The wait before the first of them.
+    /// The wait before the first of these retries.
     #[serde(with = "read::duration")]
     pub retry_delay: Duration,
 }
@@ -341,7 +342,7 @@ impl Default for Tools {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct Role {
-    /// Whether the model is asked if a task is simple; rules say so otherwise.
+    /// Whether the model decides if a task is simple; rules decide otherwise.
     pub classify: bool,
     /// Steps that the model may make of a task.
     #[serde(deserialize_with = "read::positive")]
@@ -349,7 +350,7 @@ pub struct Role {
     /// How long one step of its own may take.
     #[serde(with = "read::duration")]
     pub step_timeout: Duration,
-    /// Requests within requests.
+    /// How deep requests may be nested.
     #[serde(deserialize_with = "read::positive")]
     pub max_depth: u32,
 }
@@ -386,23 +387,23 @@ impl Mcp {
     }
 }
 
-/// Commands that are told what happens, as JSON on their standard input.
+/// Commands that get what happens as JSON on their standard input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct Hooks {
-    /// Told of each question to a person.
+    /// Runs at each question to a person.
     #[serde(deserialize_with = "read::some_argv")]
     pub on_question: Option<Vec<String>>,
-    /// Told of the end of a plan.
+    /// Runs at the end of a plan.
     #[serde(deserialize_with = "read::some_argv")]
     pub on_finish: Option<Vec<String>>,
-    /// Told of changes.
+    /// Runs at changes.
     #[serde(deserialize_with = "read::some_argv")]
     pub on_change: Option<Vec<String>>,
     /// How long one call may take.
     #[serde(with = "read::duration")]
     pub timeout: Duration,
-    /// Variables that they get besides those that every child gets.
+    /// Variables that they get alongside those that every child process gets.
     pub env: Vec<String>,
 }
 
@@ -422,7 +423,7 @@ impl Default for Hooks {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct Prompts {
-    /// A file in here stands in for the built-in prompt of its name.
+    /// A file in this folder replaces the built-in prompt of its name.
     pub dir: PathBuf,
 }
 
@@ -435,8 +436,8 @@ impl Default for Prompts {
 }
 
 impl Config {
-    /// Reads the configuration: the named file, else `config.toml` in the current folder if it is there, else the
-    /// defaults; then what the environment overrides.
+    /// Reads the configuration: the named file, else `config.toml` in the current folder if it exists, else the defaults; then
+    /// the environment overrides keys.
     ///
     /// # Errors
     ///
@@ -447,8 +448,8 @@ impl Config {
         Self::read(Origin { file, folder }, &text, environment)
     }
 
-    /// Reads the configuration of the project around an exchange folder: the `config.toml` beside that folder if it is there,
-    /// else the defaults; then what the environment overrides. The exchange folder is this one, whatever they say.
+    /// Reads the configuration of the project around an exchange folder: the `config.toml` next to that folder if it exists,
+    /// else the defaults; then the environment overrides keys. The exchange folder is always the one that the caller names.
     ///
     /// # Errors
     ///
@@ -504,20 +505,20 @@ impl Config {
         }
     }
 
-    /// Returns the absolute path of the team file, if one is named.
+    /// Returns the absolute path of the team file, if the configuration names one.
     pub fn team(&self) -> Option<PathBuf> {
         let team = self.run.team.as_ref();
         team.map(|path| self.origin.folder.join(path))
     }
 
-    /// Returns the absolute folder whose files stand in for the built-in prompts.
+    /// Returns the absolute folder whose files replace the built-in prompts.
     pub fn prompts_dir(&self) -> PathBuf {
         self.origin.folder.join(&self.prompts.dir)
     }
 
-    /// Returns how many tasks may be under way at once, given how many the roles of a team do together.
+    /// Returns how many tasks may be in progress at the same time, given how many the roles of a team do together.
     pub fn max_parallel(&self, team: Option<u32>) -> u32 {
-        // A team that says `concurrency: 2` wants two, also where `max_parallel` is not set.
+        // A team with `concurrency: 2` wants two, also where `max_parallel` is not set.
         let most = self.run.max_parallel.or(team);
         most.unwrap_or(Policy::default().max_parallel)
     }
@@ -549,7 +550,7 @@ impl Config {
         }
     }
 
-    /// Refuses what does not go with worktrees.
+    /// Refuses settings that do not go with worktrees.
     fn check_isolation(&self) -> Result<(), ConfigError> {
         if self.run.isolation == Isolation::Shared {
             return Ok(());
@@ -563,7 +564,7 @@ impl Config {
         }
     }
 
-    /// Refuses a check that is asked for but not defined.
+    /// Refuses a check that the configuration names but does not define.
     fn check_names(&self) -> Result<(), ConfigError> {
         let unknown = |name: &&String| !self.checks.contains_key(*name);
         match self.run.checks.iter().find(unknown) {
@@ -579,12 +580,12 @@ impl Config {
     }
 }
 
-/// The environment variables of the process. They may hold secrets, so that they are never shown.
+/// The environment variables of the process. They may hold secrets, so they are never shown.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// Takes those of this process; a name or value that is not Unicode is left out.
+    /// Reads those of this process; a name or value that is not Unicode is left out.
     pub fn of_process() -> Self {
         std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -599,7 +600,7 @@ impl Environment {
             .filter(|value| !value.is_empty())
     }
 
-    /// Tells whether a variable overrides a key of the configuration, such as `volumes.root`.
+    /// Returns whether a variable overrides a key of the configuration, such as `volumes.root`.
     pub fn overrides(&self, key: &str) -> bool {
         self.get(&read::variable_of(key)).is_some()
     }

@@ -1,18 +1,18 @@
-//! Who plans and judges: the service that the configuration and the environment lead to, or rules. The key is taken
-//! from the environment here, once, into a type that never shows it.
+//! Chooses what plans and judges: the service that the configuration and the environment lead to, or rules. This module reads
+//! the key from the environment, once, into a type that never shows it.
 
 use secrecy::SecretString;
 
 use super::{Config, ConfigError, Environment, Provider, read};
 
-/// Who plans and judges, and why.
+/// What plans and judges, and why.
 #[derive(Clone, Debug)]
 pub enum Planner {
     /// No model: a plan file and rules.
     Rules { why: String },
     /// A language model.
     Model { endpoint: Endpoint, why: String },
-    /// A coding agent of this machine, with whatever model it uses.
+    /// A coding agent of this machine, with the model that it chooses.
     Agent { name: &'static str, why: String },
 }
 
@@ -27,10 +27,9 @@ pub struct Candidate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     Missing,
-    /// Nothing shows that it could reach its model. `auto` does not choose it: a run that needs no model must not begin
-    /// to need one.
+    /// No sign that it could reach its model. `auto` does not choose it: a run that needs no model must not begin to need one.
     Installed,
-    /// Its key is set, or somebody has logged in.
+    /// Its key is set, or a person has logged in.
     Ready,
 }
 
@@ -38,11 +37,11 @@ pub enum Found {
 #[derive(Clone, Debug, Default)]
 pub struct Candidates<'a> {
     pub known: &'a [Candidate],
-    /// The agent that does the work, if it is known yet.
+    /// The agent that does the work, if it is known already.
     pub at_work: Option<&'a str>,
 }
 
-/// Which language an API speaks.
+/// The API that a service offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Api {
     /// Anthropic Messages: `base_url` + `/v1/messages`.
@@ -56,11 +55,11 @@ pub enum Api {
 pub struct Endpoint {
     pub api: Api,
     pub base_url: String,
-    /// The variable that names the address, where the configuration does not.
+    /// The variable that names the address, if the configuration does not.
     pub url_variable: Option<&'static str>,
-    /// `None` for a server on this machine that wants no key.
+    /// `None` for a server on this machine that needs no key.
     pub key: Option<SecretString>,
-    /// The variable that the key is read from.
+    /// The variable from which the key is read.
     pub key_variable: String,
 }
 
@@ -82,7 +81,7 @@ impl Api {
         }
     }
 
-    /// The variable by which programs of the vendor, and the coding agents, are sent elsewhere.
+    /// Returns the variable that redirects the vendor's programs, and the coding agents, to another address.
     fn url_variable(self) -> &'static str {
         match self {
             Self::Anthropic => "ANTHROPIC_BASE_URL",
@@ -107,7 +106,7 @@ impl Api {
 }
 
 impl Config {
-    /// Returns what a person does to have a model, where there is none.
+    /// Returns what a person can do to get a model.
     pub fn way_to_a_model(&self) -> &'static str {
         match self.llm.provider {
             Provider::None => "choose another `[llm] provider` than \"none\"",
@@ -115,12 +114,12 @@ impl Config {
         }
     }
 
-    /// Chooses who plans and judges.
+    /// Chooses what plans and judges.
     ///
     /// # Errors
     ///
-    /// The chosen provider's key is not in the environment, an address is given without a provider, or the coding agent
-    /// that is to be asked is not there.
+    /// The chosen provider's key is not in the environment, the configuration names an address without a provider, or the
+    /// configured coding agent is not installed.
     pub fn planner(
         &self,
         environment: &Environment,
@@ -144,8 +143,8 @@ impl Config {
         }
     }
 
-    /// Finds the coding agent to ask: the configured one, else the one that does the work, else the first that is ready,
-    /// else the first that is at least this.
+    /// Finds the coding agent to ask: the configured one, else the one that does the work, else the first that is ready, else
+    /// the first that is installed.
     fn agent(
         &self,
         candidates: &Candidates<'_>,
@@ -171,7 +170,7 @@ impl Config {
 
     fn chosen(&self, api: Api, environment: &Environment) -> Result<Planner, ConfigError> {
         let endpoint = self.endpoint(api, environment)?;
-        // A server on this machine usually wants no key; one whose variable was named is wanted anyway.
+        // A server on this machine usually needs no key; but if the configuration names the variable, a key is required.
         if endpoint.key.is_none() && (self.llm.api_key_env.is_some() || !endpoint.is_local()) {
             return Err(ConfigError::NoKey {
                 provider: api.as_str(),
@@ -244,14 +243,14 @@ impl Config {
 }
 
 impl Endpoint {
-    /// Tells whether the service runs on this machine.
+    /// Returns whether the service runs on this machine.
     pub fn is_local(&self) -> bool {
         reqwest::Url::parse(&self.base_url).is_ok_and(|url| read::is_loopback(&url))
     }
 }
 
 impl Candidates<'_> {
-    /// Finds an agent that is there.
+    /// Finds an installed agent by its name.
     fn named(&self, name: &str) -> Result<&'static str, ConfigError> {
         let known = self.known.iter().find(|candidate| candidate.name == name);
         match known {

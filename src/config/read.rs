@@ -1,5 +1,5 @@
-//! Text and environment into a configuration. Keys are checked against those of the defaults, so that the structs are
-//! the only list of them; an error names the place, and the nearest known key.
+//! Turns text and environment into a configuration. The defaults list the known keys, so the structs are the only list of them;
+//! an error names the place, and the nearest known key.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,7 +17,7 @@ use crate::bounded;
 use crate::plan::Judging;
 use crate::wire::text::quoted;
 
-/// Bytes of the file; that of a person has a few KiB.
+/// The largest file, in bytes; that of a person has a few KiB.
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// Why there is no configuration.
@@ -26,7 +26,7 @@ pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read the configuration `{}`: {source}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
-    /// The text is no TOML, a key is unknown, or a value does not fit.
+    /// The text is not TOML, a key is unknown, or a value does not fit.
     #[error("{}:{line}:{column}: {message}", path.display())]
     Invalid {
         path: PathBuf,
@@ -38,7 +38,7 @@ pub enum ConfigError {
     /// A value from the environment does not fit.
     #[error("environment variable `{name}`: {message}")]
     Variable { name: String, message: String },
-    /// A check is asked for that nobody defined.
+    /// The configuration asks for a check that it does not define.
     #[error("`run.checks` names `{name}`, which [checks] does not define")]
     UnknownCheck { name: String, hint: String },
     /// The chosen provider needs a key that is not in the environment.
@@ -49,27 +49,27 @@ pub enum ConfigError {
         provider: &'static str,
         variable: String,
     },
-    /// The coding agent that is to be asked is not there.
+    /// The configured coding agent is not installed.
     #[error("`llm.agent` is \"{agent}\", but no program `{agent}` is installed")]
     AgentMissing { agent: &'static str },
-    /// Nobody knows how to ask this agent.
+    /// The program does not know how to ask this agent.
     #[error("`llm.agent` is \"{agent}\", which is no agent that can be asked")]
     UnknownAgent {
         agent: String,
         known: Vec<&'static str>,
     },
-    /// A coding agent is to be asked, and there is none.
+    /// The provider is a coding agent, and none is installed.
     #[error("`llm.provider` is \"agent\", but no coding agent is installed")]
     NoAgent { known: Vec<&'static str> },
-    /// An address or a key is configured, but not who understands it.
+    /// The configuration has an address or a key, but no provider that understands it.
     #[error("`llm.{key}` is set, but `llm.provider` is \"auto\"")]
     NoProvider { key: &'static str },
-    /// One session cannot be in the folders of several tasks.
+    /// One session cannot work in the folders of several tasks.
     #[error(
         "`run.session` is \"plan\", but `run.isolation` is \"worktree\": a session stays in one folder"
     )]
     SessionOverWorktrees,
-    /// The name stands for something else.
+    /// The name is reserved for something else.
     #[error(
         "[checks] defines `merge`, but `run.isolation` is \"worktree\": merging is the check of that name"
     )]
@@ -77,7 +77,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// Returns the way out, if there is one to name.
+    /// Returns what the person can do, if there is something to name.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unreadable { path, source } if source.kind() == io::ErrorKind::NotFound => {
@@ -120,7 +120,7 @@ impl ConfigError {
     }
 }
 
-/// Returns the file to read with its text: the named one, or the one in the current folder if there is one.
+/// Returns the file to read with its text: the named one, or the one in the current folder if it exists.
 pub fn find(named: Option<&Path>) -> Result<(Option<PathBuf>, String), ConfigError> {
     let path = named.unwrap_or(Path::new(FILE_NAME));
     match bounded::read_file(path, MAX_BYTES) {
@@ -138,7 +138,7 @@ pub fn find(named: Option<&Path>) -> Result<(Option<PathBuf>, String), ConfigErr
 /// Returns the absolute folder from which relative paths start.
 pub fn folder_of(file: Option<&Path>) -> Result<PathBuf, ConfigError> {
     let folder = file.and_then(Path::parent).unwrap_or(Path::new(""));
-    // An empty path has no absolute form, the dot has: the current folder.
+    // An empty path has no absolute form, but `.` has: the current folder.
     std::path::absolute(Path::new(".").join(folder))
         .map(|path| path.components().collect())
         .map_err(|source| ConfigError::Unreadable {
@@ -206,7 +206,8 @@ pub fn variable_of(key: &str) -> String {
     format!("PLAN_AGENT_{}", key.to_uppercase().replace('.', "_"))
 }
 
-/// Sets one key. The text counts as it is where the key takes a text, else as a value of TOML (`3`, `true`, `["a"]`).
+/// Sets one key. The text itself is the value if the key takes a text; otherwise it is read as a value of TOML (`3`, `true`,
+/// `["a"]`).
 fn with_value(config: &Config, key: &str, text: &str) -> Result<Config, String> {
     let set = |value: toml::Value| -> Result<Config, toml::de::Error> {
         let mut table = toml::Table::try_from(config).map_err(toml::de::Error::custom)?;
@@ -290,7 +291,7 @@ fn unknown_key(
     })
 }
 
-/// Says which key or section was probably meant: one whose last word is alike, best in the same section.
+/// Returns which key or section was probably meant: one whose last word is similar, preferably in the same section.
 fn nearest_key(key: &str, allowed: &[String]) -> Option<String> {
     let parts = |key: &str| -> (String, String) {
         let (section, word) = key.rsplit_once('.').unwrap_or(("", key));
@@ -309,7 +310,7 @@ fn nearest_key(key: &str, allowed: &[String]) -> Option<String> {
         .map(|(_, _, other)| format!("did you mean `{other}`?"))
 }
 
-/// Returns the known word that is most like the given one, if one is like it at all.
+/// Returns the known word that is most similar to the given one, if one is similar at all.
 pub(super) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .filter_map(|other| Some((alike(word, other)?, other)))
@@ -317,7 +318,7 @@ pub(super) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> O
         .map(|(_, other)| other)
 }
 
-/// Returns how much two words are alike, from 0 to 1; `None` if one is hardly a slip for the other.
+/// Returns how similar two words are, from 0 to 1; `None` if one is unlikely to be a typing error for the other.
 fn alike(word: &str, other: &str) -> Option<f64> {
     let likeness = strsim::jaro_winkler(word, other);
     (likeness > 0.8).then_some(likeness)
@@ -383,7 +384,7 @@ pub(super) fn judge<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Judge,
     deserializer.deserialize_any(WordOrSection)
 }
 
-/// The address of a service: https, or http on this machine. Kept without a slash at its end.
+/// Reads the address of a service: https, or http on this machine. The result has no slash at its end.
 pub(super) fn base_url<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<String>, D::Error> {
@@ -396,7 +397,7 @@ pub(super) fn base_url<'de, D: Deserializer<'de>>(
 /// Returns the address of a service without a slash at its end; it is https, or http on this machine.
 ///
 /// # Errors
-/// Why it is none. The text is not repeated: it may hold a secret.
+/// Says why the text is no such address. The error does not repeat the text: it may hold a secret.
 pub(super) fn address(text: &str) -> Result<String, String> {
     let url = reqwest::Url::parse(text).map_err(|error| error.to_string())?;
     if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
@@ -414,7 +415,7 @@ pub(super) fn address(text: &str) -> Result<String, String> {
     Ok(text.trim_end_matches('/').to_owned())
 }
 
-/// The name of an environment variable. What looks like a key instead is not repeated in the error.
+/// The name of an environment variable. An error does not repeat a text that looks like a key.
 pub(super) fn variable_name<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<String>, D::Error> {
@@ -447,7 +448,7 @@ fn names_variable(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Tells whether an address is on this machine.
+/// Returns whether an address is on this machine.
 pub(super) fn is_loopback(url: &reqwest::Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');

@@ -1,7 +1,7 @@
-//! How long the program waits by itself: spans that neither a person nor the protocol names. They are no keys of the file, as
-//! nobody who works with the program has a use for another value; tests shorten all of them with one variable. What others
-//! rely on is a constant where it is used: how long a file must be left alone to count as finished, how long a process may
-//! take to end, how often a sign of life is due.
+//! How long the program waits on its own account: spans that neither a person nor the protocol names. They are no keys of the
+//! file, because a person who works with the program has no use for other values; tests shorten all of them with one variable.
+//! A span on which other programs rely is a constant where it is used: how long a file must be left alone to count as finished,
+//! how long a process may take to end, how often a heartbeat is due.
 
 use std::time::Duration;
 
@@ -11,21 +11,22 @@ use crate::plan::Waits;
 /// The variable with a factor for all of [`Timing`].
 const VARIABLE: &str = "PLAN_AGENT_TIMING";
 
-/// Factors that make sense: with less the program would do nothing but look, with more it would seem to hang.
+/// Factors that make sense: with less the program would only scan, with more it would seem to hang.
 const FACTORS: std::ops::RangeInclusive<f64> = 0.01..=10.0;
 
 /// How long the program waits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timing {
-    /// The folders are looked at that often even if nothing is heard, and every file in them then: events may be lost.
+    /// The folders are scanned at this interval even without an event, and every file in them is checked then: events may be
+    /// lost.
     pub scan: Duration,
-    /// A report stays in its place that long after it counted, so that an agent which reads its file again finds it.
+    /// A report stays in its place for so long after it was applied, so that an agent which reads its file again finds it.
     pub filing: Duration,
-    /// Without an event, whoever takes commands looks for them that often.
+    /// Without an event, workers scan for commands at this interval.
     pub work: Duration,
-    /// Internal plans are looked after that often: roles at work do it themselves.
+    /// Internal plans are checked at this interval: the roles that work on them normally do this themselves.
     pub inside: Duration,
-    /// What the plan waits for.
+    /// The waits of the plan.
     pub plan: Waits,
 }
 
@@ -42,10 +43,10 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// Takes the factor from the environment, if there is one.
+    /// Reads the factor from the environment, if it is set.
     ///
     /// # Errors
-    /// The variable has no number that makes sense.
+    /// The variable does not hold a number in the allowed range.
     pub(super) fn of(environment: &Environment) -> Result<Self, ConfigError> {
         let Some(text) = environment.get(VARIABLE) else {
             return Ok(Self::default());

@@ -1,5 +1,5 @@
-//! What changed in a folder: by what git knows, kept aside from the person's repository, or by listings and the times of the
-//! files where there is no repository.
+//! What changed in a folder: found with git, whose data is kept outside the person's repository, or, without a repository, with
+//! scans and the times of the files.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -13,7 +13,7 @@ use super::produced::{changed_at, written_at};
 use crate::plan::{Changes, Seen, Time};
 use crate::wire::text::one_line;
 
-/// Folders whose content nobody works on.
+/// Folders whose content is not part of the work.
 const SKIPPED: [&str; 5] = [
     ".git",
     ".plan-agent",
@@ -22,29 +22,29 @@ const SKIPPED: [&str; 5] = [
     "__pycache__",
 ];
 
-/// A folder with this file in it holds what can be made again.
+/// A folder with this file in it contains only what can be generated again.
 const CACHE: &str = "CACHEDIR.TAG";
 
-/// Levels of folders that are looked into.
+/// The most levels of folders that are scanned.
 const DEPTH: usize = 32;
 
-/// Characters of a path.
+/// The most characters of a path.
 const PATH: usize = 300;
 
-/// A git that takes longer is not waited for: the times of the files tell nearly as much.
+/// A git command that takes longer is not awaited: the times of the files show nearly as much.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// The files of a folder at a moment, without those that nobody works on.
+/// The files of a folder at one time, without folders that are not part of the work.
 #[derive(Debug)]
 pub struct Listing {
-    /// When the look began, in plan time.
+    /// When the scan began, in plan time.
     pub at: Time,
     files: BTreeMap<String, Stamp>,
-    /// Nothing was left out because it was too much or could not be read.
+    /// No file was left out because of a limit or because it could not be read.
     complete: bool,
 }
 
-/// What differs when a file was written, when that may have been, and when it may have been changed in any way.
+/// Values that differ when a file was written, the latest time of its last write, and the latest time of any change.
 #[derive(Clone, Copy, Debug)]
 struct Stamp {
     inode: u64,
@@ -67,7 +67,7 @@ impl Stamp {
         }
     }
 
-    /// Tells whether the file has the same content: who may read it is none of it.
+    /// Returns whether the file has the same content; its access rights do not count.
     fn same_content(&self, other: &Self) -> bool {
         let content = |stamp: &Self| (stamp.inode, stamp.length, stamp.seconds, stamp.nanoseconds);
         content(self) == content(other)
@@ -75,7 +75,7 @@ impl Stamp {
 }
 
 impl Listing {
-    /// Lists a folder without what lies at some paths, up to so many entries; follows no link. `None` if the folder itself
+    /// Scans a folder, up to a number of entries, without the paths in `left_out`; follows no link. `None` if the folder itself
     /// cannot be read.
     pub fn of(folder: &Path, left_out: &[PathBuf], most: usize, at: Time) -> Option<Self> {
         let mut listing = Self {
@@ -113,7 +113,7 @@ impl Listing {
                     continue;
                 }
                 let shown = one_line(&format!("{prefix}{name}"), PATH);
-                // What is gone by now was removed; the next look says so.
+                // A file that is gone by now was removed; the next scan reports that.
                 let Ok(metadata) = entry.metadata() else {
                     continue;
                 };
@@ -129,13 +129,13 @@ impl Listing {
         Some(listing)
     }
 
-    /// Returns how many files it has; `None` if some were left out.
+    /// Returns the number of files; `None` if some were left out.
     pub fn files(&self) -> Option<usize> {
         self.complete.then_some(self.files.len())
     }
 
-    /// Returns what changed since a moment, given by the plan's and by the wall clock. An earlier listing tells a file that was
-    /// written just before that moment from one that was written just after, and what was removed.
+    /// Returns what changed since a time, given both in plan time and by the wall clock. An earlier scan distinguishes a file
+    /// that was written just before that time from one that was written just after; it also shows removed files.
     pub fn changes(&self, before: Option<&Self>, since: Time, wall: Time) -> Changes {
         let before = before.filter(|before| before.complete);
         let began = before.filter(|before| before.at <= since);
@@ -166,7 +166,7 @@ impl Listing {
     }
 }
 
-/// What git knows of a folder from time to time. Its index and its objects are kept aside: the person's stay as they are.
+/// Git snapshots of a folder. Their index and objects are kept outside the person's repository, whose own do not change.
 #[derive(Clone, Debug)]
 pub struct Trees {
     git: Git,
@@ -175,10 +175,11 @@ pub struct Trees {
 }
 
 impl Trees {
-    /// Names a work tree, a folder for what is kept aside, which is made, and the paths within the work tree that are left out.
+    /// Uses a work tree, a folder for the snapshots' data, which is created, and the paths within the work tree that are left
+    /// out.
     ///
     /// # Errors
-    /// The folder cannot be made.
+    /// The folder cannot be created.
     pub fn of(git: Git, aside: &Path, left_out: &[PathBuf]) -> io::Result<Self> {
         let objects = aside.join("objects");
         fs::create_dir_all(&objects)?;
@@ -198,10 +199,10 @@ impl Trees {
         })
     }
 
-    /// Keeps the files as they are, those excepted that git ignores, and returns the id under which they are kept.
+    /// Takes a snapshot of all files that git does not ignore, and returns its id.
     ///
     /// # Errors
-    /// What git says, such as that it takes too long.
+    /// The error of git, such as that it takes too long.
     pub async fn keep(&self) -> Result<String, GitError> {
         if !self.index.exists() {
             self.git.begin_index().await;
@@ -209,7 +210,7 @@ impl Trees {
         match self.add().await {
             Err(error) if !error.late() => {
                 tracing::debug!(%error, "an empty index is begun");
-                // One that was left behind half-written would be in the way for ever.
+                // An index that was left half-written would block every later snapshot.
                 for path in [&self.index, &self.index.with_extension("lock")] {
                     if let Err(error) = fs::remove_file(path) {
                         tracing::debug!(%error, path = %path.display(), "nothing to remove");
@@ -227,10 +228,10 @@ impl Trees {
         self.git.line(&["write-tree"]).await
     }
 
-    /// Returns what differs between two that were kept, without what has not been written since a moment of the wall clock.
+    /// Returns the differences between two snapshots, without files that have not been written since a time of the wall clock.
     ///
     /// # Errors
-    /// One of them is not kept any more, or what git says.
+    /// One of the snapshots no longer exists, or the error of git.
     pub async fn changes(&self, old: &str, new: &str, since: Time) -> Result<Changes, GitError> {
         let words = [
             "diff-tree",

@@ -1,5 +1,5 @@
-//! Runs a named check: a command line whose exit code says whether a task's work is good. While it runs, a mark tells where
-//! it is found.
+//! Runs a named check: a command line whose exit code says whether a task's work is good. While the check runs, a mark shows
+//! where to find its process.
 
 use std::future::Future;
 use std::io;
@@ -13,10 +13,10 @@ use crate::config::Check;
 use crate::plan::CheckResult;
 use crate::wire::text::printable;
 
-/// The most that is kept of a check's output.
+/// The most bytes that are kept of a check's output.
 const TAIL: usize = 4 * 1024;
 
-/// Runs a check in a folder. It passes with exit code 0 only: one that cannot start, is killed or takes too long has
+/// Runs a check in a folder. It passes with exit code 0 only. A check that cannot start, is killed or takes too long has
 /// failed, and the result says why. `None` if it was cancelled.
 pub async fn check(
     check: &Check,
@@ -32,10 +32,10 @@ pub async fn check(
     }
 }
 
-/// As [`check`]; while it runs, a file in `marks` says so under the name of what is checked.
+/// As [`check`]; while the check runs, a file in `marks` shows this under the check's name.
 ///
 /// # Errors
-/// When that file cannot be made, or an earlier check of that name still runs whose process group is not known.
+/// When that file cannot be created, or an earlier check of that name still runs and its process group is not known.
 pub async fn check_marked(
     check: &Check,
     cwd: &Path,

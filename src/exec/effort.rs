@@ -1,4 +1,4 @@
-//! How much of the processor a process and all that descend from it have used: what is computing is alive, even if it prints
+//! How much processor time a process and all its descendants have used: a process that computes is alive, even if it prints
 //! nothing for long.
 
 use std::collections::HashMap;
@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use crate::processes::{self, Process, TICKS};
 
-/// Returns the time that a process group and all descendants of its members have used, those that have ended and were
-/// waited for included. Nothing where the system does not tell it.
+/// Returns the processor time of a process group and of all descendants of its members, including those that have ended and
+/// were waited for. Zero where the system does not report it.
 pub fn effort(group: u32) -> Duration {
     if group == 0 {
-        // Those of the kernel itself have no other group.
+        // Processes of the kernel itself have no other group.
         return Duration::ZERO;
     }
     let by_pid = |process: Process| (process.pid, process);
     let processes: HashMap<u32, Process> = processes::all().map(by_pid).collect();
     let ours = |pid: &u32| {
         let mut pid = *pid;
-        // As deep as any tree of processes; a chain that was read while it changed may have no end.
+        // This is as deep as any process tree; a chain that changed while it was read may have no end.
         for _ in 0..256 {
             match processes.get(&pid) {
                 Some(process) if process.group == group => return true,

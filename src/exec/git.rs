@@ -1,6 +1,7 @@
-//! The one place that runs git: without a shell, with a deadline, in a process group of its own, and with nothing of the
-//! caller's git environment. A repository is data from strangers: git gets its configuration and its first attributes from a
-//! folder of ours, and of the repository only what cannot name a program: HEAD, index, branches, objects and what is ignored.
+//! The one place that runs git: without a shell, with a deadline, in a process group of its own, and without the caller's git
+//! environment. A repository is untrusted data: git gets its configuration and its first attributes from a folder of this
+//! program. From the repository it gets only what cannot name a program: HEAD, index, branches, objects and the list of ignored
+//! files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -16,22 +17,22 @@ use crate::files::{keep_as, open_plain};
 use crate::plan::Repository;
 use crate::wire::text::{clip, printable};
 
-/// The least version of git that all this is tried with. 2.38 was the first to merge without a work tree.
+/// The least version of git with which this is tested. 2.38 was the first that could merge without a work tree.
 pub const LEAST: (u32, u32) = (2, 39);
 
-/// A command that takes longer hangs.
+/// A command that takes longer counts as hanging.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The most that git may say: more than a diff that anybody reads.
+/// The most bytes of git's output: more than any diff that a person reads.
 const MOST: u64 = 64 * 1024 * 1024;
 
-/// Characters of what git said that an error repeats.
+/// The most characters of git's output that an error repeats.
 const SAID: usize = 500;
 
-/// How often it is looked whether another git has ended; there is no event for it.
+/// How often to check whether another git has ended; the system sends no event for it.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What every command is told, whatever a repository was configured with.
+/// Settings for every command, whatever the configuration of the repository is.
 const SETTINGS: [&str; 10] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -45,7 +46,7 @@ const SETTINGS: [&str; 10] = [
     "color.ui=never",
 ];
 
-/// What every command gets into its environment.
+/// Environment variables for every command.
 const VARIABLES: [(&str, &str); 4] = [
     ("LC_ALL", "C"),
     ("GIT_TERMINAL_PROMPT", "0"),
@@ -53,19 +54,20 @@ const VARIABLES: [(&str, &str); 4] = [
     ("GIT_EDITOR", "true"),
 ];
 
-/// What keeps git from the configuration of the machine and of the person, which may include files that agents write.
+/// These variables prevent that git reads the configuration of the machine and of the person, which may include files that
+/// agents write.
 const NOBODYS: [(&str, &str); 3] = [
     ("GIT_CONFIG_NOSYSTEM", "1"),
     ("GIT_CONFIG_GLOBAL", "/dev/null"),
     ("GIT_ATTR_NOSYSTEM", "1"),
 ];
 
-/// What is added to commands that compare files: without it git would run another one in each repository within, with the
-/// configuration that it finds there, and `.gitmodules` could ask for that.
+/// Commands that compare files. They get one more option: without it git would run another git in each nested repository, with
+/// the configuration there; `.gitmodules` could request that.
 const COMPARES: [&str; 2] = ["diff", "status"];
 const NOT_WITHIN: &str = "--ignore-submodules=dirty";
 
-/// What our folder has of the repository's: nothing in there names a program.
+/// What this program's folder shares with the repository: nothing in it names a program.
 const SHARED: [&str; 9] = [
     "HEAD",
     "info/exclude",
@@ -83,28 +85,28 @@ const SHARED: [&str; 9] = [
 pub struct Git {
     folder: PathBuf,
     place: Place,
-    /// Where programs are searched for.
+    /// The PATH in which programs are searched.
     path: OsString,
     deadline: Duration,
     index: Option<PathBuf>,
     lock: Option<PathBuf>,
-    /// Where new objects go instead of into the repository.
+    /// The folder for new objects in place of the repository.
     objects: Option<PathBuf>,
     input: Option<Vec<u8>>,
 }
 
-/// Where git works, and by which configuration.
+/// Where git works, and with which configuration.
 #[derive(Clone, Debug)]
 enum Place {
     /// In no repository.
     Nowhere,
-    /// In a repository as the person configured it, to read that and nothing else.
+    /// In a repository with the person's configuration, only to read that configuration.
     Configured(PathBuf),
-    /// With the HEAD and the index of a repository, and with our folder in the place of what it shares among its worktrees.
+    /// With the HEAD and the index of a repository, and with this program's folder in place of what its worktrees share.
     Guarded { git_dir: PathBuf, common: PathBuf },
 }
 
-/// What a command said, and its exit code.
+/// The output of a command, and its exit code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
     pub exit: i32,
@@ -113,7 +115,7 @@ pub struct Said {
     pub err: String,
 }
 
-/// Why git did not do what it was asked to.
+/// Why git did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     #[error("git cannot be run in `{}`", .folder.display())]
@@ -159,10 +161,10 @@ impl Git {
         }
     }
 
-    /// Names the work tree of a repository, and the folder in which its configuration is laid out for git, which is made.
+    /// Opens the work tree of a repository, with a folder for git's configuration, which is created.
     ///
     /// # Errors
-    /// The work tree has another repository by now, or the folder cannot be made.
+    /// The work tree has another repository by now, or the folder cannot be created.
     pub async fn open(
         folder: &Path,
         repository: &Repository,
@@ -184,13 +186,13 @@ impl Git {
         Ok(git)
     }
 
-    /// Names a repository as the person configured it. Only its configuration may be read so: anything else could run what that
-    /// names.
+    /// Uses a repository as the person configured it. Only the configuration may be read this way: any other command could run
+    /// the programs that it names.
     pub(super) fn configured(folder: &Path, git_dir: &Path) -> Self {
         Self::new(folder, Place::Configured(git_dir.to_owned()))
     }
 
-    /// Names a worktree of the same repository, and the folder with its HEAD and index.
+    /// Returns git for a worktree of the same repository; `git_dir` is the folder with its HEAD and index.
     #[must_use]
     pub(super) fn in_worktree(&self, folder: &Path, git_dir: &Path) -> Self {
         let mut git = self.clone();
@@ -201,7 +203,7 @@ impl Git {
         git
     }
 
-    /// Lets each command run that long.
+    /// Sets the deadline of each command.
     #[must_use]
     pub fn within(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
@@ -215,22 +217,22 @@ impl Git {
         self
     }
 
-    /// Puts new objects into a folder instead of the repository's own, which is only read.
+    /// Stores new objects in another folder; the repository's own objects are only read.
     #[must_use]
     pub fn with_objects(mut self, new: &Path) -> Self {
         self.objects = Some(new.to_owned());
         self
     }
 
-    /// Lets each command wait until no other one runs that was started with the same lock, even by a process that was killed
-    /// since: the lock lives as long as the child.
+    /// Makes each command wait until no other command with the same lock runs, even one whose process was killed since: the
+    /// lock lasts as long as the child.
     #[must_use]
     pub fn one_at_a_time(mut self, lock: &Path) -> Self {
         self.lock = Some(lock.to_owned());
         self
     }
 
-    /// Has each command read this.
+    /// Sets the standard input of each command.
     fn with_input(mut self, input: Vec<u8>) -> Self {
         self.input = Some(input);
         self
@@ -241,7 +243,7 @@ impl Git {
         &self.folder
     }
 
-    /// Returns the path of something that belongs to this work tree alone, such as its index.
+    /// Returns the path of a file that belongs to this work tree alone, such as its index.
     pub(super) fn own_path(&self, name: &str) -> PathBuf {
         match &self.place {
             Place::Nowhere => self.folder.join(name),
@@ -249,10 +251,10 @@ impl Git {
         }
     }
 
-    /// Runs a command and returns what it said, whatever its exit code.
+    /// Runs a command and returns its output, whatever its exit code is.
     ///
     /// # Errors
-    /// It cannot be started, is ended by a signal, takes too long or says too much.
+    /// It cannot be started, is ended by a signal, takes too long or prints too much.
     pub async fn run(&self, words: &[&str]) -> Result<Said, GitError> {
         let output = self.output().await?;
         let [out, err] = output.lengths();
@@ -284,7 +286,7 @@ impl Git {
         })
     }
 
-    /// Runs a command that has to end well and returns what it printed.
+    /// Runs a command that must succeed, and returns its output.
     ///
     /// # Errors
     /// As [`Self::run`], or its exit code is not 0.
@@ -296,7 +298,7 @@ impl Git {
         }
     }
 
-    /// As [`Self::bytes`], for a command that prints one line: without the break at its end.
+    /// As [`Self::bytes`], for a command that prints one line; the line break at its end is removed.
     ///
     /// # Errors
     /// As [`Self::bytes`].
@@ -318,7 +320,7 @@ impl Git {
         }
     }
 
-    /// Returns what a name stands for, if it names anything.
+    /// Returns the object that a name refers to, if it refers to one.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -331,8 +333,8 @@ impl Git {
         Ok((said.exit == 0 && !text.is_empty()).then(|| text.to_owned()))
     }
 
-    /// Writes the folder's files as they are, what git ignores and the names in `left_out` excepted, as a tree and returns its
-    /// id, and the paths of what else it could not take, as `add_all` does. The person's index stays as it is.
+    /// Writes the folder's files as a tree, except files that git ignores and the names in `left_out`. Returns the tree's id,
+    /// and the paths that could not be added, as `add_all` does. The person's index does not change.
     ///
     /// # Errors
     /// As [`Self::bytes`].
@@ -344,8 +346,8 @@ impl Git {
         Ok((git.line(&["write-tree"]).await?, empty))
     }
 
-    /// Begins an index that is kept aside with what the work tree's own knows of the files: that saves reading them all. Without
-    /// it they are read.
+    /// Creates a separate index as a copy of the work tree's own: git then does not have to read all files. Without the copy it
+    /// reads them.
     pub(super) async fn begin_index(&self) {
         let Some(index) = self.index.clone() else {
             return;
@@ -358,10 +360,10 @@ impl Git {
         }
     }
 
-    /// Takes every file into the index, those excepted that git ignores or that are or lie in `left_out`. A repository within that
-    /// has no commit cannot be taken: the paths of such are returned.
+    /// Adds every file to the index, except files that git ignores and those in `left_out` or below it. A nested repository
+    /// without a commit cannot be added: the paths of such repositories are returned.
     ///
-    /// `git add` would run another git in the repositories within, with the configuration that it finds there.
+    /// `git add` would run another git in the nested repositories, with the configuration there.
     ///
     /// # Errors
     /// As [`Self::bytes`].
@@ -378,17 +380,17 @@ impl Git {
         };
         let (mut known, mut new, mut within) = (Vec::new(), Vec::new(), Vec::new());
         for entry in listed.split(|byte| *byte == 0) {
-            // A letter that says what it is stands first.
+            // Each entry begins with a letter for its kind.
             let (is_new, name) = (entry.starts_with(b"?"), entry.get(2..).unwrap_or(b""));
             match name.strip_suffix(b"/") {
                 _ if name.is_empty() || is_left_out(name) => {}
-                // Of files there are the names, of a repository its folder.
+                // Files are listed by name, a nested repository by its folder.
                 Some(name) => within.push(name),
                 None if is_new => new.extend([name, b"\0"].concat()),
                 None => known.extend([name, b"\0"].concat()),
             }
         }
-        // What was a file goes before what lies in a folder of that name now.
+        // A removed file must come before the files in a new folder of the same name.
         let files = [known, new].concat();
         let words = ["update-index", "--add", "--remove", "--replace", "-z"];
         let words = [&words[..], &["--ignore-skip-worktree-entries", "--stdin"]].concat();
@@ -486,17 +488,17 @@ impl Git {
 }
 
 impl GitError {
-    /// Tells whether git took too long.
+    /// Returns whether git took too long.
     pub fn late(&self) -> bool {
         matches!(self, Self::Late { .. } | Self::Busy(_))
     }
 
-    /// Tells whether git ran and would not do what it was asked to, as what it found in the folder does not allow it.
+    /// Returns whether git ran and refused, because of what it found in the folder.
     pub fn refused(&self) -> bool {
         matches!(self, Self::Failed { end, .. } if end.starts_with("exit "))
     }
 
-    /// Tells whether there is no git to be run.
+    /// Returns whether git is not installed.
     pub fn missing(&self) -> bool {
         let Self::Start { source, .. } = self else {
             return false;
@@ -505,7 +507,7 @@ impl GitError {
     }
 }
 
-/// Returns the version of the git that is found for a folder; `None` if it says none that can be read.
+/// Returns the version of the git found for a folder; `None` if its output cannot be parsed.
 ///
 /// # Errors
 /// As [`Git::run`].
@@ -520,19 +522,19 @@ fn version(said: &str) -> Option<(u32, u32)> {
     Some((major, numbers.next()?.parse().ok()?))
 }
 
-/// Returns the PATH without the folders that agents who work in a folder can put a program into.
+/// Returns the PATH without folders inside `folder`: agents who work there can put a program into them.
 fn programs_outside(folder: &Path) -> OsString {
     let real = |folder: &Path| folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let (path, folder) = (std::env::var_os("PATH").unwrap_or_default(), real(folder));
     let outside = |entry: &PathBuf| entry.is_absolute() && !real(entry).starts_with(&folder);
     match std::env::join_paths(std::env::split_paths(&path).filter(outside)) {
         Ok(path) if !path.is_empty() => path,
-        // An empty one would mean the folder itself.
+        // An empty PATH would mean the folder itself.
         _ => "/usr/bin:/bin".into(),
     }
 }
 
-/// Refuses a work tree whose repository is another one than it was.
+/// Refuses a work tree whose repository is no longer the recorded one.
 fn unchanged(folder: &Path, repository: &Repository) -> Result<(), GitError> {
     let now = locate(folder)?;
     let was = Found::of(repository);
@@ -546,7 +548,7 @@ fn unchanged(folder: &Path, repository: &Repository) -> Result<(), GitError> {
     })
 }
 
-/// Lays out our folder: configuration and attributes as they were recorded, and links to what only is data.
+/// Creates this program's folder: the recorded configuration and attributes, and links to what is only data.
 fn lay_out(repository: &Repository, ours: &Path) -> io::Result<()> {
     let common = Path::new(&repository.common_dir);
     fs::create_dir_all(ours.join("info"))?;
@@ -579,7 +581,7 @@ fn configuration(repository: &Repository) -> String {
     };
     let line = |(name, value): &(String, String)| {
         let (section, key) = name.rsplit_once('.').unwrap_or(("core", name));
-        // Git starts filters where the agent's files are: a program that is named from there would be the agent's.
+        // Git starts filters in the folder with the agent's files: a program that is found from there would be the agent's.
         let value = match is_program(name) {
             true => &format!("cd / && {value}"),
             false => value,
@@ -593,7 +595,7 @@ fn configuration(repository: &Repository) -> String {
     repository.settings.iter().map(line).collect()
 }
 
-/// Returns a path as it stands in a list of paths with colons.
+/// Returns a path quoted for a list of paths with colons.
 fn quoted_path(path: &Path) -> OsString {
     match path.to_str() {
         Some(text) if text.contains([':', '"', '\\']) => {
@@ -604,7 +606,7 @@ fn quoted_path(path: &Path) -> OsString {
     }
 }
 
-/// Returns what a command is called in a message: the words up to the first that only it knows.
+/// Returns the name of a command for a message: its words before the first one that is specific to this call.
 fn command_name(words: &[&str]) -> String {
     let known = words
         .iter()
@@ -612,13 +614,13 @@ fn command_name(words: &[&str]) -> String {
     known.take(3).copied().collect::<Vec<_>>().join(" ")
 }
 
-/// A repository of a person's, for tests.
+/// A person's repository, for tests.
 #[cfg(test)]
 pub(super) mod person {
     use super::*;
     use crate::exec::repository::{Filters, examine};
 
-    /// Runs git as a person does, and returns what it says; `None` without git.
+    /// Runs git as a person does, and returns its output; `None` without git.
     pub fn git(folder: &Path, words: &[&str]) -> Option<String> {
         let person = [
             "-c",
@@ -639,7 +641,7 @@ pub(super) mod person {
         }
     }
 
-    /// Names a repository that is there; our folder is made beside it.
+    /// Opens an existing repository; this program's folder is created beside it.
     pub async fn opened(folder: &Path) -> Git {
         let repository = examine(folder, Filters::Off).await.unwrap().unwrap();
         let ours = folder.with_extension("ours");

@@ -1,4 +1,4 @@
-//! A child in its own process group: started, waited for, ended as a whole.
+//! A child in its own process group: starting it, waiting for it, ending the whole group.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,16 +16,16 @@ use tokio::time::{Instant, sleep};
 use super::output::Output;
 use crate::clock::Allowance;
 
-/// Between asking a group to end and ending it.
+/// The time between TERM and KILL for a group.
 pub const GRACE: Duration = Duration::from_secs(5);
-/// For processes that the child left behind when it ended by itself.
+/// The same for processes that a child left behind when it ended by itself.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(500);
-/// After the signal that nobody survives; a zombie whose parent does not look stays in its group for ever.
+/// The time after KILL; a zombie whose parent never waits for it stays in its group forever.
 const BURIAL: Duration = Duration::from_millis(200);
-/// How often it is looked whether a group has gone; there is no event for it.
+/// How often to check whether a group has ended; the system sends no event for it.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Variables that a child gets from our environment without being asked for: none of them is a secret.
+/// Variables of this program's environment that every child gets: none of them is a secret.
 const PASSED: [&str; 12] = [
     "PATH",
     "HOME",
@@ -41,7 +41,7 @@ const PASSED: [&str; 12] = [
     "XDG_RUNTIME_DIR",
 ];
 
-/// What a child reads.
+/// The standard input of a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stdin {
     Nothing,
@@ -49,7 +49,7 @@ pub enum Stdin {
     Bytes(Vec<u8>),
 }
 
-/// What is to be run.
+/// The command to run.
 #[derive(Debug)]
 pub struct Spec {
     /// Program and arguments; nothing in them is interpreted.
@@ -58,7 +58,7 @@ pub struct Spec {
     /// The whole environment: see [`environment`].
     pub env: Vec<(OsString, OsString)>,
     pub stdin: Stdin,
-    /// It may run that long.
+    /// The longest time that it may run.
     pub deadline: Duration,
 }
 
@@ -68,16 +68,16 @@ pub struct Outcome {
     /// The exit code; `None` if a signal ended it.
     pub exit: Option<i32>,
     pub signal: Option<i32>,
-    /// It was ended because its time was over.
+    /// It was ended because its deadline was over.
     pub timed_out: bool,
-    /// It was ended because the caller wanted it.
+    /// It was ended because the caller cancelled it.
     pub cancelled: bool,
-    /// How much of its time it used.
+    /// How much of its deadline it used.
     pub lived: Duration,
 }
 
 impl Outcome {
-    /// Tells whether it ended by itself, with exit code 0.
+    /// Returns whether it ended by itself, with exit code 0.
     pub fn success(self) -> bool {
         self.exit == Some(0) && !self.timed_out && !self.cancelled
     }
@@ -95,7 +95,7 @@ pub enum ExecError {
 }
 
 impl ExecError {
-    /// Tells whether the system only lacked something just then: the same may be started a moment later.
+    /// Returns whether the system only lacked a resource for a moment: the same command may start later.
     pub fn passes(&self) -> bool {
         let Self::Start { source, .. } = self else {
             return false;
@@ -113,7 +113,7 @@ impl ExecError {
     }
 }
 
-/// Returns the environment of a child: what every program needs, and the variables that are named.
+/// Returns the environment of a child: what every program needs, and the named variables.
 pub fn environment(named: &[String]) -> Vec<(OsString, OsString)> {
     PASSED
         .into_iter()
@@ -122,10 +122,11 @@ pub fn environment(named: &[String]) -> Vec<(OsString, OsString)> {
         .collect()
 }
 
-/// Stands in a list of variables for those of the agent's own: its key, address and folder.
+/// In a list of variables this stands for the agent's own variables: its key, address and folder.
 pub const OF_THE_AGENT: &str = "@agent";
 
-/// As [`environment`], with the agent's own variables if [`OF_THE_AGENT`] is named, and those that are set for it.
+/// As [`environment`], with the agent's own variables if [`OF_THE_AGENT`] is in the list, and with the variables that are set
+/// for it.
 pub fn environment_of_agent(
     named: &[String],
     own: &[&str],
@@ -140,12 +141,12 @@ pub fn environment_of_agent(
     environment(&named).into_iter().chain(set).collect()
 }
 
-/// Runs a child to its end and ends every process that it leaves behind in its group. `started` is told its pid, which
-/// is the group's. `cancel` resolves with the time that the group gets between TERM and KILL. A caller that drops this
-/// future kills the group.
+/// Runs a child to its end, and ends every process that it leaves behind in its group. `started` gets its pid, which is the
+/// group's id. `cancel` resolves to the time that the group gets between TERM and KILL. If the caller drops this future, the
+/// group is killed.
 ///
 /// # Errors
-/// When the child cannot be started, or its end not be learned.
+/// When the child cannot be started, or its exit status cannot be read.
 pub async fn run(
     spec: &Spec,
     output: &Output,
@@ -161,7 +162,7 @@ pub async fn run(
     let mut outcome = Outcome::default();
     let mut allowance = Allowance::new(spec.deadline);
     let grace = tokio::select! {
-        // First: a child that has ended while nobody looked was not late.
+        // The child comes first: if it ended before this task was polled again, it was not late.
         biased;
         status = child.wait() => {
             outcome.ended(status.map_err(lost)?);
@@ -183,7 +184,7 @@ pub async fn run(
     Ok(outcome)
 }
 
-/// Ends a process group: TERM, then KILL when something of it is left after `grace`. Returns at once if there is none.
+/// Ends a process group: TERM, then KILL if a process is left after `grace`. Returns immediately if the group does not exist.
 pub async fn stop_group(group: Pid, grace: Duration) {
     if kill_process_group(group, Signal::TERM).is_err() || gone(group, grace).await {
         return;
@@ -206,7 +207,7 @@ async fn gone(group: Pid, within: Duration) -> bool {
 }
 
 fn kill(group: Pid) {
-    // Fails when nothing is left to kill.
+    // Fails when no process is left to kill.
     kill_process_group(group, Signal::KILL).ok();
 }
 
@@ -217,7 +218,7 @@ impl Outcome {
     }
 }
 
-/// Kills the group unless it has been seen to its end.
+/// Kills the group on drop, unless it has ended and was disarmed.
 struct Group {
     id: Pid,
     armed: bool,
@@ -237,14 +238,14 @@ impl Drop for Group {
     }
 }
 
-/// A child that is spoken with over pipes.
+/// A child with pipes for its input and output.
 pub struct Piped {
     pub stdin: ChildStdin,
     pub stdout: ChildStdout,
     pub group: PipedGroup,
 }
 
-/// The group of a child that is spoken with over pipes: killed when this is dropped, and buried in the background.
+/// The group of a child with pipes: it is killed on drop, and its exit status is collected in the background.
 pub struct PipedGroup {
     _child: Child,
     group: Group,
@@ -257,8 +258,8 @@ impl PipedGroup {
     }
 }
 
-/// Starts a child to be spoken with, whose standard error goes where that of `output` does; it is up to the caller to end it at
-/// its deadline, and to read its output.
+/// Starts a child with pipes; its standard error goes to that of `output`. The caller ends the child at its deadline and reads
+/// its output.
 ///
 /// # Errors
 /// When the child cannot be started.
@@ -298,7 +299,7 @@ fn spawn_with(
     let [program, arguments @ ..] = spec.argv.as_slice() else {
         return Err(ExecError::Empty);
     };
-    // Otherwise the program would be said to be missing.
+    // Without this check the error would say that the program is missing.
     if !spec.cwd.is_dir() {
         return Err(ExecError::NoFolder(spec.cwd.clone()));
     }
@@ -326,7 +327,7 @@ fn spawn_with(
     })
 }
 
-/// A file and no pipe: a child that does not read holds nothing up, and one that reads comes to an end.
+/// A file instead of a pipe: a child that does not read blocks nothing, and a child that reads reaches the end.
 fn stdin(stdin: &Stdin) -> io::Result<Stdio> {
     let bytes = match stdin {
         Stdin::Nothing => return Ok(Stdio::null()),

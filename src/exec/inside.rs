@@ -1,5 +1,5 @@
-//! Files within a folder, reached without following any link: what lies in a workspace was made by strangers, and may be
-//! exchanged while it is looked at.
+//! Files within a folder, reached without following any link: the content of a workspace is untrusted, and may be exchanged
+//! while it is read.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -13,10 +13,10 @@ use rustix::io::Errno;
 
 use crate::wire::text::clip_bytes;
 
-/// Held while a file is written.
+/// This lock is held while a file is written.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// Bytes of a file's name that are in the name under which it is written.
+/// The most bytes of a file's name that its temporary name contains.
 const MAX_NAME: usize = 200;
 
 const FOLDER: OFlags = OFlags::RDONLY
@@ -24,12 +24,12 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Reads the beginning of a regular file, and returns how long the whole of it is. `path` is one that
-/// [`within_workspace`](crate::plan::within_workspace) has let through. The folders in `closed` are not entered, by whatever
-/// way.
+/// Reads the beginning of a regular file, and returns the length of the whole file. `path` has been accepted by
+/// [`within_workspace`](crate::plan::within_workspace). The folders in `closed` are not entered, by whatever way.
 ///
 /// # Errors
-/// It is not there, is or goes through a link, is no regular file, or cannot be read; or the way goes through a closed folder.
+/// It does not exist, is or goes through a link, is no regular file, or cannot be read; or the way goes through a closed
+/// folder.
 pub fn read(
     folder: &Path,
     path: &str,
@@ -51,12 +51,12 @@ pub fn read(
     Ok((bytes, metadata.len()))
 }
 
-/// Writes a file, whole or not at all, in the place of one that is there; folders on the way are made, and those in `closed`
-/// are not entered.
+/// Writes a file, as a whole or not at all, and replaces an existing one. Folders on the way are created; those in `closed` are
+/// not entered.
 ///
 /// # Errors
-/// The way goes through a link or a closed folder, or is no folder; the place is taken by something else than a regular file; or it cannot be
-/// written.
+/// The way goes through a link or a closed folder, or is no folder; the place has something that is not a regular file; or it
+/// cannot be written.
 pub fn write(folder: &Path, path: &str, bytes: &[u8], closed: &[PathBuf]) -> io::Result<()> {
     let (place, name) = walk(folder, path, closed, true)?;
     let mut mode = Mode::from_raw_mode(0o666);
@@ -69,9 +69,9 @@ pub fn write(folder: &Path, path: &str, bytes: &[u8], closed: &[PathBuf]) -> io:
         Err(error) => return Err(error.into()),
     }
     let temp = temp_of(name);
-    // One after the other: the name is the same for all who write this file.
+    // One write at a time: all writers of this file use the same temporary name.
     let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-    // What a process that was killed had begun.
+    // Removes what a killed process left unfinished.
     match rustix::fs::unlinkat(&place, &temp, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(error) => return Err(error.into()),
@@ -87,20 +87,20 @@ pub fn write(folder: &Path, path: &str, bytes: &[u8], closed: &[PathBuf]) -> io:
     })
 }
 
-/// Returns the name under which a file is written before it takes its place: made out of its own, so that whoever writes it
-/// again finds what a kill left behind.
+/// Returns the temporary name of a file. It is derived from the file's own name, so that the next write finds and removes what
+/// a kill left behind.
 fn temp_of(name: &str) -> String {
     format!(".{}.plan-agent.tmp", clip_bytes(name, MAX_NAME))
 }
 
-/// Opens the folder that a path leads to, and returns the name that is left.
+/// Opens the folder that a path leads to, and returns the name of the file in it.
 fn walk<'a>(
     folder: &Path,
     path: &'a str,
     closed: &[PathBuf],
     make: bool,
 ) -> io::Result<(OwnedFd, &'a str)> {
-    // What is not there cannot be entered.
+    // A folder that does not exist cannot be entered.
     let closed: Vec<_> = closed
         .iter()
         .filter_map(|folder| folder.metadata().ok())
@@ -126,11 +126,11 @@ fn walk<'a>(
     Ok((place, name))
 }
 
-/// Says what is wrong where the system has a word for something else.
+/// Returns the error with a clear text where the system's own text is misleading.
 fn told(error: Errno) -> io::Error {
     match error {
         Errno::LOOP => io::Error::other("it is a link, or goes through one"),
-        // A link that is to be a folder is told so.
+        // The system reports a link in the place of a folder this way.
         Errno::NOTDIR => io::Error::other("the way there is no folder, or a link"),
         other => other.into(),
     }

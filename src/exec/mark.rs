@@ -1,9 +1,9 @@
-//! Where a process is found while it runs, by whoever comes after a kill: a file that is locked as long as any process of its
-//! tree lives, because it is its standard error, and whose name ends with its process group.
+//! Marks by which a later process finds a process that survived a kill. A mark is a file that serves as the standard error of
+//! the process: it stays locked as long as any process of its tree is alive. Its name ends with the process group.
 //!
-//! Files can be forged, and what is in them is only a hint. That a process was started by one of ours is recorded where nobody
-//! else can write, in the kernel, and before the process begins: it inherits the open file through which the lock was taken,
-//! and whoever took that is gone. Only such a process is ended.
+//! Files can be forged, so their content is only a hint. The kernel records which processes this program started, before they
+//! begin, and no other process can change that record: such a process inherits the open file through which the lock was taken,
+//! and the process that took the lock is gone. Only such a process is ended.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -18,53 +18,54 @@ use super::group::stop_group;
 use super::output::{Output, alive};
 use crate::processes::{self, Process};
 
-/// Between asking a process that was left behind to end and ending it: nobody waits for its result, and a start waits for it.
+/// The time between TERM and KILL for a process that was left behind: its result is not needed, and the start waits for its
+/// end.
 const LEFT_GRACE: Duration = Duration::from_millis(500);
 
-/// What stands between the name of what is run and the process group.
+/// The text between the name of the command and the process group.
 const CHECK: &str = ".check";
 const QUESTION: &str = ".question";
 const HOOK: &str = ".hook";
-/// A check that a step of a role runs: the roles are not the daemon, and begin when it does.
+/// A check in a step of a role: the roles are not the daemon, and start when it does.
 const STEP: &str = ".step";
-/// A server whose tools roles use: started before the roles begin.
+/// A server with tools for roles: it is started before the roles start.
 const SERVER: &str = ".server";
 
-/// A process's mark; gone with this.
+/// A process's mark; its file is removed on drop.
 #[derive(Debug)]
 pub struct Mark(PathBuf);
 
 impl Mark {
-    /// Makes the mark of a check, with one file for all that it prints. `None` if an earlier one of that name still runs.
+    /// Creates the mark of a check, with one file for all its output. `None` if an earlier check of that name still runs.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub(super) fn check(marks: &Path, checked: &str) -> io::Result<Option<(Self, Output)>> {
         Self::at(marks.join(format!("{checked}{CHECK}")))
     }
 
-    /// As for a check, for one that a step of a role runs.
+    /// As for a check, for a check in a step of a role.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub(super) fn step(marks: &Path, step: &str) -> io::Result<Option<(Self, Output)>> {
         Self::at(marks.join(format!("{step}{STEP}")))
     }
 
-    /// As for a check, for a server whose tools roles use; what it says to whoever uses them is not in the file.
+    /// As for a check, for a server with tools for roles; its answers to them are not in the file.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn server(marks: &Path, server: &str) -> io::Result<Option<(Self, Output)>> {
         let path = marks.join(format!("{server}{SERVER}"));
         let output = Output::locked_by(&path)?;
         Ok(output.map(|output| (Self(path), output)))
     }
 
-    /// As for a check, for a command that is told what happens.
+    /// As for a check, for a hook.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn hook(marks: &Path, hook: &str) -> io::Result<Option<(Self, Output)>> {
         Self::at(marks.join(format!("{hook}{HOOK}")))
     }
@@ -74,17 +75,17 @@ impl Mark {
         Ok(output.map(|output| (Self(path), output)))
     }
 
-    /// As for a check, for an agent that is asked something; what it prints on its standard output is kept apart.
+    /// As for a check, for an agent that is asked a question; its standard output is kept in a separate file.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn question(marks: &Path, question: &str) -> io::Result<Option<(Self, Output)>> {
         let path = marks.join(format!("{question}{QUESTION}"));
         let output = Output::locked_by(&path)?;
         Ok(output.map(|output| (Self(path), output)))
     }
 
-    /// Names the process group in the file's name: a content would be the child's, and a second file could be missing.
+    /// Adds the process group to the file's name: the child could change the content, and a second file could be missing.
     pub fn sign(&mut self, group: u32) {
         let mut name = self.0.clone().into_os_string();
         name.push(format!(".{group}"));
@@ -104,24 +105,24 @@ impl Drop for Mark {
     }
 }
 
-/// Ends every process that is still running of those whose marks are in a folder, for whoever has become the only one to
-/// start any. What a check put into a group of its own is left alone, as it is at the end of every check.
+/// Ends every process that still runs and has a mark in a folder. The caller must be the only process that starts such
+/// processes. A process that a check put into its own group is not ended, just as at the end of every check.
 pub async fn end_left_behind(marks: &Path) {
     end_all_of(marks, &[CHECK, QUESTION, HOOK]).await;
 }
 
-/// As [`end_left_behind`], for the checks that steps of roles run.
+/// As [`end_left_behind`], for the checks in steps of roles.
 pub async fn end_steps_left_behind(marks: &Path) {
     end_all_of(marks, &[STEP]).await;
 }
 
-/// As [`end_left_behind`], for the servers whose tools roles use.
+/// As [`end_left_behind`], for the servers with tools for roles.
 pub async fn end_servers_left_behind(marks: &Path) {
     end_all_of(marks, &[SERVER]).await;
 }
 
 async fn end_all_of(marks: &Path, kinds: &[&str]) {
-    // A folder that is not there holds nothing.
+    // A missing folder has no marks.
     let entries = std::fs::read_dir(marks).into_iter().flatten().flatten();
     let left: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     for path in left {
@@ -140,7 +141,7 @@ async fn end_all_of(marks: &Path, kinds: &[&str]) {
     }
 }
 
-/// Returns the process group that a mark names, or that it names none yet; `None` if the file is no mark.
+/// Returns the process group that a mark names, or that it names none yet; `None` if the file is not a mark.
 fn signature(mark: &Path, kinds: &[&str]) -> Option<Option<Pid>> {
     let name = mark.file_name()?.to_str()?;
     let (_, group) = kinds.iter().find_map(|kind| name.rsplit_once(kind))?;
@@ -152,9 +153,9 @@ fn signature(mark: &Path, kinds: &[&str]) -> Option<Option<Pid>> {
     Some(Some(group))
 }
 
-/// Returns the process group that was started with a file as its locked output, by a process that is gone: the one that is
-/// named, or else one whose leader holds the lock, as whoever started it may have been killed before it could name it. `None` if
-/// the lock is somebody else's.
+/// Returns the process group that a process which is gone started with a file as its locked output. This is the named group, or
+/// else a group whose leader holds the lock, because its starter may have been killed before it could name the group. `None` if
+/// the lock belongs to another process.
 pub fn left_behind(output: &Path, named: Option<Pid>) -> Option<Pid> {
     let file = output.symlink_metadata().ok()?;
     let holder = |fits: &dyn Fn(&Process) -> bool| {
@@ -167,10 +168,10 @@ pub fn left_behind(output: &Path, named: Option<Pid>) -> Option<Pid> {
     Pid::from_raw(found.group.cast_signed())
 }
 
-/// Tells whether a process holds the lock on a file through what it inherited from a process that is gone.
+/// Returns whether a process holds the lock on a file through a handle inherited from a process that is gone.
 fn inherited(process: &Process, file: &Metadata) -> bool {
     let of_process = PathBuf::from(format!("/proc/{}", process.pid));
-    // Those of other users cannot be looked at, and are none of ours.
+    // Processes of other users cannot be read, and this program did not start them.
     let opened = fs::read_dir(of_process.join("fd")).into_iter().flatten();
     opened.flatten().any(|opened| {
         let is_file = fs::metadata(opened.path())
@@ -181,9 +182,9 @@ fn inherited(process: &Process, file: &Metadata) -> bool {
     })
 }
 
-/// Tells, by what the kernel shows of an open file, whether it was opened as our outputs are and the lock was taken through it,
-/// by a process that is gone or by this one. Whoever locked a file by itself, and has its file moved here by somebody, is still
-/// there, or opened it in another way; whoever was started by a process that still works is that one's.
+/// Returns whether an open file, as the kernel shows it, was opened in the way of this program's outputs, and the lock was
+/// taken through it by a process that is gone or by this one. A process that locked a file by itself, and whose file was moved
+/// here, is still alive or opened the file in another way. A process that was started by a live process belongs to that one.
 fn handed_down(info: &str, holder: &Process) -> bool {
     let ours = OFlags::RDWR | OFlags::APPEND;
     let opened_so = |flags: &str| {
@@ -191,12 +192,12 @@ fn handed_down(info: &str, holder: &Process) -> bool {
         flags.is_ok_and(|flags| flags & (OFlags::RWMODE | OFlags::APPEND) == ours)
     };
     let taker_is_gone = |lock: &str| {
-        // As in `1: FLOCK  ADVISORY  WRITE 4711 fe:00:10011233 0 EOF`.
+        // For example `1: FLOCK  ADVISORY  WRITE 4711 fe:00:10011233 0 EOF`.
         let mut words = lock.split_whitespace().skip(1);
         let by = (words.next() == Some("FLOCK")).then(|| words.nth(2));
         let by = by.flatten().and_then(|pid| pid.parse::<u32>().ok());
         by.is_some_and(|pid| {
-            // A process that began after the holder is another one with the same number.
+            // A process that began after the holder is another one with the same pid.
             let same = |taker: Process| !taker.ended && taker.began <= holder.began;
             pid == std::process::id() || !processes::of(pid).is_some_and(same)
         })

@@ -1,6 +1,6 @@
-//! Child processes: started without a shell in a process group of their own, with named variables only, ended as a
-//! group, their output in files that outlive whoever started them. And the checks of results: commands, and files that
-//! are to be there.
+//! Child processes: started without a shell in a process group of their own, with named variables only, and ended as a group.
+//! Their output goes to files that outlive the process that started them. Also the checks of results: commands, and files that
+//! must exist.
 
 mod changes;
 mod checks;

@@ -1,6 +1,6 @@
-//! Files that take a child's output. The lock on the file of its standard error tells whether any process of its tree
-//! still runs: they all inherit the one open file, and the kernel drops the lock with the last of them, whatever
-//! becomes of the one who took it.
+//! Files for a child's output. The lock on the file of its standard error shows whether any process of its tree still runs: all
+//! of them inherit the same open file, and the kernel releases the lock with the last of them, whatever happens to the process
+//! that took it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use crate::safe_open;
 
-/// The two files of a child's output, added to at their ends.
+/// The two files of a child's output; writes append to them.
 #[derive(Debug)]
 pub struct Output {
     pub(super) out: File,
@@ -18,11 +18,11 @@ pub struct Output {
 }
 
 impl Output {
-    /// Opens the files, makes them if they are missing, and locks the one of the standard error. `None` if that lock
-    /// is held: a process that was started with it still runs.
+    /// Opens the files, creates them if they are missing, and locks the file of the standard error. `None` if that lock is
+    /// held: a process that was started with the file still runs.
     ///
     /// # Errors
-    /// What the file system says, of which of the two.
+    /// The error of the file system for one of the two files.
     pub fn open(out: &Path, err: &Path) -> io::Result<Option<Self>> {
         let named = |path: &Path, error: io::Error| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -37,10 +37,10 @@ impl Output {
         }
     }
 
-    /// Opens one file for both and locks it. `None` if the lock is held, as for [`Self::open`].
+    /// Opens one file for both outputs and locks it. `None` if the lock is held, as for [`Self::open`].
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn at(path: &Path) -> io::Result<Option<Self>> {
         let out = open(path)?;
         match out.try_lock() {
@@ -52,10 +52,10 @@ impl Output {
         Ok(Some(Self { out, err }))
     }
 
-    /// Opens the files for looking into them only, while somebody else's process writes.
+    /// Opens the files for reading only, while another process writes them.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn watch(out: &Path, err: &Path) -> io::Result<Self> {
         Ok(Self {
             out: look_into(out)?,
@@ -63,10 +63,10 @@ impl Output {
         })
     }
 
-    /// Makes one nameless file for both.
+    /// Creates one unnamed file for both outputs.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn nameless() -> io::Result<Self> {
         let out = tempfile::tempfile()?;
         rustix::fs::fcntl_setfl(&out, rustix::fs::OFlags::APPEND)?;
@@ -74,10 +74,10 @@ impl Output {
         Ok(Self { out, err })
     }
 
-    /// Makes two nameless files, one for each.
+    /// Creates two unnamed files, one for each output.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn nameless_apart() -> io::Result<Self> {
         let apart = Self::nameless()?;
         Ok(Self {
@@ -86,11 +86,11 @@ impl Output {
         })
     }
 
-    /// Makes a nameless file for the standard output, and empties and locks a file for the standard error. `None` if that
+    /// Creates an unnamed file for the standard output, and empties and locks a file for the standard error. `None` if that
     /// lock is held, as for [`Self::open`].
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn locked_by(path: &Path) -> io::Result<Option<Self>> {
         let Some(locked) = Self::at(path)? else {
             return Ok(None);
@@ -102,20 +102,20 @@ impl Output {
         }))
     }
 
-    /// Returns the lengths of the two files, to tell later what has been added.
+    /// Returns the lengths of the two files, to find later what was added.
     pub fn lengths(&self) -> [u64; 2] {
         [&self.out, &self.err].map(|file| file.metadata().map_or(0, |metadata| metadata.len()))
     }
 
-    /// Returns the end of what was added to the standard output since it had this length.
+    /// Returns the end of what was added to the standard output after this length.
     pub fn out_since(&self, length: u64, cap: usize) -> String {
         tail(&self.out, length, cap)
     }
 
-    /// Returns everything that was added to the standard output since it had this length.
+    /// Returns everything that was added to the standard output after this length.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn whole_out_since(&self, length: u64) -> io::Result<Vec<u8>> {
         let end = self.out.metadata()?.len();
         let mut bytes = vec![0; usize::try_from(end.saturating_sub(length)).unwrap_or(0)];
@@ -123,18 +123,18 @@ impl Output {
         Ok(bytes)
     }
 
-    /// Returns the end of what was added to the standard error since it had this length.
+    /// Returns the end of what was added to the standard error after this length.
     pub fn err_since(&self, length: u64, cap: usize) -> String {
         tail(&self.err, length, cap)
     }
 
-    /// Returns the beginning of what was added to the standard output since it had this length.
+    /// Returns the beginning of what was added to the standard output after this length.
     pub fn head_since(&self, length: u64, cap: usize) -> String {
         let end = self.lengths()[0].min(length.saturating_add(cap as u64));
         String::from_utf8_lossy(&read(&self.out, length, end)).into_owned()
     }
 
-    /// Cuts off what was added beyond so many bytes since the files had these lengths. Only when nobody writes any more.
+    /// Cuts off what was added beyond a number of bytes after these lengths. Call it only when no process writes any more.
     pub fn cut(&self, lengths: [u64; 2], cap: u64) {
         for (file, from) in [(&self.out, lengths[0]), (&self.err, lengths[1])] {
             let most = from.saturating_add(cap);
@@ -145,7 +145,7 @@ impl Output {
         }
     }
 
-    /// Empties the file of the standard error if it has more than so many bytes; whoever writes goes on at its end.
+    /// Empties the file of the standard error if it is larger than a limit; writers continue at its end.
     pub fn forget_err(&self, most: u64) {
         let longer = self.err.metadata().is_ok_and(|data| data.len() > most);
         if longer && let Err(error) = self.err.set_len(0) {
@@ -153,7 +153,7 @@ impl Output {
         }
     }
 
-    /// Returns when something was last written, as the file system says.
+    /// Returns when a file was last written, by the file system's clock.
     pub fn last_written(&self) -> Option<SystemTime> {
         let written = |file: &File| file.metadata().and_then(|data| data.modified()).ok();
         written(&self.out).max(written(&self.err))
@@ -170,20 +170,20 @@ fn look_into(path: &Path) -> io::Result<File> {
     safe_open::file(OpenOptions::new().read(true), path)
 }
 
-/// Tells whether a process still runs that was started with this file as its standard error.
+/// Returns whether a process still runs that was started with this file as its standard error.
 pub fn alive(err: &Path) -> bool {
     look_into(err).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Returns the end of a file that nobody may have made; nothing then.
+/// Returns the end of a file; empty if the file does not exist.
 pub fn tail_of(path: &Path, cap: usize) -> String {
     look_into(path)
         .map(|file| tail(&file, 0, cap))
         .unwrap_or_default()
 }
 
-/// Returns the last `cap` bytes of a file that come after its first `from` bytes, as text. What is not UTF-8 is
-/// replaced, and the rest of a line that was cut is left out.
+/// Returns the last `cap` bytes of a file after its first `from` bytes, as text. Bytes that are not UTF-8 are replaced, and a
+/// line that was cut at its beginning is left out.
 fn tail(file: &File, from: u64, cap: usize) -> String {
     let length = file.metadata().map_or(0, |metadata| metadata.len());
     let start = from.max(length.saturating_sub(cap as u64));
@@ -197,7 +197,7 @@ fn tail(file: &File, from: u64, cap: usize) -> String {
     String::from_utf8_lossy(kept).into_owned()
 }
 
-/// Returns the bytes of a file between two places, as far as they are there.
+/// Returns the bytes of a file between two places, as far as they exist.
 fn read(file: &File, start: u64, end: u64) -> Vec<u8> {
     let mut bytes = vec![0; usize::try_from(end.saturating_sub(start)).unwrap_or(0)];
     let mut read = 0;

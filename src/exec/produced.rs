@@ -1,5 +1,5 @@
-//! Looks whether a file that a task was to produce is there. What lies in the workspace was made by strangers: nothing but
-//! a regular file is opened, and none outside the workspace.
+//! Checks whether a file that a task must produce exists. The content of the workspace is untrusted: only a regular file inside
+//! the workspace is opened.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -10,7 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use crate::files::open_unblocked;
 use crate::plan::{CheckResult, Time};
 
-/// A file of more bytes is not read to see whether there is anything in it but blanks.
+/// A larger file is not read to check whether it contains only blanks.
 const MOST_BLANKS: u64 = 4 * 1024;
 
 /// The time of a file may be behind the clock by as much as one tick of a slow timer …
@@ -19,11 +19,11 @@ const TICK: Duration = Duration::from_millis(10);
 /// … or, where the file system keeps whole seconds, by as much as two of them.
 const COARSE: Duration = Duration::from_secs(2);
 
-/// What is said of a file that nobody has written.
+/// The finding for a file that has not been written.
 pub const UNTOUCHED: &str = "was there before the plan began and has not been written since; if it is right as it is, or was only moved there, write it anew";
 
-/// Looks at a file as a check. It passes if it is a regular file within the workspace with something in it, written since
-/// a moment of the wall clock.
+/// Checks a file. The check passes if it is a regular file within the workspace, is not empty, and was written since a time of
+/// the wall clock.
 pub fn produced(workspace: &Path, path: &str, since: Time) -> CheckResult {
     let found = look(workspace, path, since);
     CheckResult {
@@ -35,7 +35,7 @@ pub fn produced(workspace: &Path, path: &str, since: Time) -> CheckResult {
     }
 }
 
-/// Tells whether a path, as far as it exists, leads out of the workspace through a link.
+/// Returns whether a path, as far as it exists, leads out of the workspace through a link.
 pub fn leads_out(workspace: &Path, path: &str) -> bool {
     let Ok(workspace) = workspace.canonicalize() else {
         return false;
@@ -46,21 +46,21 @@ pub fn leads_out(workspace: &Path, path: &str) -> bool {
         match place.canonicalize() {
             Ok(real) if !real.starts_with(&workspace) => return true,
             Ok(_) => {}
-            // A link that leads nowhere would be followed by whoever writes there.
+            // A writer would follow a link whose target does not exist.
             Err(_) => return place.is_symlink(),
         }
     }
     false
 }
 
-/// Returns the latest moment at which a file may have been changed in any way, its name and its rights included, by the wall
-/// clock.
+/// Returns the latest time, by the wall clock, at which a file may have been changed in any way, including its name and its
+/// rights.
 pub fn changed_at(metadata: &Metadata) -> Time {
     at_most(metadata.ctime(), metadata.ctime_nsec())
 }
 
-/// Returns the latest moment at which a file's content may have been written, by the wall clock. One that was made anew with an
-/// old time, as by an archive, was written when it was made, where the file system knows that.
+/// Returns the latest time, by the wall clock, at which a file's content may have been written. A file that was created with an
+/// older time, as from an archive, counts as written when it was created, where the file system records that.
 pub fn written_at(metadata: &Metadata) -> Time {
     let written = at_most(metadata.mtime(), metadata.mtime_nsec());
     let made = metadata.created().ok();
@@ -90,7 +90,7 @@ fn look(workspace: &Path, path: &str, since: Time) -> Result<u64, String> {
     if !metadata.is_file() {
         return Err("not a regular file".to_owned());
     }
-    // It may have been exchanged for something that blocks whoever opens it.
+    // It may have been exchanged for something that blocks the process which opens it.
     let (mut file, metadata) = open_unblocked(&real).map_err(unreadable)?;
     if !metadata.is_file() {
         return Err("not a regular file".to_owned());

@@ -1,5 +1,5 @@
-//! Which repository a folder has, found without git, and what the person configured for it: looked at once, before any agent
-//! works there, and kept with the plan.
+//! The repository of a folder, found without git, and the person's configuration for it. Both are read once, before any agent
+//! works there, and stored with the plan.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -12,20 +12,20 @@ use super::git::{Git, GitError};
 use crate::files::read_beginning;
 use crate::plan::Repository;
 
-/// Bytes of the settings that are kept with a plan.
+/// The most bytes of the settings that are stored with a plan.
 pub(super) const MOST: usize = 16 * 1024;
 
-/// Bytes of a file of git with a path in it.
+/// The most bytes of a git file that contains a path.
 const LINK: u64 = 8 * 1024;
 
-/// A git that takes longer to read a few files hangs.
+/// A git command that takes longer for a few files counts as hanging.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// What keeps every attribute of every file in the repository from having an effect: drivers that it names are not looked for, and
-/// files are taken as they are.
+/// Disables all attributes of files in the repository: drivers that they name are not searched for, and file contents are not
+/// converted.
 const NEUTRAL: &str = "* !filter !merge !diff !text !eol !ident !working-tree-encoding !crlf\n";
 
-/// Settings that say what the repository and its file system are like, and what is ignored there.
+/// Settings that describe the repository and its file system, and the files that are ignored there.
 const OF_THE_PLACE: [&str; 7] = [
     "core.excludesfile",
     "core.filemode",
@@ -36,7 +36,7 @@ const OF_THE_PLACE: [&str; 7] = [
     "extensions.refstorage",
 ];
 
-/// Settings that say how files are written into worktrees and taken from there, and how they are merged.
+/// Settings for how files are written into worktrees and read from there, and how they are merged.
 const OF_THE_WORK: [&str; 16] = [
     "core.attributesfile",
     "core.autocrlf",
@@ -56,28 +56,28 @@ const OF_THE_WORK: [&str; 16] = [
     "merge.renames",
 ];
 
-/// The keys of a filter: programs, and whether a file may do without.
+/// The keys of a filter: its programs, and whether it is required.
 const OF_A_FILTER: [&str; 4] = ["clean", "process", "required", "smudge"];
 
-/// What is to become of the filters that the person configured.
+/// How the filters that the person configured are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filters {
-    /// Files are looked at as they are.
+    /// They are off: files are read unchanged.
     Off,
-    /// Files are written into worktrees and committed from there, as the person's own git would do it.
+    /// They are used when files are written into worktrees and committed from there, as the person's own git does it.
     Kept,
 }
 
-/// Which settings are meant.
+/// Which settings are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// Those that count: of the machine, of the person and of the repository.
+    /// The settings in effect: of the machine, of the person and of the repository.
     All,
-    /// Those of the repository.
+    /// The settings of the repository only.
     Own,
 }
 
-/// Where the repository of a folder is; free of links.
+/// The place of a folder's repository, without links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub git_dir: PathBuf,
@@ -103,16 +103,16 @@ impl fmt::Display for Found {
     }
 }
 
-/// Finds the repository that a folder has of its own; one that it only lies within is none. Blocks.
+/// Finds the repository of a folder itself; a repository that only contains the folder does not count. Blocks.
 ///
 /// # Errors
-/// What is there leads nowhere.
+/// An entry exists but leads to no repository.
 pub(super) fn locate(folder: &Path) -> io::Result<Option<Found>> {
     let path = folder.join(".git");
     let Ok(metadata) = path.symlink_metadata() else {
         return Ok(None);
     };
-    // A linked worktree or a submodule.
+    // The link of a linked worktree or a submodule.
     let git_dir = match metadata.is_file() {
         true => link(&path, "gitdir:")?,
         false => path,
@@ -128,7 +128,7 @@ pub(super) fn locate(folder: &Path) -> io::Result<Option<Found>> {
     }))
 }
 
-/// Reads the path that a file of git names.
+/// Reads the path that a git file contains.
 pub(super) fn link(file: &Path, before: &str) -> io::Result<PathBuf> {
     let bytes = read_beginning(file, LINK)?;
     let line = bytes.split(|byte| *byte == b'\n').next();
@@ -142,10 +142,10 @@ pub(super) fn link(file: &Path, before: &str) -> io::Result<PathBuf> {
     Ok(folder.join(OsStr::from_bytes(path)))
 }
 
-/// Returns the repository that a folder has of its own, with what the person configured for it; `None` if it has none.
+/// Returns the repository of a folder itself, with the person's configuration for it; `None` if the folder has none.
 ///
 /// # Errors
-/// What is there leads nowhere, git cannot read its configuration, or a filter in that runs a file of the folder.
+/// An entry exists but leads to no repository, git cannot read its configuration, or a filter in it runs a file of the folder.
 pub async fn examine(folder: &Path, filters: Filters) -> Result<Option<Repository>, GitError> {
     let place = folder.to_owned();
     let found = tokio::task::spawn_blocking(move || locate(&place));
@@ -169,7 +169,7 @@ pub async fn examine(folder: &Path, filters: Filters) -> Result<Option<Repositor
         repository.attributes = String::from_utf8_lossy(&own).into_owned();
         let storage = last(&configured, "lfs.storage").unwrap_or("lfs");
         let storage = path(&found.common_dir.join(storage))?;
-        // Git LFS would look for its files in our folder.
+        // Git LFS would search for its files in this program's folder.
         repository
             .settings
             .push(("lfs.storage".to_owned(), storage));
@@ -192,8 +192,8 @@ pub async fn examine(folder: &Path, filters: Filters) -> Result<Option<Repositor
     Ok(Some(repository))
 }
 
-/// Returns what is run by those filters of a repository that are configured in it and not for the machine or the person: whoever
-/// could write to the repository, such as agents of an earlier plan, could configure them.
+/// Returns the programs of filters that are configured in a repository and not for the machine or the person. Every process
+/// that could write to the repository, such as agents of an earlier plan, could have configured them.
 ///
 /// # Errors
 /// Git cannot read its configuration.
@@ -207,12 +207,12 @@ pub async fn own_filters(
     Ok(own)
 }
 
-/// Tells whether a setting names what a filter runs.
+/// Returns whether a setting names a program of a filter.
 pub(super) fn is_program(name: &str) -> bool {
     name.starts_with("filter.") && !name.ends_with(".required")
 }
 
-/// Returns the settings that the person's git has in a repository. Reading them runs nothing.
+/// Returns the settings that the person's git uses in a repository. Reading them runs no program.
 pub(super) async fn configured(
     folder: &Path,
     git_dir: &Path,
@@ -227,7 +227,7 @@ pub(super) async fn configured(
     let listed = git.bytes(words).await?;
     let listed = String::from_utf8_lossy(&listed);
     let settings = listed.split('\0').filter(|setting| !setting.is_empty());
-    // A name alone is a yes.
+    // A name without a value means yes.
     let pair = |setting: &str| match setting.split_once('\n') {
         Some((name, value)) => (name.to_owned(), value.to_owned()),
         None => (setting.to_owned(), "true".to_owned()),
@@ -235,7 +235,7 @@ pub(super) async fn configured(
     Ok(settings.map(pair).collect())
 }
 
-/// Returns the settings that are kept, each with the value that counts.
+/// Returns the settings to store, each with its value in effect.
 fn kept(configured: &[(String, String)], filters: Filters) -> Vec<(String, String)> {
     let is_kept = |name: &str| {
         let of_a_filter = || {
@@ -253,25 +253,25 @@ fn kept(configured: &[(String, String)], filters: Filters) -> Vec<(String, Strin
         kept.push((name.clone(), value.clone()));
     }
     if kept.iter().any(|(name, _)| name.starts_with("extensions.")) {
-        // Git takes none of them in a repository of the first format.
+        // Git accepts none of them in a repository of the first format.
         kept.push(("core.repositoryformatversion".to_owned(), "1".to_owned()));
     }
     kept
 }
 
-/// Returns the value of a setting that counts: the last one.
+/// Returns the value of a setting in effect: the last one.
 pub(super) fn last<'a>(configured: &'a [(String, String)], name: &str) -> Option<&'a str> {
     let mut named = configured.iter().rev();
     let found = named.find(|(other, _)| other == name);
     found.map(|(_, value)| value.as_str())
 }
 
-/// Returns a file in one of some folders that a shell command names, if one can be seen in it.
+/// Returns a file inside one of some folders that a shell command names, if such a file can be recognised.
 fn named_within(folders: [&Path; 2], command: &str) -> Option<PathBuf> {
     let real = folders.map(|folder| folder.canonicalize().ok());
     let between = |c: char| c.is_whitespace() || "'\"`;|&<>=(){}$".contains(c);
     let words = command.split(between);
-    // Others are programs that are searched for, and their first words.
+    // Other words are programs found by PATH, or their first arguments.
     let mut paths = words.filter(|word| word.contains(['/', '.']));
     paths.find_map(|word| {
         let path = folders[0].join(word).canonicalize().ok()?;

@@ -1,6 +1,6 @@
-//! Worktrees of a project: each task works on a branch and in a folder of its own; results are merged aside, where checks
-//! run on them, and never in a folder of the person's. Every act may be repeated after a kill: it looks first at what is
-//! there. What holds work that is merged nowhere is never deleted.
+//! Worktrees of a project: each task works on a branch and in a folder of its own. Results are merged outside the person's
+//! folders, where checks run on them. Every operation may be repeated after a kill: it first checks what exists. Work that is
+//! not merged anywhere is never deleted.
 
 mod left;
 mod project;
@@ -18,34 +18,34 @@ use left::{marks_in, nested, own_repositories};
 
 pub use project::{ProjectError, project_head};
 
-/// A large project takes its time to be laid out.
+/// Creating the worktree of a large project takes a long time.
 const DEADLINE: Duration = Duration::from_secs(600);
 
-/// The folder in which an agent may leave its report; no part of the work.
+/// The folder for an agent's report; it is not part of the work.
 pub const AGENT_FOLDER: &str = ".plan-agent";
 
-/// Written beside a worktree's own git data once its files are laid out: before that nobody has worked in it.
+/// A file in a worktree's own git data, written after its files: before that no agent has worked in the worktree.
 const READY: &str = "plan-agent-ready";
-/// Stands there from before its files are laid out until it is ready.
+/// A file that exists from before the worktree's files are written until it is ready.
 const BEGUN: &str = "plan-agent-begun";
-/// The folder, beside the worktrees, from which git takes its configuration.
+/// The folder, beside the worktrees, with the configuration for git.
 const OURS: &str = "git";
-/// Stands beside it while a result is committed.
+/// A file in the worktree's own git data that exists while a result is committed.
 const KEEPING: &str = "plan-agent-keeping";
 
-/// Conflicting files that are named.
+/// The most conflicting files that are named.
 const NAMED: usize = 20;
 
-/// Characters of the conflicts that are shown.
+/// The most characters of conflicts that are shown.
 const SHOWN: usize = 1_500;
 
-/// A project and the folder in which its worktrees are.
+/// A project and the folder of its worktrees.
 #[derive(Clone, Debug)]
 pub struct Project {
     git: Git,
     root: PathBuf,
     folder: PathBuf,
-    /// The folder in which the repository keeps what belongs to one worktree alone.
+    /// The folder in which the repository stores the data of single worktrees.
     worktrees: PathBuf,
 }
 
@@ -56,44 +56,44 @@ pub struct Place {
     pub branch: String,
 }
 
-/// What a task has come to.
+/// The result of committing a task's work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// Everything is in this commit.
+    /// The commit contains everything.
     Commit(String),
-    /// It cannot be told what the result is; the text is for the agent.
+    /// The result cannot be determined; the text is for the agent.
     Unclear(String),
 }
 
-/// What comes of merging.
+/// The result of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Merged {
     Commit(String),
-    /// Both sides changed the same: the files in a few words, and where in them.
+    /// Both sides changed the same places: the files in a few words, and the places in them.
     Conflict {
         files: String,
         text: String,
     },
 }
 
-/// What became of a branch that was to be moved.
+/// The result of moving a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// It is where it was to be.
+    /// It points to the desired commit.
     There,
-    /// It is where it was expected, with commits that the new place does not have.
+    /// It is where it was expected, but has commits that the new place does not contain.
     Ahead(String),
-    /// Somebody else has moved it, or away if there is no commit.
+    /// A person or another program has moved it, or deleted it if no commit is given.
     Elsewhere(Option<String>),
-    /// It is checked out in this folder, whose files would no longer fit.
+    /// It is checked out in this folder, whose files would no longer match.
     CheckedOut(String),
 }
 
 impl Project {
-    /// Names a project with its repository as it was when the plan began, and the folder for its worktrees, which is made.
+    /// Opens a project with its repository as recorded when the plan began, and the folder for its worktrees, which is created.
     ///
     /// # Errors
-    /// The project has another repository by now, or the folder cannot be made.
+    /// The project has another repository by now, or the folder cannot be created.
     pub async fn open(
         root: &Path,
         repository: &Repository,
@@ -108,7 +108,8 @@ impl Project {
         })
     }
 
-    /// Lets commands wait for each other, by a lock beside the folder of the worktrees: whoever changes anything does.
+    /// Makes commands wait for each other, by a lock beside the folder of the worktrees: every caller that changes anything
+    /// uses it.
     #[must_use]
     pub fn one_at_a_time(self) -> Self {
         let lock = self.folder.with_file_name(".git-runs");
@@ -118,7 +119,7 @@ impl Project {
         }
     }
 
-    /// Tells whether the person has changes in the project that are in no commit.
+    /// Returns whether the person has uncommitted changes in the project.
     ///
     /// # Errors
     /// As [`Git::bytes`].
@@ -127,11 +128,11 @@ impl Project {
         Ok(!self.git.bytes(&words).await?.is_empty())
     }
 
-    /// Lays out a task's worktree, beginning from `start`, unless it is there. What a killed daemon had laid out in part is laid out
-    /// again. Any other folder of that name is moved aside: nobody can tell what is in it.
+    /// Creates a task's worktree at `start`, unless it exists. A worktree that a killed daemon left incomplete is written
+    /// again. Any other folder of that name is moved aside, because its content is unknown.
     ///
     /// # Errors
-    /// As [`Git::bytes`], or what the file system says.
+    /// As [`Git::bytes`], or the error of the file system.
     pub async fn lay_out(&self, place: &Place, start: &str) -> Result<(), GitError> {
         if let Some(git) = self.worktree(&place.folder).await? {
             if git.own_path(READY).exists() {
@@ -146,7 +147,7 @@ impl Project {
             }
         }
         if holds_only_its_link(&place.folder) {
-            // A git that was killed had not begun with the files.
+            // A git that was killed had not begun to write the files.
             remove_folder(place.folder.clone()).await?;
         }
         if place.folder.exists() {
@@ -162,11 +163,11 @@ impl Project {
         self.add_worktree(&place.folder, &words).await
     }
 
-    /// Adds a worktree of what some words say, and lays out its files.
+    /// Adds a worktree with the given arguments, and writes its files.
     async fn add_worktree(&self, folder: &Path, words: &[&str]) -> Result<(), GitError> {
         let worktrees = self.worktrees.clone();
         blocking(move || fs::create_dir_all(worktrees)).await?;
-        // Twice, as a git that was killed on the way leaves it locked.
+        // The option occurs twice because a git that was killed on the way leaves the worktree locked.
         let add = [
             "worktree",
             "add",
@@ -183,7 +184,7 @@ impl Project {
         let words = [&add[..], words, &[&*path, commit]].concat();
         self.git.bytes(&words).await?;
         let (own, worktrees) = (folder.join(".git"), self.worktrees.clone());
-        // Git has named it by our folder.
+        // Git has written a path through this program's folder into it.
         let name = move || {
             let named = link(&own, "gitdir:")?;
             let name = named.file_name().unwrap_or_default();
@@ -195,8 +196,8 @@ impl Project {
         lay_out_files(&git).await
     }
 
-    /// Returns git in a worktree of the project; `None` if the folder is none, or not any more: agents can write to what it says of
-    /// itself.
+    /// Returns git in a worktree of the project; `None` if the folder is not or no longer a worktree: agents can write to its
+    /// `.git` file.
     ///
     /// # Errors
     /// As [`Git::run`].
@@ -210,11 +211,11 @@ impl Project {
         Ok(git.resolve("HEAD").await?.is_some().then_some(git))
     }
 
-    /// Merges a commit into a task's worktree, for its agent to resolve what conflicts; nothing if it is merged, or being
-    /// merged.
+    /// Merges a commit into a task's worktree, so that its agent can resolve conflicts; does nothing if it is already merged or
+    /// being merged.
     ///
     /// # Errors
-    /// As [`Git::run`]. That it cannot be merged now, as an agent still works there, is only logged.
+    /// As [`Git::run`]. If it cannot be merged now because an agent still works there, this is only logged.
     pub async fn begin_merge(&self, place: &Place, commit: &str) -> Result<(), GitError> {
         let Some(git) = self.worktree(&place.folder).await? else {
             return Ok(());
@@ -230,7 +231,8 @@ impl Project {
         Ok(())
     }
 
-    /// Tells whether a file in a task's worktree is as it was in a commit, and nobody has written it anew since it was laid out.
+    /// Returns whether a file in a task's worktree has the same content as in a commit and has not been written since the
+    /// worktree was created.
     ///
     /// # Errors
     /// As [`Git::holds`].
@@ -243,11 +245,11 @@ impl Project {
         };
         let file = format!(":(top,literal){path}");
         let words = ["diff", "--quiet", base, "--", &file];
-        // Who may execute it is none of its content.
+        // Its access rights are not part of its content.
         if !git.holds(&words).await? && git.line(&["hash-object", "--", path]).await? != was {
             return Ok(false);
         }
-        // What was written again with the same content counts as written.
+        // A file that was written again with the same content counts as written.
         let ready = git.own_path(READY).symlink_metadata();
         let laid_out = ready.and_then(|ready| ready.modified()).ok();
         let written = fs::metadata(place.folder.join(path))?.modified()?;
@@ -267,7 +269,8 @@ impl Project {
         };
         let (keeping, lock) = (git.own_path(KEEPING), git.own_path("index.lock"));
         if keeping.exists() {
-            // Of a daemon that was ended while it did this; the commands wait until its last one is over.
+            // The lock is from a daemon that was killed in this operation; commands wait until the last one of that daemon has
+            // ended.
             drop(fs::remove_file(&lock));
         } else if lock.exists() {
             return Ok(Kept::Unclear(format!(
@@ -293,7 +296,7 @@ impl Project {
         let empty = git.add_all(&[AGENT_FOLDER]).await?;
         let nested = nested(git).await?;
         if !nested.is_empty() {
-            // What stays in the index would hide the files from the next look.
+            // The index would otherwise hide these files from the next scan.
             let mut words = vec!["rm", "--cached", "--force", "--quiet", "--"];
             let literal: Vec<_> = nested
                 .iter()
@@ -318,8 +321,8 @@ impl Project {
         git.line(&["rev-parse", "HEAD"]).await.map(Kept::Commit)
     }
 
-    /// Tells what is unclear of a commit in which somebody has merged something by themselves: files with the marks of a
-    /// conflict that came since it left `tip`. What merged nothing may have such lines, as a test of a merge tool does.
+    /// Returns what is unclear about a commit for which the agent itself merged something: files with conflict marks among
+    /// those changed since it left `tip`. Without a merge, files may have such lines, as in a test of a merge tool.
     ///
     /// # Errors
     /// As [`Git::bytes`].
@@ -341,8 +344,8 @@ impl Project {
         Ok(marks_in(&place.folder, changed).await?)
     }
 
-    /// Sees to it that the worktree is on the task's branch. An agent may have gone on on a branch of its own: as long as that
-    /// has everything, the task's branch follows, and the other one stays. Returns what is unclear otherwise.
+    /// Ensures that the worktree is on the task's branch. An agent may have continued on a branch of its own: if that branch
+    /// contains everything, the task's branch is moved to it, and the other branch stays. Returns what is unclear otherwise.
     async fn back_on_branch(&self, git: &Git, place: &Place) -> Result<Option<String>, GitError> {
         let branch = format!("refs/heads/{}", place.branch);
         let on = git.run(&["symbolic-ref", "--quiet", "HEAD"]).await?;
@@ -369,14 +372,14 @@ impl Project {
         Ok(None)
     }
 
-    /// Tells whether a commit is in the history of another.
+    /// Returns whether a commit is in the history of another.
     async fn has(&self, git: &Git, commit: &str, history: &str) -> Result<bool, GitError> {
         let words = ["merge-base", "--is-ancestor", commit, history];
         git.holds(&words).await
     }
 
-    /// Makes the commit of two histories together; nothing is checked out and no branch moves. What has nothing new is the
-    /// first one.
+    /// Creates the merge commit of two histories; nothing is checked out and no branch moves. If the second one adds nothing,
+    /// the result is the first one.
     ///
     /// # Errors
     /// As [`Git::bytes`].
@@ -415,7 +418,7 @@ impl Project {
         self.git.line(&words).await.map(Merged::Commit)
     }
 
-    /// As [`Self::merge`], but what has everything of the other is taken as it is.
+    /// As [`Self::merge`], but if the second one contains the first, the result is the second one.
     ///
     /// # Errors
     /// As [`Git::bytes`].
@@ -426,7 +429,7 @@ impl Project {
         self.merge(onto, head, message).await
     }
 
-    /// Shows the conflicting places of the files in a tree that was merged aside.
+    /// Returns the conflicting places of the files in a tree that was merged aside.
     async fn conflicts(&self, tree: &str, names: &[String]) -> Result<String, GitError> {
         let mut shown = String::new();
         for name in names {
@@ -453,15 +456,15 @@ impl Project {
         Ok(clip(&shown, SHOWN))
     }
 
-    /// Lays out a commit in the folder where results are checked, which belongs to nobody else, and returns the folder. What git
-    /// ignores stays there from one result to the next.
+    /// Checks a commit out in the folder for checks, which is used for nothing else, and returns that folder. Files that git
+    /// ignores stay there from one result to the next.
     ///
     /// # Errors
-    /// As [`Git::bytes`], or what the file system says.
+    /// As [`Git::bytes`], or the error of the file system.
     pub async fn check_out(&self, commit: &str) -> Result<PathBuf, GitError> {
         let folder = self.folder.join("merge");
         if let Some(git) = self.worktree(&folder).await? {
-            // Nobody but a check works here, and none runs now.
+            // Only checks work here, and none runs now.
             drop(fs::remove_file(git.own_path("index.lock")));
             let words = ["checkout", "--detach", "--force", "--quiet", commit];
             let clean = ["clean", "-ffdq"];
@@ -474,8 +477,8 @@ impl Project {
         Ok(folder)
     }
 
-    /// Moves a branch to a commit, if it is where it is expected and that loses nothing. `expected` is `None` for one that is
-    /// still to be made.
+    /// Moves a branch to a commit, if it is where it is expected and no commit is lost. `expected` is `None` for a branch that
+    /// does not exist yet.
     ///
     /// # Errors
     /// As [`Git::bytes`].
@@ -505,7 +508,7 @@ impl Project {
         let mut folder = String::new();
         for (at, line) in names(&list).into_iter().enumerate() {
             if at == 0 {
-                // The first one is that of the repository itself, which git takes our folder for.
+                // The first entry is the repository's own work tree; git shows this program's folder for it.
                 folder = self.main_worktree();
             } else if let Some(path) = line.strip_prefix("worktree ") {
                 path.clone_into(&mut folder);
@@ -526,8 +529,8 @@ impl Project {
         }
     }
 
-    /// Removes a worktree whose every file is in a commit that `tip` has, and its branch with it. Whatever else is in there keeps
-    /// both. Returns whether they are gone.
+    /// Removes a worktree if all its files are in a commit that `tip` contains, and also its branch. Any other content keeps
+    /// both. Returns whether both are gone.
     ///
     /// # Errors
     /// As [`Git::bytes`].
@@ -563,7 +566,7 @@ impl Project {
         Ok(true)
     }
 
-    /// Removes the folder in which results were checked.
+    /// Removes the folder for checks.
     ///
     /// # Errors
     /// As [`Git::run`].
@@ -578,7 +581,7 @@ impl Project {
         Ok(())
     }
 
-    /// Returns the commit that a branch is at; `None` if there is no such branch.
+    /// Returns the commit of a branch; `None` if the branch does not exist.
     ///
     /// # Errors
     /// As [`Git::run`].
@@ -586,7 +589,7 @@ impl Project {
         self.git.resolve(&format!("refs/heads/{branch}")).await
     }
 
-    /// Returns where the repository's first work tree is.
+    /// Returns the folder of the repository's first work tree.
     fn main_worktree(&self) -> String {
         let common = self.worktrees.parent().unwrap_or(&self.root);
         match common.file_name() {
@@ -603,7 +606,7 @@ impl Project {
     }
 }
 
-/// Returns where a worktree keeps its HEAD and its index, if it and the repository still name each other.
+/// Returns the folder with the HEAD and the index of a worktree, if the worktree and the repository still refer to each other.
 fn own_git_dir(folder: &Path, worktrees: &Path) -> io::Result<PathBuf> {
     let named = link(&folder.join(".git"), "gitdir:")?;
     let known = worktrees.join(named.file_name().unwrap_or_default());
@@ -618,17 +621,17 @@ fn own_git_dir(folder: &Path, worktrees: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Writes the files of a worktree in which nobody has worked, and marks it as ready.
+/// Writes the files of a worktree in which no agent has worked, and marks it as ready.
 async fn lay_out_files(git: &Git) -> Result<(), GitError> {
     mark(git, BEGUN).await?;
-    // Of a git that was killed: the commands wait until its last one is over.
+    // The lock is from a git that was killed: commands wait until the last one has ended.
     drop(fs::remove_file(git.own_path("index.lock")));
     git.bytes(&["reset", "--hard", "--quiet"]).await?;
     mark(git, READY).await?;
     Ok(fs::remove_file(git.own_path(BEGUN))?)
 }
 
-/// Returns whether nothing is in a folder but the file by which git makes it a worktree, or not even that.
+/// Returns whether a folder contains nothing except the file that makes it a worktree, or nothing at all.
 fn holds_only_its_link(folder: &Path) -> bool {
     let is_link = |entry: io::Result<fs::DirEntry>| {
         entry.is_ok_and(|entry| {
@@ -638,7 +641,7 @@ fn holds_only_its_link(folder: &Path) -> bool {
     fs::read_dir(folder).is_ok_and(|mut entries| entries.all(is_link))
 }
 
-/// Leaves an empty file in what belongs to a worktree alone. It is never written through a link that an agent has put there.
+/// Creates an empty file in the data of a single worktree. It is never written through a link that an agent created there.
 async fn mark(git: &Git, name: &str) -> Result<(), GitError> {
     let path = git.own_path(name);
     let make = move || match fs::File::create_new(path) {
@@ -648,10 +651,10 @@ async fn mark(git: &Git, name: &str) -> Result<(), GitError> {
     blocking(make).await
 }
 
-/// Removes a folder, if it is there, with all that is in it: that may take long, and holds up nobody.
+/// Removes a folder with all its content, if it exists. This may take long, so it runs on a blocking thread.
 ///
 /// # Errors
-/// What the file system says.
+/// The error of the file system.
 pub async fn remove_folder(folder: PathBuf) -> io::Result<()> {
     let removed = tokio::task::spawn_blocking(|| fs::remove_dir_all(folder)).await?;
     match removed {
@@ -660,7 +663,7 @@ pub async fn remove_folder(folder: PathBuf) -> io::Result<()> {
     }
 }
 
-/// Runs what waits for the disk where that holds up nobody.
+/// Runs disk operations on a blocking thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, GitError> {
@@ -668,16 +671,16 @@ async fn blocking<T: Send + 'static>(
     Ok(done.map_err(io::Error::from)??)
 }
 
-/// What a task has changed so far.
+/// The changes of a task so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     pub from: String,
     pub to: String,
-    /// Repositories within, of which nothing is in there, as they have no commit.
+    /// Nested repositories without a commit; their content is not included.
     pub left_out: Vec<String>,
 }
 
-/// Returns what a task has changed so far: from where its branch left `tip` to the files as they are in its worktree.
+/// Returns the changes of a task so far: from where its branch left `tip` to the present files of its worktree.
 ///
 /// # Errors
 /// As [`Git::bytes`].
@@ -687,7 +690,7 @@ pub async fn span_of(git: &Git, tip: &str) -> Result<Span, GitError> {
     Ok(Span { from, to, left_out })
 }
 
-/// How much of a difference is wanted.
+/// The extent of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// Every line.
@@ -698,7 +701,7 @@ pub enum Extent {
     Figures,
 }
 
-/// Returns the difference of two trees as git writes it.
+/// Returns the difference of two trees in git's format.
 ///
 /// # Errors
 /// As [`Git::bytes`].
@@ -716,7 +719,7 @@ pub async fn difference(
     git.bytes(&["diff", kind, from, to, "--"]).await
 }
 
-/// Returns names that each end with a zero byte; one that is not UTF-8 is made readable.
+/// Returns names that each end with a zero byte; invalid UTF-8 in a name is replaced.
 fn names(bytes: &[u8]) -> Vec<String> {
     bytes
         .split(|byte| *byte == 0)
@@ -732,7 +735,7 @@ fn list(names: &[String]) -> String {
     shown.chain(rest).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns a name beside a folder that nothing has.
+/// Returns an unused name beside a folder.
 fn free_name(folder: &Path) -> PathBuf {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let aside = |number: u32| folder.with_file_name(format!("{name}.aside-{number}"));

@@ -1,5 +1,5 @@
-//! A coding agent of this machine as a language model: each question is a run of its program in a fresh session, in an
-//! empty folder and without permission to change anything. The form of the answer is asked for in words.
+//! A coding agent of this machine as a language model: each question is a run of its program in a fresh session, in an empty
+//! folder and without permission to change anything. The prompt describes the form of the answer in words.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,24 +15,24 @@ use crate::agents::{Call, Coding, Heard, ModelFault, Outcome, Printed};
 use crate::clock::Clock;
 use crate::exec::{self, Mark, Output, Spec, Stdin, environment_of_agent};
 
-/// Bytes of output; an agent that prints more is ended. Its events repeat an answer of 64 KiB a few times.
+/// The most output, in bytes; an agent that prints more is stopped. Its events repeat an answer of 64 KiB a few times.
 const MAX_OUTPUT: u64 = 8 << 20;
-/// How often it is looked how much an agent has printed.
+/// The interval at which the size of the output is checked.
 const LOOK: Duration = Duration::from_millis(200);
-/// Between asking an agent that prints without end to stop and ending it.
+/// The time between asking an agent that prints without end to stop and killing it.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How an agent is asked.
+/// The settings for asking an agent.
 #[derive(Clone, Debug)]
 pub struct AgentSettings {
     pub agent: Coding,
     /// The model that it uses; its own choice if `None`.
     pub model: Option<String>,
-    /// Names of variables that it gets besides those that it cannot do without.
+    /// Names of variables that it gets alongside those that it cannot do without.
     pub env: Vec<String>,
     /// How long one question may take.
     pub timeout: Duration,
-    /// The folder in which an agent that answers is found by the next daemon, should this one be killed.
+    /// The folder in which the next daemon finds an agent that is still answering, if this daemon is killed.
     pub marks: PathBuf,
 }
 
@@ -41,16 +41,16 @@ pub struct AgentSettings {
 pub struct AgentModel {
     settings: AgentSettings,
     clock: Clock,
-    /// Holds an empty folder to work in, and nothing else.
+    /// An empty folder to work in, which contains nothing else.
     place: TempDir,
     questions: AtomicU64,
 }
 
 impl AgentModel {
-    /// Makes the place where the agent is run. Nothing is started.
+    /// Creates the folder in which the agent runs. Nothing is started.
     ///
     /// # Errors
-    /// No temporary folder can be made.
+    /// No temporary folder can be created.
     pub fn new(settings: AgentSettings) -> io::Result<Self> {
         let place = tempfile::Builder::new()
             .prefix("plan-agent-question-")
@@ -67,7 +67,7 @@ impl AgentModel {
         let heard = self.run(request).await.map_err(|fault| self.error(fault))?;
         let (input_tokens, output_tokens) = (heard.usage.input_tokens, heard.usage.output_tokens);
         let fault = match heard.outcome {
-            // What was refused is a tool that the question did not need; the answer counts.
+            // The agent was refused a tool that the question did not need; the answer counts.
             Outcome::Done { text }
             | Outcome::Refused {
                 text,
@@ -216,7 +216,7 @@ impl Llm for AgentModel {
     }
 }
 
-/// Puts everything into one text: an agent has a system part of its own.
+/// Puts the whole request into one text: an agent has a system part of its own.
 fn prompt(request: &Request) -> String {
     let schema = serde_json::to_string(&request.schema).expect("a schema has text keys");
     format!(

@@ -1,6 +1,6 @@
-//! The two APIs that models are asked by over HTTP: how a question is put in each, and where the answer stands. Servers of one
-//! API differ in what they take. What is sent first is what most of them take; a server that complains of a part is asked
-//! again without it, and from then on.
+//! The two APIs for models over HTTP: how each expects a question, and where the answer stands. Servers with the same API
+//! differ in what they accept. The first request has the form that most of them accept; if a server rejects a part, the request
+//! is repeated without it, and that part is left out from then on.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ use super::http::{Endpoint, Settings};
 use super::{BoxFuture, Llm, Reply, Request, Schema};
 use crate::config::Api;
 
-/// Steady, for judging; at zero a small model may repeat itself without end, and would do so again when asked again.
+/// Steady, for judging; at zero a small model may repeat itself without end, and would do so again at the next request.
 const TEMPERATURE: f64 = 0.2;
 
 /// A model behind one of the APIs.
@@ -24,14 +24,14 @@ pub struct HttpModel {
     dialect: Mutex<Dialect>,
 }
 
-/// What a server is believed to take.
+/// What a server is believed to accept.
 #[derive(Clone, Copy, Debug)]
 struct Dialect {
     /// The schema of the answer.
     schema: bool,
-    /// A temperature, where the API knows one; reasoning models take none.
+    /// A temperature, where the API has one; reasoning models accept none.
     temperature: bool,
-    /// `max_completion_tokens`, which newer models want, instead of `max_tokens`, which older servers know.
+    /// `max_completion_tokens`, which newer models require, instead of `max_tokens`, which older servers know.
     completion_tokens: bool,
 }
 
@@ -99,7 +99,7 @@ impl HttpModel {
                 rest: json!({
                     "model": model,
                     "max_tokens": max_tokens,
-                    // Marks the end of what stays the same from call to call.
+                    // Marks the end of the part that stays the same from call to call.
                     "system": [{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}],
                     "messages": [{"role": "user", "content": prompt}],
                 }),
@@ -138,7 +138,7 @@ impl HttpModel {
         }
     }
 
-    /// Makes the reply, or the fault of an answer that is not whole.
+    /// Returns the reply, or the fault of an incomplete answer.
     fn reply(&self, request: &Request, answer: Answer) -> Result<Reply, Fault> {
         let Answer {
             text,
@@ -182,7 +182,7 @@ impl Llm for HttpModel {
 }
 
 impl Dialect {
-    /// Returns what to try instead after this complaint; each thing is given up once, so this ends.
+    /// Returns what to try instead after this error; each part is left out only once, so this ends.
     fn adapted(mut self, error: &LlmError) -> Option<Self> {
         let Fault::Rejected { message, .. } = &error.fault else {
             return None;
@@ -207,7 +207,7 @@ impl Dialect {
     }
 }
 
-/// A request: the schema apart, because its properties keep their order only as it serialises itself.
+/// A request: the schema is separate, because its properties keep their order only if it serialises itself.
 #[derive(Serialize)]
 struct Body<'a> {
     #[serde(flatten)]
@@ -243,7 +243,7 @@ struct Named<'a> {
     schema: &'a Schema,
 }
 
-/// What either API answers, in the words common to both.
+/// The answer of either API, in common words.
 struct Answer {
     text: String,
     end: End,
@@ -258,7 +258,7 @@ enum End {
     Refused,
 }
 
-/// What Messages answers.
+/// The answer of Messages.
 #[derive(Deserialize)]
 struct Message {
     content: Vec<Block>,
@@ -268,7 +268,7 @@ struct Message {
     usage: Usage,
 }
 
-/// Blocks of other types (thinking, and what is yet to be invented) have neither field.
+/// Blocks of other types (thinking, and future ones) have neither field.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Block {
@@ -276,7 +276,7 @@ struct Block {
     input: Option<Value>,
 }
 
-/// What Chat Completions answers.
+/// The answer of Chat Completions.
 #[derive(Deserialize)]
 struct Completion {
     choices: Vec<Choice>,
@@ -300,7 +300,7 @@ struct Said {
     refusal: Option<String>,
 }
 
-/// Tokens, under the names of both.
+/// Tokens, under the names of both APIs.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Usage {
@@ -313,7 +313,7 @@ struct Usage {
 }
 
 impl Message {
-    /// A tool call is taken, where a server makes one, else the text.
+    /// Returns the tool call, if a server makes one, else the text.
     fn answer(self) -> Answer {
         let text = match self.content.iter().find_map(|block| block.input.as_ref()) {
             Some(input) => input.to_string(),

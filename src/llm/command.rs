@@ -1,6 +1,6 @@
-//! What a command file says below its front matter: plain data, made from a plan or by hand, and the view of it that the
-//! template renders. A task's own texts go in as they are; all that came of earlier work is quoted as indented text, so
-//! that no heading in it is taken for a section and no script in it is run.
+//! The text of a command file below its front matter: plain data, made from a plan or by hand, and the view of it that the
+//! template renders. A task's own texts are inserted unchanged; every text from earlier work is quoted as indented text, so
+//! that no heading in it is read as a section and no script in it is run.
 
 use minijinja::context;
 use minijinja::value::{Serde, Value};
@@ -11,57 +11,57 @@ use super::quote::{LINE, NAME, SECTION, TAIL, TEXT, indented, one_line, unfenced
 use crate::plan::{CheckResult, Line, Plan, Task};
 use crate::wire::command::Language;
 
-/// What a command file says below its front matter. The task's own texts go in as they are; everything else is quoted.
+/// The text of a command file below its front matter. The task's own texts are inserted unchanged; everything else is quoted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandContext {
     pub language: Language,
     /// The task's number and name.
     pub number: u32,
     pub name: String,
-    /// What the person wants in the end.
+    /// The person's final goal.
     pub goal: String,
-    /// Words for the role that the task is given to; empty if there are none.
+    /// The text for the role that has the task; empty if none.
     pub role: String,
     pub description: String,
-    /// What holds for every task of the plan, then for this one.
+    /// The constraints of every task of the plan, then those of this one.
     pub plan_constraints: String,
-    /// The branch of the worktree that the task has for itself; empty where all work in one folder.
+    /// The branch of the task's own worktree; empty where all tasks work in one folder.
     pub branch: String,
     pub constraints: String,
     pub expected_outcome: String,
     /// Files that must be in the workspace afterwards.
     pub produces: Vec<String>,
-    /// What came of the tasks that this one depends on.
+    /// The results of the tasks on which this one depends.
     pub dependencies: Vec<DependencyResult>,
-    /// Where the report belongs: a path that the agent can write to.
+    /// The path for the report: the agent can write to it.
     pub report_path: String,
     pub kind: CommandKind,
 }
 
-/// What came of a task that another one depends on.
+/// The result of a task on which another one depends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DependencyResult {
     pub number: u32,
     pub name: String,
-    /// The core word of its state.
+    /// The word of the core for its state.
     pub status: &'static str,
     /// In a sentence or two.
     pub result: String,
 }
 
-/// Which part of a task's story a command tells.
+/// Which part of a task's history a command contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandKind {
-    /// The whole task, to an agent that knows nothing of it. The note is a human's or empty.
+    /// The whole task, for an agent that knows nothing of it. The note is a human's or empty.
     New { note: String },
-    /// Only what is new, to the session that made the last attempt.
+    /// Only what is new, for the session that made the last attempt.
     Continue {
         feedback: String,
         note: String,
         /// Checks that did not pass.
         failed_checks: Vec<CheckResult>,
     },
-    /// The whole task again, to a new session, with what the lost one did.
+    /// The whole task again, for a new session, with what the lost one did.
     Resume {
         earlier_command: String,
         earlier_report: String,
@@ -69,8 +69,8 @@ pub enum CommandKind {
         note: String,
         failed_checks: Vec<CheckResult>,
     },
-    /// Only the report again, with what is wrong with the last one; and the command that it was for, unless the agent's
-    /// session is known and remembers it.
+    /// Only the report again, with the problems of the last one; and the command of that report, unless the agent's session is
+    /// known and remembers it.
     Repair {
         reason: String,
         earlier_command: Option<String>,
@@ -78,7 +78,7 @@ pub enum CommandKind {
 }
 
 impl CommandContext {
-    /// Takes from the plan what a command for the task says.
+    /// Takes the contents of a command for the task from the plan.
     pub fn new(
         plan: &Plan,
         task: &Task,
@@ -220,7 +220,7 @@ pub(super) fn view(known: &CommandContext) -> Value {
     }
 }
 
-/// Renders what stands below the front matter of a command file.
+/// Renders the part of a command file below the front matter.
 pub fn command_body(prompts: &Prompts, context: &CommandContext) -> Result<String, PromptError> {
     let body = prompts.command(&view(context))?;
     Ok(format!("{body}\n"))

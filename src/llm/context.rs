@@ -13,7 +13,7 @@ use crate::wire::team::{Parameter, Team, Workflow};
 
 /// Neighbours shown on each side of a task.
 const WINDOW: usize = 5;
-/// Tasks shown of each kind where the whole plan is at stake.
+/// Tasks shown of each kind where a prompt is about the whole plan.
 const DIGEST: usize = 40;
 /// Dependencies shown with their results.
 pub(super) const MAX_DEPENDENCIES: usize = 20;
@@ -21,28 +21,28 @@ pub(super) const MAX_DEPENDENCIES: usize = 20;
 pub(super) const MAX_CHECKS: usize = 20;
 const MAX_CHANGED: usize = 50;
 const MAX_EARLIER: usize = 3;
-/// Things that a step may use and that are shown.
+/// Offers shown.
 const OFFERS: usize = 100;
 
-/// What is known before there is a plan.
+/// The facts that are known before there is a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlanContext<'a> {
-    /// What the person wants.
+    /// The person's goal.
     pub goal: &'a str,
-    /// What holds for every task.
+    /// The constraints of every task.
     pub constraints: &'a str,
-    /// File tree, head of the README, state of git: whatever is known of the workspace.
+    /// File tree, head of the README, state of git: all known facts about the workspace.
     pub workspace_facts: String,
     /// Names of the configured checks.
     pub check_names: &'a [String],
-    /// Whose roles tasks are given to, and whose workflows may be chosen; `None` if anybody does everything.
+    /// The team whose roles get tasks, and whose workflows may be chosen; `None` without a team.
     pub team: Option<&'a Team>,
 }
 
-/// What is known of a result besides the plan's rows.
+/// The facts about a result that are not in the plan's rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JudgeFacts {
-    /// Reports for this task that came for other commands and did not count.
+    /// Reports for this task that came for other commands and were not applied.
     pub stale_reports: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ fn workflow(workflow: &Workflow) -> Value {
     }
 }
 
-/// What a plan is about, and how far it is.
+/// What a plan is about, and its progress.
 fn head(plan: &Plan) -> Value {
     let (head, counts) = (plan.head(), plan.counts());
     context! {
@@ -163,7 +163,7 @@ fn changed_note(attempt: &Attempt) -> String {
     notes.join("; ")
 }
 
-/// Returns why `next` is out of the question, if it is.
+/// Returns why `next` is impossible, if it is.
 pub(super) fn obstacle(attempt: &Attempt) -> Option<String> {
     let failed = attempt.checks.iter().flatten().find(|check| !check.passed);
     match (&attempt.report, failed) {
@@ -234,12 +234,12 @@ pub(super) fn whole(plan: &Plan, team: Option<&Team>) -> Value {
     }
 }
 
-/// What a role knows of a task that it was given.
+/// What a role knows of its task.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoleContext<'a> {
     /// The name of the role.
     pub role: &'a str,
-    /// What the role is told of itself.
+    /// The role's own prompt.
     pub prompt: &'a str,
     /// What is to be done.
     pub description: &'a str,
@@ -248,11 +248,11 @@ pub struct RoleContext<'a> {
     pub offers: &'a [Offer],
     /// The steps so far.
     pub done: &'a [DoneStep],
-    /// Why the rest of the steps is to change; empty if it is planned for the first time.
+    /// Why the remaining steps are to change; empty if they are planned for the first time.
     pub why: &'a str,
-    /// What a step wants of the model, besides the task; empty if it is the task itself.
+    /// What a step asks of the model, in addition to the task; empty if it is the task itself.
     pub question: &'a str,
-    /// Steps that an answer may have.
+    /// The most steps that an answer may have.
     pub max_steps: usize,
 }
 
@@ -266,7 +266,7 @@ pub struct Offer {
     pub params: String,
 }
 
-/// What an offer is.
+/// The kind of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OfferKind {

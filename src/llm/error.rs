@@ -1,5 +1,5 @@
-//! What can go wrong between a question and its answer, and what a person can do about it. No text in here holds a
-//! secret: whoever makes an error has taken the key out of the words of the server.
+//! What can go wrong between a question and its answer, and what a person can do about it. No text in this module holds a
+//! secret: the code that makes an error has removed the key from the words of the server.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(super) const MAX_MESSAGE: usize = 300;
 pub enum EndpointError {
     #[error("base_url `{url}` is no URL: {reason}")]
     NotAUrl { url: String, reason: String },
-    /// Not shown: what stands before and after the wrong scheme may be a user and a password.
+    /// The address is not shown: the parts before and after the wrong scheme may be a user and a password.
     #[error("base_url begins with neither `https://` nor `http://`")]
     Scheme,
     #[error("base_url `{url}` would send the key and the prompts in the clear")]
@@ -99,10 +99,10 @@ pub enum Fault {
         input_tokens: u64,
         output_tokens: u64,
     },
-    /// A coding agent that answers no question as it is set up.
+    /// A coding agent that, with its configuration, answers no question.
     #[error("cannot be asked: {said}")]
     Unfit { said: String },
-    /// A coding agent that came to no end of its own.
+    /// A coding agent that did not finish by itself.
     #[error("gave no answer: {reason}")]
     Broken { reason: String },
 }
@@ -115,7 +115,7 @@ impl LlmError {
         }
     }
 
-    /// Tells whether the same request may succeed a little later.
+    /// Returns whether the same request may succeed a little later.
     pub fn retryable(&self) -> bool {
         match self.fault {
             Fault::Unreachable { .. }
@@ -143,7 +143,7 @@ impl LlmError {
         }
     }
 
-    /// Returns the tokens read and written although no answer came of it.
+    /// Returns the tokens that were read and written although there was no answer.
     pub fn tokens(&self) -> (u64, u64) {
         match self.fault {
             Fault::CutAnswer {

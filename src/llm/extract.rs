@@ -1,15 +1,15 @@
-//! Finds the object in a model's answer: plain JSON, JSON in a fence or amid prose, else YAML. Everything is bounded
-//! before a parser sees it, and parsed straight into its type, so that no answer can take much time or memory.
+//! Finds the object in a model's answer: plain JSON, JSON in a fence or amid prose, else YAML. Every text is bounded before a
+//! parser sees it, and parsed directly into its type, so that no answer can take much time or memory.
 
 use serde::de::DeserializeOwned;
 
-/// Bytes of an answer that are looked at; the largest sensible plan has a fifth of that.
+/// The largest answer that is parsed, in bytes; the largest sensible plan has a fifth of that.
 const MAX_ANSWER: usize = 256 << 10;
-/// Bytes of a YAML text; its parser is quadratic in the nesting.
+/// The largest YAML text, in bytes; its parser is quadratic in the nesting.
 const MAX_YAML: usize = 64 << 10;
-/// Brackets within each other, and levels of indentation, that a YAML text may have.
+/// The deepest nesting of brackets, and of indentation, in a YAML text.
 const MAX_YAML_DEPTH: usize = 32;
-/// Places at which an object may begin amid prose.
+/// The most places at which an object may begin amid prose.
 const MAX_STARTS: usize = 16;
 
 /// Reads the object that an answer holds. The error says what is wrong in words that the model can act on.
@@ -22,7 +22,7 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     for candidate in candidates(text) {
         match serde_json::from_str(candidate) {
             Ok(value) => return Ok(value),
-            // JSON of the wrong shape says more than text that is none; the outermost object comes first.
+            // JSON of the wrong shape gives a better error than text that is no JSON; the outermost object comes first.
             Err(error) if error.is_data() => {
                 complaint.get_or_insert_with(|| error.to_string());
             }
@@ -110,7 +110,7 @@ fn balanced(text: &str) -> Option<usize> {
     None
 }
 
-/// Tells whether a text may go to the YAML parser: small, flat, a mapping, without anchors, aliases, tags or merges.
+/// Returns whether a text may go to the YAML parser: small, flat, a mapping, without anchors, aliases, tags or merges.
 fn harmless_yaml(text: &str) -> bool {
     let starts_key = |line: &str| {
         line.split_once(':')
@@ -137,7 +137,7 @@ fn harmless_yaml(text: &str) -> bool {
         })
 }
 
-/// Tells whether a word would be an anchor, an alias, a tag or a merge if it stood at the start of a value.
+/// Returns whether a word would be an anchor, an alias, a tag or a merge if it stood at the start of a value.
 fn is_reference(word: &str) -> bool {
     let word = word.trim_start_matches(['[', '{', '-', ',']);
     word.starts_with('!')

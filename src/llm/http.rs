@@ -1,5 +1,5 @@
-//! One POST to a model's endpoint: where it may go, how long it may take, how much may come back, and what each way of
-//! failing is called. Owns the key; no text that leaves this file contains it.
+//! One POST to a model's endpoint: where it may go, how long it may take, how large the response may be, and the name of each
+//! kind of failure. This module owns the key; no text that leaves it contains the key.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -15,24 +15,24 @@ use serde_json::Value;
 
 use super::error::{EndpointError, Fault, LlmError, MAX_MESSAGE, own_words};
 
-/// Bytes of a response body; an answer of 16,000 tokens has about 64 KiB.
+/// The largest response body, in bytes; an answer of 16,000 tokens has about 64 KiB.
 const MAX_BODY: usize = 4 << 20;
-/// A server that does not even take the connection by then is not there.
+/// A server that has not accepted the connection by then is not reachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Silence inside a body; the wait for its first byte is bounded by the whole exchange's deadline.
+/// The longest silence inside a body; the deadline of the whole exchange bounds the wait for its first byte.
 const BODY_SILENCE: Duration = Duration::from_secs(30);
-/// Shorter than the idle limits of servers, which close kept connections without a word.
+/// Shorter than the idle limits of servers, which close idle connections without notice.
 const IDLE_CONNECTION: Duration = Duration::from_secs(15);
-/// Characters of a key that is searched for in replies. Shorter ones stand for no key at servers of one's own (`test`, `none`)
-/// and are words of ordinary answers; keys of services have 30 characters and more.
+/// The shortest key that is searched for in replies, in characters. Shorter keys are placeholders for a person's own servers
+/// (`test`, `none`) and words of ordinary answers; keys of services have 30 characters and more.
 const LONG_KEY: usize = 20;
-/// What stands where the key was.
+/// The replacement for the key.
 const SCRUBBED: &str = "[key]";
 
-/// How to reach a model.
+/// The settings for reaching a model.
 #[derive(Clone)]
 pub struct Settings {
-    /// Where the API is; see each provider for what is appended.
+    /// The address of the API; each provider says what is appended.
     pub base_url: String,
     /// The model's name at the provider.
     pub model: String,
@@ -52,16 +52,16 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// Makes ring the process's TLS provider, once; without it no HTTP client can be built.
+/// Installs ring as the process's TLS provider, once; without it no HTTP client can be built.
 pub fn install_crypto() {
     static DONE: OnceLock<()> = OnceLock::new();
     DONE.get_or_init(|| {
-        // An error only says that another part of the process has installed one already.
+        // An error only means that another part of the process has installed one already.
         drop(rustls::crypto::ring::default_provider().install_default());
     });
 }
 
-/// A model's address with the client that talks to it.
+/// A model's address with the client for it.
 pub(super) struct Endpoint {
     client: Client,
     url: Url,
@@ -82,7 +82,8 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// Sets up a client for `path` below the base URL. The key goes into a header, behind a word; `headers` go along.
+    /// Sets up a client for `path` below the base URL. The key goes into a header, after a prefix; `headers` are sent alongside
+    /// it.
     pub(super) fn new(
         settings: Settings,
         path: &str,
@@ -116,10 +117,11 @@ impl Endpoint {
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_CONNECTION);
         if is_loopback(&url) {
-            // A proxy on the way to this machine itself would only get in the way, and would see the prompts.
+            // A proxy on the way to this machine itself would only be an obstacle, and would see the prompts.
             builder = builder.no_proxy();
             if url.scheme() == "http" {
-                // Nothing on this way is ever encrypted, and to read the system's certificates takes longer than to start.
+                // This connection is never encrypted, and reading the system's certificates takes longer than the start of the
+                // program.
                 builder = builder.tls_certs_only([]);
             }
         }
@@ -178,7 +180,7 @@ impl Endpoint {
             }));
         }
         let bytes = match self.body(response).await {
-            // The status says more than the body that did not come.
+            // The status says more than the body that is missing.
             Err(_) if !status.is_success() => Vec::new(),
             other => other?,
         };
@@ -258,7 +260,7 @@ impl Endpoint {
                 status: code,
                 message,
             },
-            // 408 request timeout, 409 conflict and 425 too early pass by themselves, as do overload and server faults.
+            // 408 request timeout, 409 conflict and 425 too early are temporary, as are overload and server faults.
             408 | 409 | 425 | 429 | 500.. => Fault::Unavailable {
                 status: code,
                 message,
@@ -271,8 +273,8 @@ impl Endpoint {
         })
     }
 
-    /// Returns what a server said as one short line without the key: a short one is searched for here too, because an error that
-    /// is harder to read costs less than a key in a log.
+    /// Returns a server's message as one short line without the key. Here even a short key is searched for, because an error
+    /// that is harder to read costs less than a key in a log.
     pub(super) fn own_words(&self, text: &str) -> String {
         let hide = |text: &str| match &self.key {
             Some(key) => text.replace(key.expose_secret(), SCRUBBED),
@@ -282,7 +284,7 @@ impl Endpoint {
         hide(&own_words(&hide(text)))
     }
 
-    /// Returns what a model said without the key, if that is long enough to be nothing else.
+    /// Returns a model's text without the key, if the key is too long to be anything else.
     pub(super) fn scrub_reply(&self, text: String) -> String {
         match self.key.as_ref().map(ExposeSecret::expose_secret) {
             Some(key) if key.chars().count() >= LONG_KEY => text.replace(key, SCRUBBED),
@@ -293,7 +295,7 @@ impl Endpoint {
 
 fn address(base_url: &str, path: &str) -> Result<Url, EndpointError> {
     let mut url = Url::parse(base_url.trim()).map_err(|error| EndpointError::NotAUrl {
-        // What is no URL may still hold a secret after a `?` or before an `@`.
+        // A text that is no URL may still hold a secret after a `?` or before an `@`.
         url: without_secrets(base_url),
         reason: error.to_string(),
     })?;
@@ -309,7 +311,7 @@ fn address(base_url: &str, path: &str) -> Result<Url, EndpointError> {
         _ => return Err(EndpointError::Scheme),
     }
     let base = url.path().trim_end_matches('/');
-    // Both `https://host` and `https://host/v1` are written for an API whose paths begin with `/v1`.
+    // People write both `https://host` and `https://host/v1` for an API whose paths begin with `/v1`.
     let base = match path.strip_prefix("/v1") {
         Some(_) => base.strip_suffix("/v1").unwrap_or(base),
         None => base,
@@ -349,21 +351,21 @@ fn trimmed(key: &SecretString) -> Option<SecretString> {
     (!text.is_empty()).then(|| SecretString::from(text))
 }
 
-/// Returns how long to wait: seconds, or a date with `now` taken off.
+/// Returns how long to wait: a number of seconds, or the time from `now` to a date.
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
     let at = httpdate::parse_http_date(text).ok()?;
-    // The server's own clock, which may stand otherwise than ours.
+    // The date refers to the server's own clock, which may differ from ours.
     let theirs = headers
         .get(DATE)
         .and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
     Some(at.duration_since(theirs.unwrap_or(now)).unwrap_or_default())
 }
 
-/// Finds the words in the shapes that servers give their errors: an object, a bare text, or other names for it.
+/// Finds the message in the shapes in which servers report errors: an object, a bare text, or other names for it.
 fn error_message(json: &Value) -> Option<String> {
     let error = json.get("error").unwrap_or(json);
     ["message", "detail", "error"]

@@ -1,5 +1,5 @@
-//! A model as the daemon uses it: typed questions in, validated answers out. Retries what may pass by itself, asks once
-//! more when an answer cannot be used, and counts every call and token, also of those that failed.
+//! A model as the daemon uses it: typed questions in, validated answers out. It retries failures that may be temporary, asks
+//! once more when an answer cannot be used, and counts every call and token, including those that failed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) type Read<A> = dyn Fn(&str) -> Result<A, String> + Send + Sync;
 
 /// A question to a model, with the way to read its answer.
 pub struct Question<A> {
-    /// What goes over the wire.
+    /// The request that is sent.
     pub request: Request,
     read: Box<Read<A>>,
 }
@@ -54,16 +54,16 @@ impl<A> fmt::Debug for Question<A> {
     }
 }
 
-/// A usable answer and what it took.
+/// A usable answer and its cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answered<A> {
     pub value: A,
-    /// The answer as it came.
+    /// The answer as it was received.
     pub text: String,
     pub spent: Spent,
 }
 
-/// No usable answer, and what that took.
+/// The absence of a usable answer, and its cost.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("{fault}")]
 pub struct AskError {
@@ -74,18 +74,18 @@ pub struct AskError {
 /// Why there is no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AskFault {
-    /// The last exchange failed, for good or after the retries.
+    /// The last exchange failed, permanently or after the retries.
     #[error(transparent)]
     Exchange(#[from] LlmError),
-    /// Two answers came, and neither could be used.
+    /// The model answered twice, and neither answer could be used.
     #[error("model `{model}` gave no usable answer to `{question}`: {reason}")]
     Unusable {
         model: String,
         /// The kind of question.
         question: String,
-        /// What is wrong with the second answer.
+        /// The problem of the second answer.
         reason: String,
-        /// The second answer as it came.
+        /// The second answer as it was received.
         text: String,
     },
 }
@@ -99,7 +99,7 @@ impl AskError {
         }
     }
 
-    /// Tells whether the same question may be answered a little later.
+    /// Returns whether the same question may be answered a little later.
     pub fn retryable(&self) -> bool {
         matches!(&self.fault, AskFault::Exchange(error) if error.retryable())
     }
@@ -113,22 +113,23 @@ impl AskError {
     }
 }
 
-/// How failed exchanges are repeated.
+/// How failed exchanges are retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Exchanges for one request, the first included (1 and more).
     pub tries: u32,
-    /// The first wait; each further one is twice as long, plus up to as much again by chance.
+    /// The first wait; each further one is twice as long, plus a random addition of at most the same length.
     pub first_delay: Duration,
-    /// The longest wait that is our own choice.
+    /// The longest wait, unless the server asks for a longer one.
     pub max_delay: Duration,
     /// No exchange begins later than this after the first one.
     pub total: Duration,
 }
 
 impl Default for RetryPolicy {
-    /// What the configuration has too: five tries with about 15 to 30 seconds of waits between them: outlasts a restart of a server, and a person who
-    /// watches still believes that something happens. What a server asks for may take up to ten minutes in all.
+    /// The defaults of the configuration: five tries with about 15 to 30 seconds of waits between them. They outlast a restart
+    /// of a server, and a person who watches still believes that something happens. Waits that a server asks for may take up to
+    /// ten minutes in total.
     fn default() -> Self {
         Self {
             tries: 5,
@@ -149,8 +150,8 @@ impl RetryPolicy {
             .with_jitter()
     }
 
-    /// Returns how long to wait after an error, if there is to be another try: what the server asks for, else our own
-    /// proposal, as long as the next exchange would begin in time.
+    /// Returns how long to wait after an error, if another try follows: the wait that the server asks for, else the proposed
+    /// one, as long as the next exchange would begin in time.
     fn wait(
         &self,
         asked: Option<Duration>,
@@ -162,7 +163,7 @@ impl RetryPolicy {
     }
 }
 
-/// A language model with the patience to get an answer out of it.
+/// A language model with the retries that it takes to get an answer.
 #[derive(Clone)]
 pub struct Model {
     llm: Arc<dyn Llm>,
@@ -190,7 +191,7 @@ impl Model {
         }
     }
 
-    /// Returns the model with a limit: no more than so many exchanges for one question, at least one.
+    /// Returns the model with a limit: at most so many exchanges for one question, and at least one.
     #[must_use]
     pub fn at_most(&self, exchanges: u32) -> Self {
         Self {
@@ -204,8 +205,8 @@ impl Model {
         self.llm.name()
     }
 
-    /// Gets an answer: repeats exchanges as the policy says, and asks once more, with the error, when the answer was cut
-    /// or cannot be used. Dropping the future ends the exchange under way; nothing else is left behind.
+    /// Gets an answer: repeats exchanges as the policy says, and asks once more, with the error, if the answer was truncated or
+    /// cannot be used. Dropping the future ends the exchange in progress and leaves nothing behind.
     pub async fn ask<A>(&self, question: &Question<A>) -> Result<Answered<A>, AskError> {
         let mut spent = Spent::default();
         let again = match self.exchange(&question.request, &mut spent).await {
@@ -281,7 +282,7 @@ fn failed(fault: AskFault, spent: Spent) -> AskError {
     AskError { fault, spent }
 }
 
-/// Makes the question that shows an answer with what is wrong with it.
+/// Returns the question that shows an answer together with its problem.
 fn repair(request: &Request, answer: &str, reason: &str) -> Request {
     let answer = quote(answer, MAX_SHOWN_ANSWER);
     let reason = quote(reason, MAX_SHOWN_ANSWER);
@@ -295,7 +296,7 @@ fn repair(request: &Request, answer: &str, reason: &str) -> Request {
     }
 }
 
-/// Makes the question again with room for twice as long an answer, and the wish for a shorter one.
+/// Returns the question again with room for an answer twice as long, and the request for a shorter one.
 fn shorter(request: &Request) -> Request {
     Request {
         prompt: format!(

@@ -1,5 +1,5 @@
-//! The prompt templates: built in, each replaced by a file of its name on disk. Every template is parsed and rendered
-//! once when it is loaded, so that a slip in a file is found at start, with its line, and not in the middle of a plan.
+//! The prompt templates: built in, each replaced by a file of its name on disk. Every template is parsed and rendered once when
+//! it is loaded, so that a mistake in a file is found at start, with its line, and not in the middle of a plan.
 
 use std::collections::HashSet;
 use std::io;
@@ -21,7 +21,7 @@ const MAX_TEMPLATE: usize = 256 << 10;
 /// Characters that a filter lets a template ask for.
 const MAX_TEXT: usize = 40_000;
 
-/// The templates there are.
+/// The existing templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Template {
     Plan,
@@ -31,7 +31,7 @@ pub enum Template {
     Summarise,
     /// How a role plans its task.
     Strategy,
-    /// The steps that a role makes of its task.
+    /// The steps of a role for its task.
     Steps,
     /// What a role's model does itself.
     Ask,
@@ -86,7 +86,7 @@ impl Template {
     }
 }
 
-/// A piece of a template that is rendered by itself.
+/// A part of a template that is rendered separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     System,
@@ -121,12 +121,12 @@ impl PromptError {
 #[derive(Clone, Debug)]
 pub struct Prompts {
     environment: Environment<'static>,
-    /// Where each template came from, for its errors.
+    /// The origin of each template, for its errors.
     paths: Vec<(Template, PathBuf)>,
 }
 
 impl Prompts {
-    /// Loads every template: the file in `dir` if there is one, else the built-in text.
+    /// Loads every template: the file in `dir` if it exists, else the built-in text.
     pub fn load(dir: Option<&Path>) -> Result<Self, PromptError> {
         let mut prompts = Self {
             environment: environment(),
@@ -178,7 +178,7 @@ impl Prompts {
         Ok(())
     }
 
-    /// Splits a template; each part keeps its place, so that its line numbers are the file's.
+    /// Splits a template; each part keeps its lines, so that its line numbers are those of the file.
     fn split(&self, template: Template, source: &str) -> Result<Vec<(Part, String)>, PromptError> {
         if template.parts() == [Part::Whole] {
             return Ok(vec![(Part::Whole, source.to_owned())]);

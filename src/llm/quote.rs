@@ -1,5 +1,4 @@
-//! The one place where text of others is made fit to stand in a prompt or a command: bounded, and unable to pass for
-//! anything but text.
+//! The one place where foreign text is made safe for a prompt or a command: bounded, and unable to act as anything but text.
 
 /// Characters of a name, of a line about a task, of a task's own text, of a section of a report, and of the end of an output.
 pub(super) const NAME: usize = 160;
@@ -8,8 +7,8 @@ pub(super) const TEXT: usize = 6_000;
 pub(super) const SECTION: usize = 3_000;
 pub(super) const TAIL: usize = 1_500;
 
-/// Makes a text of others fit to stand in a prompt: at most `limit` characters (head and tail are kept), no control
-/// characters, and nothing that could pass for the `<data>` delimiters around it.
+/// Makes foreign text safe for a prompt: at most `limit` characters (head and tail are kept), no control characters, and no
+/// text that could act as the `<data>` delimiters around it.
 pub(super) fn quote(text: &str, limit: usize) -> String {
     defuse(&clip(printable(text).trim(), limit))
 }
@@ -44,7 +43,7 @@ fn clip(text: &str, limit: usize) -> String {
     format!("{head} […{left_out} characters left out…] {tail}")
 }
 
-/// Breaks up what reads as a `<data …>` or `</data>` tag, however it is spaced or cased.
+/// Breaks up text that reads as a `<data …>` or `</data>` tag, with any spacing or case.
 fn defuse(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -62,8 +61,8 @@ fn defuse(text: &str) -> String {
     out
 }
 
-/// Makes a text an indented block of Markdown: no heading and no fence in it counts, so nothing in it is taken for a
-/// section of the command, or for a script to run.
+/// Makes a text an indented block of Markdown: no heading and no fence in it counts, so nothing in it is read as a section of
+/// the command, or as a script to run.
 pub fn indented(text: &str, limit: usize) -> String {
     let quoted = unfenced(&quote(text, limit));
     let lines = quoted.lines().map(|line| match line.trim_end() {

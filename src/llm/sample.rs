@@ -1,5 +1,5 @@
-//! A small plan with something in every field, from which each template is rendered once when it is loaded: a template
-//! that works with it works with every plan. Nothing of it reaches a model or a file.
+//! A small plan with a value in every field, with which each template is rendered once when it is loaded: a template that works
+//! with it works with every plan. No part of it reaches a model or a file.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::plan::{
 use crate::wire::command::Language;
 use crate::wire::team;
 
-/// A team with one of everything that a planner is told of.
+/// A team with one of everything that a planner can see.
 pub(super) const TEAM: &str = "\
 roles:
 - {id: coder, kind: files, description: Writes code.}
@@ -33,7 +33,7 @@ workflows:
     tasks: [{task_id: t, name: Build, assignee: coder, description: 'Build {{what}} in size {{size}}.', checks: [test]}]
 ";
 
-/// Returns the contexts to try a template with: a rich one, and one with nothing optional in it.
+/// Returns the contexts for trying a template: a rich one, and one with nothing optional in it.
 pub(super) fn contexts(template: Template) -> Vec<Value> {
     let (rich, bare) = (plan(Fill::Rich), plan(Fill::Bare));
     let team = team::parse(TEAM).expect("the sample is a team");

@@ -1,13 +1,13 @@
-//! The form of an answer, as a JSON schema within what every provider enforces: all properties required, nothing else
-//! allowed, no lengths. Properties keep their order, because models fill them in in that order: what is thought of first
-//! must come first.
+//! The form of an answer, as a JSON schema within what every provider enforces: all properties required, nothing else allowed,
+//! no lengths. Properties keep their order, because models fill them in in that order: what a model should think of first must
+//! come first.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// A JSON schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Schema {
-    /// Text, with what belongs into it.
+    /// Text, with a description of its contents.
     Text(&'static str),
     /// Text, or null if there is none.
     OptionalText(&'static str),

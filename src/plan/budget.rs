@@ -1,5 +1,5 @@
-//! What is left of a plan's budget, and how its amounts are said. A budget is looked at when something wants to begin: what
-//! is under way ends by itself.
+//! What is left of a plan's budget, and how its amounts are written. The budget is checked before something starts; what is
+//! under way is not interrupted.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::model::{About, Limit, Lived, PlanStatus, Question, number};
 use super::state::Plan;
 
 impl Plan {
-    /// Returns how much of what a limit counts is used, with the time of a daemon that is not recorded yet.
+    /// Returns how much of a limit is used. This includes the daemon's time that is not recorded yet.
     pub fn used(&self, limit: Limit, lived: Lived) -> f64 {
         let usage = &self.head().usage;
         match limit {
@@ -23,19 +23,19 @@ impl Plan {
         }
     }
 
-    /// Returns how much of it may be used, with what a human allowed beyond the budget; `None` without a limit.
+    /// Returns how much of the limit may be used, including what a human allowed beyond the budget; `None` without a limit.
     pub fn allowed(&self, limit: Limit) -> Option<f64> {
         let head = self.head();
         let granted = head.granted.get(&limit).copied().unwrap_or(0.0);
         head.policy.budget.set(limit).map(|set| set + granted)
     }
 
-    /// Returns the first limit that keeps the model from being called.
+    /// Returns the first limit that forbids a call of the model.
     pub fn no_call(&self, lived: Lived) -> Option<Limit> {
         self.used_up(&Limit::OF_CALLS, lived)
     }
 
-    /// Returns the limit at which the plan is paused while a human is asked for more.
+    /// Returns the limit because of which the plan is paused while a human is asked for more.
     pub fn stopped_at(&self) -> Option<Limit> {
         let limit = |question: &Question| match question.about {
             About::Budget(limit) => Some(limit),
@@ -47,7 +47,7 @@ impl Plan {
             .flatten()
     }
 
-    /// Returns how many more calls of the model are allowed by their number.
+    /// Returns how many more calls of the model the limit on their number allows.
     pub fn calls_left(&self) -> u32 {
         let used = self.used(Limit::LlmCalls, Lived::default());
         match self.allowed(Limit::LlmCalls) {
@@ -57,14 +57,14 @@ impl Plan {
         }
     }
 
-    /// Returns the first limit that keeps an attempt from being handed out. Where a model judges, that is also one that keeps
-    /// the model from being called: nobody could judge the result.
+    /// Returns the first limit that forbids the dispatch of an attempt. Where a model judges, a limit that forbids calls of the
+    /// model also counts: the result could not be judged.
     pub fn no_attempt(&self, lived: Lived) -> Option<Limit> {
         self.used_up(&[Limit::Attempts], lived)
             .or_else(|| self.no_repair(lived))
     }
 
-    /// Returns the first limit that keeps an agent from being asked for a readable report.
+    /// Returns the first limit that forbids asking an agent for a readable report.
     pub fn no_repair(&self, lived: Lived) -> Option<Limit> {
         if self.head().policy.model {
             self.no_call(lived)
@@ -80,13 +80,13 @@ impl Plan {
             .find(|limit| self.is_used_up(*limit, lived))
     }
 
-    /// Tells whether as much is used as may be.
+    /// Returns whether a limit is used up.
     pub fn is_used_up(&self, limit: Limit, lived: Lived) -> bool {
         self.allowed(limit)
             .is_some_and(|allowed| self.used(limit, lived) >= allowed)
     }
 
-    /// Says how much of a limit is used: `200 of 200 attempts`.
+    /// Returns how much of a limit is used: `200 of 200 attempts`.
     pub fn used_of(&self, limit: Limit, lived: Lived) -> String {
         let used = self.used(limit, lived);
         match self.allowed(limit) {
@@ -97,7 +97,7 @@ impl Plan {
 }
 
 impl Limit {
-    /// Returns an amount as a person says it, without what it counts: `200`, `34k`, `$0.42`, `14 min`.
+    /// Returns an amount as text, without the noun: `200`, `34k`, `$0.42`, `14 min`.
     pub fn amount(self, amount: f64) -> String {
         match self {
             Self::LlmCalls | Self::Attempts => format!("{amount:.0}"),
@@ -107,7 +107,7 @@ impl Limit {
         }
     }
 
-    /// Returns what is counted, for a number of it; nothing where the amount says that itself.
+    /// Returns the noun for an amount; empty where the amount already contains its unit.
     pub fn noun(self, amount: f64) -> &'static str {
         match (self, amount == 1.0) {
             (Self::LlmCalls, true) => " call",
@@ -119,7 +119,7 @@ impl Limit {
         }
     }
 
-    /// Returns an amount with what it counts.
+    /// Returns an amount with its noun.
     pub fn counted(self, amount: f64) -> String {
         self.amount(amount) + self.noun(amount)
     }
@@ -130,7 +130,7 @@ fn short(count: f64) -> String {
     for (unit, letter) in [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")] {
         if count >= unit {
             let units = count / unit;
-            // Never rounded up: `1M of 1M` is used up.
+            // Rounds down: a rounded up `1M of 1M` would claim that the limit is used up.
             let tenths = (units * 10.0).floor() / 10.0;
             return if units < 10.0 && tenths.fract() > 0.0 {
                 format!("{tenths:.1}{letter}")
@@ -150,7 +150,7 @@ fn cents(dollars: f64) -> String {
     }
 }
 
-/// Writes a span of seconds with one unit, with two where one says too little.
+/// Writes a span of seconds in one unit, or in two where one is too coarse.
 fn span(seconds: f64) -> String {
     let whole = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     match whole.as_secs() {

@@ -1,6 +1,7 @@
-//! What should be under way now, and when to look again. Derived from the plan and from what was seen outside; nothing is
-//! remembered, so a restart, a lost event and an edit by somebody else all lead to the same place.
-//! Costs the open attempts and questions, never the plan.
+//! Computes what should be under way now, and when to compute it again. Everything is derived from the plan and from what was
+//! observed outside; nothing is remembered. A restart, a lost event and an edit by another process therefore all lead to the
+//! same state.
+//! The cost depends on the open attempts and questions, never on the size of the plan.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,14 +18,14 @@ use super::model::{
 use super::rules::certain;
 use super::state::Plan;
 
-/// How long a plan waits for those who work on it.
+/// How long a plan waits for its workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// How long an agent has to mend an unreadable report by itself before it is asked to.
+    /// How long an agent may repair an unreadable report by itself before a repair is requested.
     pub repair: Duration,
-    /// A worker that is there for the tasks of a role has claimed one by then. After that, a command holds only the lanes of its
-    /// role: to take it back would make it vanish under a person's eyes, and not to count it would start two tasks in its place.
-    /// The price: a late claim may exceed `max_parallel`.
+    /// Within this time a worker for the tasks of a role claims a command. After that, an unclaimed command holds only the
+    /// lanes of its role. Withdrawing it would make it vanish before a person's eyes; not counting it at all would start two
+    /// tasks in its place. The price: a late claim may exceed `max_parallel`.
     pub untaken: Duration,
 }
 
@@ -37,54 +38,55 @@ impl Default for Waits {
     }
 }
 
-/// Time that is lived through is recorded at least that often: what a kill makes forgotten is less.
+/// Active time is recorded at least this often, so a kill loses less than this.
 const RECORD: Duration = Duration::from_secs(60);
 
-/// What lies ahead by less was recorded by this process.
+/// A recorded time that is ahead by less than this was recorded by this process.
 const JUST_NOW: Duration = Duration::from_secs(60);
 
-/// More than a machine is suspended within the age of an attempt.
+/// More suspensions than a machine has within the age of an attempt.
 const MOST_STILL: usize = 64;
 
-/// What is known from outside the plan, in memory only.
+/// The state outside the plan, in memory only.
 #[derive(Clone, Debug, Default)]
 pub struct World {
     pub waits: Waits,
     pub now: Time,
-    /// When this daemon began; silence before that is nobody's fault.
+    /// When this daemon started; silence before that counts against no agent.
     pub started: Time,
-    /// When the last complete look at the folders began.
+    /// When the last complete scan of the folders began.
     pub scan_began: Option<Time>,
-    /// The last sign of life of open attempts.
+    /// The last heartbeat of open attempts.
     pub signs: BTreeMap<CommandId, Time>,
-    /// What agents say of a model that they only ask again since.
+    /// The failures of a model that agents report while they only retry it.
     pub faults: BTreeMap<CommandId, String>,
-    /// When the daemon could do nothing, and perhaps its agents neither: up to when, and how long.
+    /// When the daemon, and perhaps its agents, were suspended: the end and the length of each suspension.
     pub still: Vec<(Time, Duration)>,
-    /// For how long this daemon has had something under way: neither waiting for a human only, nor standing still.
+    /// How long this daemon has been active: something was under way that did not only wait for a human, and the machine was
+    /// not suspended.
     pub lived: Duration,
-    /// What the model is being asked; each of these calls was counted when it began.
+    /// The questions that the model is being asked; each of these calls was counted when it began.
     pub asking: BTreeSet<Subject>,
-    /// Who was started to do what is handed out.
+    /// The workers that were started for dispatched commands.
     pub crews: Crews,
-    /// Until when a role was seen to have something in hand: its other tasks wait for it, and not for nobody.
+    /// Until when a role was seen at work: its other tasks wait for the role itself, so a worker is not missing.
     pub held: BTreeMap<String, Time>,
-    /// Sessions whose `end` command was published, which the plan may not know yet.
+    /// Sessions whose `end` command was published; the plan may not have recorded this yet.
     pub ends_published: BTreeSet<SessionId>,
 }
 
 impl World {
-    /// Records that nothing could happen for so long up to now.
+    /// Records that the daemon was suspended for a span that ends now.
     pub fn stood_still(&mut self, span: Duration) {
         if self.still.len() == MOST_STILL {
-            // Whatever began between the two is given more time than it needs.
+            // A timeout that began between the two suspensions becomes longer than necessary.
             let (_, first) = self.still.remove(0);
             self.still[0].1 += first;
         }
         self.still.push((self.now, span));
     }
 
-    /// Returns how much of its life this daemon has spent on the plan.
+    /// Returns how much of its active time this daemon has spent on the plan.
     pub fn lived(&self) -> Lived {
         Lived {
             since: self.started,
@@ -92,7 +94,7 @@ impl World {
         }
     }
 
-    /// Returns the moment so long after another, not counting when nothing could happen.
+    /// Returns the time a span after another time; suspensions do not count.
     fn after(&self, moment: Time, span: Duration) -> Time {
         let still = self.still.iter().filter(|(end, _)| *end > moment);
         moment.plus(span).plus(still.map(|(_, span)| *span).sum())
@@ -102,9 +104,9 @@ impl World {
 /// One thing that should be under way.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// Tell the agent to stop, or take the command back.
+    /// Ask the agent to stop, or withdraw the command.
     Withdraw(CommandId),
-    /// Look what a reported attempt changed.
+    /// Inspect what a reported attempt changed.
     Inspect(CommandId),
     /// Run the checks of a reported attempt.
     Check(CommandId),
@@ -114,7 +116,7 @@ pub enum Step {
     Issue(TaskId),
     /// Ask for a readable report.
     Repair(CommandId),
-    /// Give an attempt up; the text says why.
+    /// Time an attempt out; the text says why.
     TimeOut(CommandId, String),
     /// Decide a reported attempt by rules.
     JudgeByRules(CommandId),
@@ -126,23 +128,22 @@ pub enum Step {
     AskHuman(About, Option<TaskId>, String),
     /// Complete the task of an attempt that was accepted and has been merged again since.
     Accept(CommandId),
-    /// Move the branch of the results to where they are.
+    /// Move the results' branch to the accepted commit.
     MoveBranch,
     /// Stop where a limit of the budget is reached, and ask the human.
     StopAtBudget(Limit),
-    /// Record the time that was lived through.
+    /// Record the active time.
     CountTime,
     /// End a session that is over.
     EndSession(SessionId),
-    /// Record that sessions were ended, where no other change comes any more with which it is recorded.
+    /// Record that sessions were ended, when no other change follows that would record it.
     RecordEnds,
-    /// End the plan, every task of which is settled.
+    /// End the plan; every task is settled.
     Settle,
 }
 
 impl Step {
-    /// Tells whether the step is a decision that the plan's own data settles: it is carried out within a change and needs
-    /// nothing from outside.
+    /// Returns whether the plan's own data decides the step: it is carried out within a change and needs nothing from outside.
     pub fn is_decision(&self) -> bool {
         !matches!(
             self,
@@ -157,9 +158,9 @@ pub struct Due {
     pub steps: Vec<Step>,
     /// When something may become due by itself.
     pub look_again: Option<Time>,
-    /// A time-out is due but only a look at the folders that begins now may confirm it.
+    /// A timeout is due, but only a scan of the folders that begins now may confirm it.
     pub rescan: bool,
-    /// Something would be under way if those who were started for it could work.
+    /// Something would be under way if the workers for it could work.
     pub held: bool,
 }
 
@@ -177,14 +178,15 @@ impl Due {
         self.steps.iter().any(stops)
     }
 
-    /// Tells whether nothing is due, now or later.
+    /// Returns whether nothing is due, now or later.
     pub fn nothing(&self) -> bool {
         self.steps.is_empty() && self.look_again.is_none() && !self.rescan
     }
 }
 
-/// Returns what is due. Every plan that is neither settled, idle nor paused has a step, a time to look again, a wish to look
-/// at the folders, or an open question. A limit of the budget stops what would begin; what is under way goes on.
+/// Returns what is due. For every plan that is neither settled, idle nor paused the result has a step, a time to compute it
+/// again or a request to scan the folders, or the plan has an open question. A budget limit stops what would begin; what is
+/// under way goes on.
 pub fn due(plan: &Plan, world: &World) -> Due {
     let mut due = Due::default();
     let head = plan.head();
@@ -224,8 +226,8 @@ pub fn due(plan: &Plan, world: &World) -> Due {
     due
 }
 
-/// Tells whether something may begin that a limit may keep from it; stops a running plan if one does. Of a paused plan it only
-/// does not begin.
+/// Returns whether something may begin that a budget limit can forbid. A limit pauses a running plan; in a paused plan it only
+/// prevents the start.
 fn may_begin(plan: &Plan, stopped: Option<Limit>, due: &mut Due) -> bool {
     if let Some(limit) = stopped
         && *plan.status() == PlanStatus::Running
@@ -236,7 +238,7 @@ fn may_begin(plan: &Plan, stopped: Option<Limit>, due: &mut Due) -> bool {
     stopped.is_none()
 }
 
-/// Returns how it is with those who do a task.
+/// Returns the state of the workers for a task.
 fn crew_of(plan: &Plan, world: &World, task: TaskId) -> Crew {
     world.crews.of(plan.role_of(task))
 }
@@ -250,7 +252,7 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         && !world.signs.contains_key(&attempt.id)
         && !world.crews.none_left()
     {
-        // What they had not begun went back; it is taken back, so that it takes no lane from the others.
+        // These workers returned the commands they had not begun. Withdrawing the command frees its lane for other tasks.
         due.held = true;
         if scanned_since(world, since, due) {
             due.step(Step::Withdraw(attempt.id.clone()));
@@ -269,7 +271,8 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
         return;
     }
     let Some(claimed) = attempt.claimed.map(|time| known(time, world)) else {
-        // The last attempts that a budget allows are handed out like any other.
+        // A pause for the limit of attempts does not withdraw commands: the last attempts of a budget are claimed like any
+        // other.
         if paused && plan.stopped_at() != Some(Limit::Attempts) {
             due.step(Step::Withdraw(attempt.id.clone()));
             return;
@@ -302,7 +305,7 @@ fn await_report(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
     };
     let of_request = |q: &Question| q.task == Some(attempt.task) && q.request.is_some();
     if plan.open_questions().any(of_request) {
-        // Nothing can happen before a person has answered.
+        // The attempt cannot continue before a person has answered.
         return;
     }
     let sign = world.signs.get(&attempt.id).copied().unwrap_or(claimed);
@@ -337,7 +340,7 @@ fn no_sign(world: &World, attempt: &Attempt, span: Duration) -> String {
     )
 }
 
-/// Returns since when a command lies there that nobody has taken, as far as somebody could have.
+/// Returns since when an unclaimed command has waited while a worker could have claimed it.
 fn untaken_since(plan: &Plan, world: &World, attempt: &Attempt) -> Time {
     let role = plan.role_of(attempt.task);
     let held = role.and_then(|role| world.held.get(role)).copied();
@@ -346,11 +349,11 @@ fn untaken_since(plan: &Plan, world: &World, attempt: &Attempt) -> Time {
         .max(held.unwrap_or_default())
 }
 
-/// Counts the commands of roles for whom nobody seems to be there: they wait, and nobody works on them, so that the others of the
-/// plan may use the lanes that they would take. One that is taken later is under way besides what began meanwhile.
+/// Counts the unclaimed commands of roles that seem to have no worker. No agent works on these commands, so other tasks of the
+/// plan may use their lanes. A command that is claimed later runs alongside what began meanwhile.
 fn untaken(plan: &Plan, world: &World, due: &mut Due) -> usize {
     let policy = &plan.head().policy;
-    // One conversation cannot be about two tasks at once.
+    // One conversation cannot be about two tasks simultaneously.
     if policy.session == SessionScope::Plan {
         return 0;
     }
@@ -371,8 +374,8 @@ fn untaken(plan: &Plan, world: &World, due: &mut Due) -> usize {
     count
 }
 
-/// Returns a moment that was recorded; one that lies ahead because the clock of an earlier process was wrong counts as the
-/// start. What was recorded a moment ago may lie ahead too, within the change that records it.
+/// Returns a recorded time. A time that is ahead because the clock of an earlier process was wrong is replaced by the start of
+/// this daemon. A time that was recorded just now may also be ahead, within the change that records it.
 fn known(recorded: Time, world: &World) -> Time {
     if recorded.since(world.now) > JUST_NOW {
         world.started
@@ -381,7 +384,7 @@ fn known(recorded: Time, world: &World) -> Time {
     }
 }
 
-/// Tells whether the folders were looked at since a moment; else asks for it.
+/// Returns whether the folders were scanned since a given time; else requests a scan.
 fn scanned_since(world: &World, at: Time, due: &mut Due) -> bool {
     let scanned = world.scan_began.is_some_and(|began| began >= at);
     due.rescan |= !scanned;
@@ -420,9 +423,9 @@ fn decide(plan: &Plan, world: &World, attempt: &Attempt, due: &mut Due) {
     }
 }
 
-/// Tells whether an attempt is the next to be merged: one at a time, in the order of their reports. One that is merged and
-/// awaits its verdict comes first, or what is made of the others would be void when it is accepted; one that waits for a
-/// human holds nobody up.
+/// Returns whether an attempt is the next to be merged. Attempts are merged one at a time, in the order of their reports. A
+/// merged attempt that awaits its verdict comes first: its acceptance would invalidate the merges of the others. An attempt
+/// that waits for a human does not block the others.
 fn is_next(plan: &Plan, attempt: &Attempt) -> bool {
     let tip = plan.head().line.as_ref().map(|line| &line.tip);
     let place = |attempt: &Attempt| {
@@ -440,7 +443,7 @@ fn is_next(plan: &Plan, attempt: &Attempt) -> bool {
     before.is_none_or(|(_, _, first)| first == attempt.id)
 }
 
-/// Wants the model asked, unless it has failed at this question and a human is to say how to go on.
+/// Adds a step to ask the model, unless the model has failed at this question and a human must say how to continue.
 fn ask(plan: &Plan, world: &World, subject: Subject, due: &mut Due) {
     let failed = plan
         .open_asks()
@@ -505,8 +508,8 @@ fn finish(plan: &Plan, world: &World, due: &mut Due) {
     due.step(Step::Settle);
 }
 
-/// Hands out what may start, retries before new tasks, as far as there are lanes. Tasks of a role whose lanes are taken, or for
-/// whom nobody is left, hold up nobody else.
+/// Dispatches what may start, retries before new tasks, as far as lanes are free. Tasks of a role without free lanes or without
+/// workers do not block other tasks.
 fn hand_out(plan: &Plan, world: &World, due: &mut Due) {
     let mut lanes = Lanes::of(plan);
     if lanes.full() {
@@ -545,13 +548,13 @@ fn hand_out(plan: &Plan, world: &World, due: &mut Due) {
                 None => break,
             }
         }
-        // One that is recalled is over in a moment: its lane is kept, so that no other task slips in before a retry.
+        // A recalled attempt ends soon: its lane stays reserved, so that no other task starts before the retry.
         lanes.take(task.assignee.as_deref(), task.number);
     }
     due.held |= held.get();
 }
 
-/// Tells whether an earlier command of the task is still to be taken back; its successor waits for that.
+/// Returns whether an earlier command of the task must still be withdrawn; its successor waits for that.
 fn recalled(plan: &Plan, task: &Task) -> bool {
     plan.recalls().any(|attempt| attempt.task == task.number)
 }

@@ -1,4 +1,4 @@
-//! What a change did, as a person or a program wants to be told. Recorded with the change; never read back by the core.
+//! What a change did, for people and programs. Events are recorded with the change; the core never reads them.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub enum Event {
     Created { goal: String },
     /// Tasks were made for the goal.
     Planned { tasks: usize },
-    /// The plan is carried out from now on.
+    /// The plan runs from now on.
     Started,
     /// A role chose how to plan its task.
     StrategyChosen { strategy: String, reason: String },
@@ -30,7 +30,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         role: Option<String>,
     },
-    /// Somebody works on it.
+    /// A worker has claimed it.
     Claimed {
         task: TaskId,
         command: CommandId,
@@ -38,7 +38,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         role: Option<String>,
     },
-    /// A role that works on it has asked another one for something, and waits.
+    /// A role that works on the task has sent another role a request, and waits for the answer.
     Requested {
         task: TaskId,
         command: CommandId,
@@ -47,7 +47,7 @@ pub enum Event {
         request: CommandId,
         what: String,
     },
-    /// It does not wait for that any more.
+    /// The role no longer waits for that request.
     RequestEnded {
         task: TaskId,
         command: CommandId,
@@ -56,13 +56,13 @@ pub enum Event {
         request: CommandId,
         how: WaitEnd,
     },
-    /// The model behind its agent fails, and is asked again at this moment (µs since the epoch).
+    /// The model behind its agent fails; the agent retries it at this time (µs since the epoch).
     Waits {
         task: TaskId,
         command: CommandId,
         until: i64,
     },
-    /// The report is here.
+    /// The report has arrived.
     Reported {
         task: TaskId,
         command: CommandId,
@@ -74,9 +74,9 @@ pub enum Event {
         command: CommandId,
         reason: String,
     },
-    /// A file among the reports is not read, and its name says no command that it is for.
+    /// A file among the reports is ignored because its name contains no known command.
     FileRejected { name: String, reason: String },
-    /// A report that counts no more was kept.
+    /// A report that no longer counts was kept.
     Stale { task: TaskId, command: CommandId },
     /// The checks ran.
     Checked {
@@ -91,7 +91,7 @@ pub enum Event {
         decision: Decision,
         reason: String,
     },
-    /// The accepted result is on the branch of the plan's results.
+    /// The accepted result is on the integration branch.
     Merged {
         task: TaskId,
         command: CommandId,
@@ -103,29 +103,29 @@ pub enum Event {
         command: CommandId,
         reason: String,
     },
-    /// The command was taken back before anybody took it.
+    /// The command was withdrawn before a worker claimed it.
     Withdrawn { task: TaskId, command: CommandId },
-    /// The agent's usage limit ends at this moment (µs since the epoch).
+    /// The agent's usage limit ends at this time (µs since the epoch).
     Parked { task: TaskId, until: i64 },
     /// A task was added.
     Added { task: TaskId, name: String },
     /// A task was changed.
     Updated { task: TaskId },
-    /// A task was taken out.
+    /// A task was removed.
     Removed { task: TaskId },
     /// A task was started by a tool or a person.
     TaskStarted { task: TaskId },
     /// A task is done.
     Completed { task: TaskId, verified: bool },
-    /// A task is left out.
+    /// A task was skipped.
     Skipped { task: TaskId, reason: String },
-    /// Who did a task by hand failed, and it may be tried again.
+    /// The work on a task that is done by hand failed; it may be tried again.
     Stumbled { task: TaskId, reason: String },
-    /// A task is given up.
+    /// A task has failed.
     Failed { task: TaskId, reason: String },
     /// A failed task is to be tried again.
     Reopened { task: TaskId },
-    /// A human is asked.
+    /// A question was asked to a human.
     Asked {
         question: QuestionId,
         task: Option<TaskId>,
@@ -139,14 +139,14 @@ pub enum Event {
         note: String,
         by: String,
     },
-    /// A question needs no answer any more.
+    /// A question no longer needs an answer.
     QuestionClosed {
         question: QuestionId,
         reason: String,
     },
-    /// The model did not answer usably.
+    /// The model gave no usable answer.
     ModelFailed { subject: Subject, error: String },
-    /// The rest of the plan is to change.
+    /// The rest of the plan must change.
     Replanning { reason: String },
     /// The rest of the plan was changed.
     Replanned {
@@ -155,26 +155,26 @@ pub enum Event {
         skipped: usize,
         reason: String,
     },
-    /// The goal was held against the evidence.
+    /// The goal was compared with the evidence.
     Audited { met: bool, reason: String },
     /// Nothing new starts.
     Paused { reason: String },
-    /// It goes on.
+    /// The plan goes on.
     Resumed,
-    /// Every task is as at the beginning.
+    /// Every task was reset to its initial state.
     Reset,
-    /// It is again as it was after an earlier change.
+    /// The plan was restored to its state after an earlier change.
     Restored { seq: i64 },
     /// It became its owner's current plan.
     TakenUp,
-    /// It was put into the history, or deleted.
+    /// It was archived or deleted.
     PutAway { shelf: Shelf },
     /// The plan has ended.
     Settled { status: String, outcome: String },
 }
 
 impl Event {
-    /// Returns the task that it happened to, if it happened to one.
+    /// Returns the task that the event is about, if it is about one.
     pub fn task(&self) -> Option<TaskId> {
         match self {
             Self::Issued { task, .. }

@@ -1,10 +1,10 @@
-//! Dependencies: finds a cycle without recursion, so that a long chain cannot exhaust the stack.
+//! Dependencies: finds a cycle without recursion, because a long chain would exhaust the stack.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Returns a cycle that can be reached from `starts`, as the way round it with its first node repeated at the end
-/// (`[1, 2, 1]`). Costs the nodes and edges that can be reached.
+/// Returns a cycle that can be reached from `starts`, as a list of its nodes with the first one repeated at the end (`[1, 2,
+/// 1]`). The cost is the number of nodes and edges that can be reached.
 pub fn find_cycle<N: Copy + Eq + Hash>(
     starts: impl IntoIterator<Item = N>,
     next: impl Fn(N) -> Vec<N>,

@@ -1,5 +1,5 @@
-//! What is known of a plan's tasks without a look at each: their order, who is in which state, who waits for whom, whose
-//! they are. Only [`super::Plan::put`] writes it.
+//! Indexes over a plan's tasks, which make it unnecessary to read each task: their order, their states, their dependencies,
+//! their roles. Only [`super::Plan::put`] writes it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
 use std::iter::Peekable;
@@ -7,7 +7,7 @@ use std::iter::Peekable;
 use super::model::{Order, PlanStatus, Task, TaskId, TaskStatus};
 use super::places::{Place, Places, Span};
 
-/// How many tasks are in which state; removed ones count nowhere.
+/// The number of tasks in each state; removed tasks are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub pending: usize,
@@ -31,13 +31,13 @@ impl Counts {
         }
     }
 
-    /// Returns the number of tasks to which nothing more happens by itself.
+    /// Returns the number of tasks that do not change any more by themselves.
     pub fn settled(&self) -> usize {
         self.completed + self.failed + self.skipped
     }
 }
 
-/// Which tasks are shown: the states, with the pending ones told apart by whether they may start.
+/// Which tasks are shown: the states; pending tasks are divided by whether they may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shown {
     /// Pending, and may start now by the order of the plan.
@@ -68,7 +68,7 @@ impl From<TaskStatus> for Shown {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
     All,
-    /// Those that are not skipped.
+    /// Tasks that are not skipped.
     Wanted,
     Unsettled,
     Pending,
@@ -190,7 +190,7 @@ impl TaskIndex {
         }
     }
 
-    /// Returns the places of the tasks to be shown, in the order of the plan.
+    /// Returns the places of the tasks to show, in the order of the plan.
     pub(super) fn shown(&self, shown: Shown, order: Order) -> Span<'_> {
         let (group, from, to) = match (shown, order) {
             (Shown::Ready, Order::Dependencies) => (Group::Free, 0, usize::MAX),
@@ -209,7 +209,7 @@ impl TaskIndex {
         self.all.of(group).span(from, to)
     }
 
-    /// Returns how many tasks may start where one follows the other: one, if the first unsettled one is pending.
+    /// Returns how many tasks may start when tasks run one after another: one, if the first unsettled one is pending.
     fn next_in_line(&self) -> usize {
         let first = self.all.of(Group::Pending).first();
         usize::from(first.is_some() && first == self.all.of(Group::Unsettled).first())
@@ -237,7 +237,7 @@ impl TaskIndex {
             }
     }
 
-    /// Takes in how a task is now; `old` is how it was, if it was there.
+    /// Stores the present state of a task; `old` is its previous state, if it had one.
     pub(super) fn put(&mut self, old: Option<&Task>, task: &Task, unmet: usize) {
         match old {
             Some(old) if stays(old, task) => {
@@ -281,7 +281,7 @@ impl TaskIndex {
         self.unmet.remove(&task.number);
     }
 
-    /// Counts one dependency of a task less or more that is not met.
+    /// Counts one unmet dependency of a task less or more.
     pub(super) fn wait(&mut self, task: &Task, met: bool) {
         let was = self.met(task);
         let unmet = self.unmet.entry(task.number).or_default();
@@ -354,18 +354,19 @@ impl TaskIndex {
     }
 }
 
-/// Goes through tasks in the plan's order and leaves out whole roles on the way: each costs one look, however many tasks it has.
+/// Walks over tasks in the plan's order and can leave out whole roles: each role that is left out costs one step, however many
+/// tasks it has.
 pub(super) struct Walk<'a> {
     index: &'a TaskIndex,
     group: Group,
-    /// The next task of each role that was met, and what follows it there.
+    /// The next task of each visited role, and the role's tasks after it.
     met: BTreeMap<Place, (Option<&'a str>, Span<'a>)>,
-    /// Roles whose first task was not reached yet, in the order of those.
+    /// Roles whose first task was not reached yet, in the order of their first tasks.
     ahead: Peekable<btree_map::Iter<'a, Place, Option<String>>>,
 }
 
 impl Walk<'_> {
-    /// Returns the next task of a role that is not left out now; one that is left out once is not come back to.
+    /// Returns the next task of a role that is not left out now. The walk does not return to a role once it was left out.
     pub(super) fn next(&mut self, left_out: impl Fn(Option<&str>) -> bool) -> Option<Place> {
         loop {
             let next = self.met.first_key_value().map(|(place, _)| *place);
@@ -388,7 +389,7 @@ impl Walk<'_> {
     }
 }
 
-/// Tells whether only the state of a task and what is said of it differ.
+/// Returns whether the place, the key, the role and the dependencies of a task are the same.
 fn stays(old: &Task, task: &Task) -> bool {
     !old.removed
         && !task.removed

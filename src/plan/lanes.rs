@@ -1,49 +1,49 @@
-//! How many tasks may be under way at once: over the plan, and of each role that has lanes of its own; and who of those at
-//! work waits for whom.
+//! How many tasks may be under way simultaneously, in the plan and for each role that has lanes of its own; and which role
+//! waits for which.
 
 use std::collections::BTreeMap;
 
 use super::model::{AttemptState, SessionScope, Task, TaskId, Wait};
 use super::state::Plan;
 
-/// The lanes of a plan, and what is on them.
+/// The lanes of a plan, and the tasks on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lanes {
-    /// Tasks that may be under way at once, whoever does them.
+    /// The most tasks that may be under way simultaneously, of all roles together.
     pub most: usize,
     /// Each role with lanes of its own.
     pub roles: BTreeMap<String, RoleLanes>,
-    /// Tasks under way of no such role.
+    /// Tasks under way that belong to no such role.
     pub others: Vec<TaskId>,
 }
 
 /// The lanes of one role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoleLanes {
-    /// Tasks of the role that may be under way at once; at least one.
+    /// The most tasks of the role that may be under way simultaneously; at least one.
     pub most: usize,
     /// Its tasks that are under way, by their numbers.
     pub busy: Vec<TaskId>,
-    /// The tasks for which another role has asked it for something, by their numbers.
+    /// The tasks for which another role has sent it a request, by their numbers.
     pub asked: Vec<TaskId>,
 }
 
 impl Plan {
-    /// Returns which roles wait for others so that a task gets on, each with its task; those of a task in the order in which
-    /// they asked.
+    /// Returns the waits between roles, each with the task that they work on; the waits of a task are in the order of the
+    /// requests.
     pub fn waits(&self) -> impl Iterator<Item = (TaskId, &Wait)> {
         let open = self.open_attempts();
         open.flat_map(|attempt| attempt.waits.iter().map(|wait| (attempt.task, wait)))
     }
 
-    /// Returns which roles wait for others so that this task gets on, in the order in which they asked.
+    /// Returns the waits between the roles that work on this task, in the order of the requests.
     pub fn waits_of(&self, task: &Task) -> &[Wait] {
         let attempt = self.current_attempt(task);
         attempt.map_or(&[], |attempt| &attempt.waits)
     }
 
-    /// Tells whether nobody is there for a task: it is assigned to no role, and every role takes only its own. Whoever has taken
-    /// it all the same is there for it, until the attempt is over.
+    /// Returns whether a task has no worker: it is assigned to no role, and every role takes only its own tasks. A worker that
+    /// has claimed it nevertheless counts as its worker until the attempt is over.
     pub fn is_nobodys(&self, task: &Task) -> bool {
         let over = self.status().settled() || task.status.settled();
         let taken = self.current_attempt(task).is_some_and(|now| {
@@ -55,7 +55,7 @@ impl Plan {
 }
 
 impl Lanes {
-    /// Returns the lanes of a plan as they are now. A result that waits for a human takes no lane from the others.
+    /// Returns the present lanes of a plan. A result that waits for a human takes no lane from other tasks.
     pub fn of(plan: &Plan) -> Self {
         let policy = &plan.head().policy;
         let most = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
@@ -69,7 +69,7 @@ impl Lanes {
         let mut lanes = Self {
             most: match policy.session {
                 SessionScope::Task => most(policy.max_parallel),
-                // One conversation cannot be about two tasks at once.
+                // One conversation cannot be about two tasks simultaneously.
                 SessionScope::Plan => 1,
             },
             roles: policy.roles.iter().map(role).collect(),
@@ -81,7 +81,7 @@ impl Lanes {
             }
         }
         for (task, wait) in plan.waits() {
-            // What is asked takes no place of a task: whoever is asked does it in between.
+            // A request takes no lane: the role that is asked answers it in between.
             if let Some(role) = lanes.roles.get_mut(&wait.on)
                 && let Err(at) = role.asked.binary_search(&task)
             {
@@ -97,18 +97,18 @@ impl Lanes {
         roles + self.others.len()
     }
 
-    /// Tells whether nothing more may begin.
+    /// Returns whether no further task may begin.
     pub fn full(&self) -> bool {
         self.busy() >= self.most
     }
 
-    /// Tells whether nothing more of a role may begin.
+    /// Returns whether no further task of a role may begin.
     pub fn full_for(&self, role: Option<&str>) -> bool {
         let lanes = role.and_then(|role| self.roles.get(role));
         self.full() || lanes.is_some_and(|lanes| lanes.busy.len() >= lanes.most)
     }
 
-    /// Puts a task of a role on a lane.
+    /// Occupies a lane with a task of a role.
     pub(super) fn take(&mut self, role: Option<&str>, task: TaskId) {
         let busy = match role.and_then(|role| self.roles.get_mut(role)) {
             Some(lanes) => &mut lanes.busy,

@@ -1,5 +1,5 @@
-//! The plan core: the model, the state with its indexes, every operation, and what is due. Pure: time, ids and
-//! text come in as arguments; there is no clock, file, network, task or log in here.
+//! The plan core: the model, the state with its indexes, every operation, and what is due. Pure: time, ids and text are
+//! arguments; the core has no clock, file, network, async task or log.
 
 mod budget;
 mod crew;
@@ -28,7 +28,7 @@ pub use model::*;
 pub use produced::{MAX_PRODUCED, within_workspace};
 pub use state::{Plan, Row, RowKey, Startable, Tasks};
 
-/// Returns a number with what it counts: `1 task`, `2 tasks`.
+/// Returns a number with its noun: `1 task`, `2 tasks`.
 pub fn counted(number: usize, word: &str) -> String {
     match number {
         1 => format!("1 {word}"),
@@ -39,5 +39,5 @@ pub fn counted(number: usize, word: &str) -> String {
 /// The owner of a plan that the daemon carries out.
 pub const DAEMON: &str = "daemon";
 
-/// The owner of an internal plan: what a role in the process makes of a task or a request.
+/// The owner of an internal plan: the steps by which a role in the process does a task or answers a request.
 pub const ROLE: &str = "role";

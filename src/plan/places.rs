@@ -1,12 +1,13 @@
-//! A sorted set of tasks that knows the rank of each: membership, rank, the n-th and a change all cost about the same at ten tasks
-//! and at a hundred thousand. Short sorted chunks in a row; a search goes to the chunk, and then within it.
+//! A sorted set of tasks that knows the rank of each task. Membership, rank, n-th task and change cost about the same for ten
+//! tasks and for a hundred thousand. The set consists of short sorted chunks; a search finds the chunk first, and then the
+//! place in it.
 
 use super::model::TaskId;
 
-/// Where a task stands: its position, and its number among those of the same position.
+/// The place of a task in the order: its position, and its number among tasks with the same position.
 pub(super) type Place = (i64, TaskId);
 
-/// A chunk is halved when it is longer: moving that many places costs less than finding the chunk.
+/// A longer chunk is halved: moving this many places costs less than finding the chunk.
 const CHUNK: usize = 512;
 
 #[derive(Clone, Debug, Default)]
@@ -15,10 +16,10 @@ pub(super) struct Places {
     len: usize,
 }
 
-/// Neighbours; at least one.
+/// Neighbouring places; at least one.
 #[derive(Clone, Debug)]
 struct Chunk {
-    /// The last of the places once more: a search for the chunk does not have to go to each one's memory.
+    /// A copy of the last place: a search for the chunk then does not read the memory of each chunk.
     last: Place,
     places: Vec<Place>,
 }
@@ -52,7 +53,7 @@ impl Places {
         before + within
     }
 
-    /// Returns the chunk that holds the place at a rank, and the rank within it.
+    /// Returns the chunk that contains the place of a rank, and the rank within the chunk.
     fn find(&self, mut rank: usize) -> Option<(usize, usize)> {
         for (index, chunk) in self.chunks.iter().enumerate() {
             if rank < chunk.places.len() {
@@ -69,7 +70,7 @@ impl Places {
     }
 
     pub(super) fn insert(&mut self, place: Place) {
-        // Behind the last one of a chunk is still in that chunk: plans grow at their end.
+        // A place after the last chunk's last place goes into that chunk: plans grow at their end.
         let index = self
             .chunk_of(&place)
             .min(self.chunks.len().saturating_sub(1));
@@ -131,7 +132,7 @@ impl Places {
     }
 }
 
-/// How the places are divided into chunks tells only how they came to be there.
+/// Two sets with the same places are equal: the chunks depend only on the order of the insertions.
 impl PartialEq for Places {
     fn eq(&self, other: &Self) -> bool {
         self.len == other.len && self.span(0, self.len).eq(other.span(0, other.len))
@@ -144,7 +145,7 @@ pub(super) struct Span<'a> {
     places: &'a Places,
     from: usize,
     to: usize,
-    /// Where the places of the ranks `from` and `to - 1` are, once that has been looked up.
+    /// The chunks of the ranks `from` and `to - 1`, once they have been found.
     front: Option<(usize, usize)>,
     back: Option<(usize, usize)>,
 }

@@ -1,19 +1,19 @@
-//! Names of files that a task is to leave in its workspace.
+//! Names of the files that a task must produce in its workspace.
 
-/// Files that one task may name.
+/// The most files that one task may name.
 pub const MAX_PRODUCED: usize = 50;
 
-/// Characters of a path.
+/// The most characters of a path.
 const MAX_PATH: usize = 300;
 
-/// What the daemon writes there by itself.
+/// The daemon writes this file itself.
 const MISSION: &str = "MISSION.md";
 
-/// Returns a path within the workspace as it is kept: relative to it, with nothing in it that leads elsewhere. Links are
-/// not known here; whoever opens the file looks where they lead.
+/// Returns a path within the workspace in its stored form: relative, without parts that lead out of the workspace. Links are
+/// not resolved here; the code that opens the file checks where they lead.
 ///
 /// # Errors
-/// Why it is none, as a fragment that follows the path.
+/// Why the path is invalid, as a fragment that follows the path.
 pub fn within_workspace(path: &str) -> Result<String, &'static str> {
     let path = path.trim();
     if path.is_empty() {

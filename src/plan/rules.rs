@@ -3,10 +3,10 @@
 use super::draft::acceptable;
 use super::model::{Attempt, By, CheckResult, Decision, MERGE_CHECK, Time, Verdict};
 
-/// Characters of the report that a reason repeats.
+/// The most characters of the report that a reason repeats.
 const SAID: usize = 160;
 
-/// Tells whether there is no doubt about a result: it reports full success, checks ran, and all of them pass.
+/// Returns whether a result is beyond doubt: it reports full success, checks ran, and all of them pass.
 pub fn certain(attempt: &Attempt) -> bool {
     let report = attempt.report.as_ref();
     let success = report.is_some_and(|report| report.status == super::ReportStatus::Success);
@@ -17,7 +17,8 @@ pub fn certain(attempt: &Attempt) -> bool {
     success && checked && acceptable(attempt)
 }
 
-/// Judges a reported attempt: accepted if it may be (see `draft::acceptable`) and reports full success; else once more.
+/// Judges a reported attempt: accepts it if that is possible (see `draft::acceptable`) and it reports full success; else the
+/// task is retried.
 pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
     let failing: Vec<_> = attempt
         .checks
@@ -45,7 +46,7 @@ pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
         };
         (Decision::Retry, reason)
     } else {
-        // PARTIAL_SUCCESS, too: no rule knows whether what is missing matters.
+        // This includes PARTIAL_SUCCESS: no rule knows whether the missing part matters.
         let said = report.map(|report| first_words(&report.pitfalls, &report.results));
         let said = said
             .filter(|said| !said.is_empty())
@@ -74,7 +75,7 @@ pub fn judge(attempt: &Attempt, now: Time) -> Verdict {
     }
 }
 
-/// Returns what a check found that is no command.
+/// Returns the finding of a check that is not a command.
 fn found(check: &CheckResult) -> String {
     match check.finding.as_str() {
         "" => String::new(),
@@ -82,7 +83,7 @@ fn found(check: &CheckResult) -> String {
     }
 }
 
-/// Returns the first line that says something, bounded; one that ends with a colon says it together with the next.
+/// Returns the first line that is not empty, bounded; a line that ends with a colon is joined with the next one.
 fn first_words(pitfalls: &str, results: &str) -> String {
     let lines = pitfalls.lines().chain(results.lines()).map(str::trim);
     let mut words = String::new();

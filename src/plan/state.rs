@@ -1,5 +1,5 @@
-//! A plan in memory: its rows and the indexes over them. `put` is the only way in, so rows, indexes and
-//! the record of what changed cannot drift apart. Its cost is that of the rows changed, never of the plan.
+//! A plan in memory: its rows and the indexes over them. Every write goes through `put`, so the rows, the indexes and the
+//! record of changes cannot diverge. The cost depends on the rows changed, never on the size of the plan.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub enum Row {
     Ask(Ask),
 }
 
-/// Names a row within its plan.
+/// The key of a row within its plan.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RowKey {
     Head,
@@ -37,7 +37,7 @@ pub enum RowKey {
 }
 
 impl Row {
-    /// Returns what names the row.
+    /// Returns the key of the row.
     pub fn key(&self) -> RowKey {
         match self {
             Self::Head(_) => RowKey::Head,
@@ -87,7 +87,7 @@ impl From<Ask> for Row {
 }
 
 impl RowKey {
-    /// Returns the kind of row and its id, as the store keeps them apart.
+    /// Returns the kind of row and its id, which the store keeps in separate columns.
     pub fn parts(&self) -> (&'static str, String) {
         match self {
             Self::Head => ("head", String::new()),
@@ -162,7 +162,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Makes a plan without tasks.
+    /// Creates a plan without tasks.
     pub fn new(head: Head) -> Self {
         Self {
             head,
@@ -178,7 +178,7 @@ impl Plan {
         }
     }
 
-    /// Makes a plan again from its stored rows, in any order; `None` without a head.
+    /// Creates a plan from its stored rows, in any order; `None` without a head.
     pub fn from_rows(rows: impl IntoIterator<Item = Row>) -> Option<Self> {
         let mut rest = Vec::new();
         let mut head = None;
@@ -210,7 +210,7 @@ impl Plan {
         &self.head.status
     }
 
-    /// Returns the folder in which agents work on a task: its worktree, or the workspace of all.
+    /// Returns the folder in which agents work on a task: its worktree, or the shared workspace.
     pub fn workspace_of(&self, task: TaskId) -> String {
         match &self.head.line {
             Some(line) => line.worktree(task),
@@ -218,7 +218,7 @@ impl Plan {
         }
     }
 
-    /// Returns how old a claimed attempt at a task may become: as its role has it, else as all have.
+    /// Returns the deadline for a claimed attempt at a task: that of its role, else that of the plan.
     pub fn deadline_of(&self, task: TaskId) -> Duration {
         let policy = &self.head.policy;
         let role = self.role_of(task).and_then(|role| policy.roles.get(role));
@@ -280,7 +280,7 @@ impl Plan {
         self.index.counts()
     }
 
-    /// Returns the tasks of a state in the plan's order. Their number and a part of them cost no look at the others.
+    /// Returns the tasks of a state in the plan's order. Counting them or taking a part of them does not visit the others.
     pub fn tasks_in(&self, shown: Shown) -> Tasks<'_> {
         self.these(self.index.shown(shown, self.head.order))
     }
@@ -300,7 +300,7 @@ impl Plan {
         self.tasks_in(Shown::Ready)
     }
 
-    /// Goes through the tasks that may start now, in the plan's order, and leaves out whole roles on the way.
+    /// Walks over the tasks that may start now, in the plan's order, and can leave out whole roles.
     pub fn startable(&self) -> Startable<'_> {
         let walk = match self.head.order {
             Order::Dependencies => self.index.walk(true),
@@ -313,7 +313,7 @@ impl Plan {
         }
     }
 
-    /// Tells whether a task may start now.
+    /// Returns whether a task may start now.
     pub fn is_ready(&self, task: &Task) -> bool {
         self.index.may_start(task, self.head.order)
     }
@@ -367,7 +367,7 @@ impl Plan {
         self.attempts.get(id)
     }
 
-    /// Returns when the work on a reported attempt began: with its own command, or with the one whose report it mends.
+    /// Returns when the work on a reported attempt began: with its own command, or with the command whose report it repairs.
     pub fn began(&self, attempt: &Attempt) -> Time {
         let same = self
             .attempts_of(attempt.task)
@@ -391,7 +391,7 @@ impl Plan {
         self.attempts.open()
     }
 
-    /// Returns the attempts whose commands are to be taken back or whose agents are to be told to stop.
+    /// Returns the attempts whose commands must be withdrawn or whose agents must be asked to stop.
     pub fn recalls(&self) -> impl Iterator<Item = &Attempt> {
         self.recalls.iter().filter_map(|id| self.attempts.get(id))
     }
@@ -406,8 +406,8 @@ impl Plan {
         self.attempts.all()
     }
 
-    /// Returns how many attempts have been made at tasks. One whose command was taken back before anybody took it was none, and
-    /// a repair belongs to the attempt that it repairs.
+    /// Returns how many attempts have been made at tasks. A command that was withdrawn before a worker claimed it does not
+    /// count, and a repair belongs to the attempt that it repairs.
     pub fn attempts_made(&self) -> u64 {
         self.attempts_made
     }
@@ -427,7 +427,7 @@ impl Plan {
         self.questions.open()
     }
 
-    /// Tells whether an answer about a task is awaited.
+    /// Returns whether an answer about a task is awaited.
     pub fn asks_about(&self, task: TaskId) -> bool {
         self.open_questions().any(|open| open.task == Some(task))
     }
@@ -447,7 +447,7 @@ impl Plan {
         self.sessions.open()
     }
 
-    /// Returns whether a session is over by a command that is not recorded as published.
+    /// Returns whether a session was ended by a command that is not recorded as published.
     pub fn ends_unpublished(&self, id: &SessionId) -> bool {
         let end = self.session(id).and_then(|session| session.end.as_ref());
         end.is_some_and(|end| !end.published)
@@ -458,24 +458,24 @@ impl Plan {
         self.asks.get(id)
     }
 
-    /// Returns every question that was put to the model.
+    /// Returns every question to the model.
     pub fn asks(&self) -> impl Iterator<Item = &Ask> {
         self.asks.all()
     }
 
-    /// Returns the questions to the model that have no answer in effect.
+    /// Returns the questions to the model without an answer in effect.
     pub fn open_asks(&self) -> impl Iterator<Item = &Ask> {
         self.asks.open()
     }
 
-    /// Tells whether the model failed at the summary; rules make it then.
+    /// Returns whether the model failed at the summary; rules then make it.
     pub fn summary_failed(&self) -> bool {
         self.asks
             .all()
             .any(|ask| ask.subject == Subject::Summary && ask.error.is_some())
     }
 
-    /// Returns the number of questions ever put to the model.
+    /// Returns the number of all questions to the model.
     pub fn ask_count(&self) -> usize {
         self.asks.all().len()
     }
@@ -491,7 +491,7 @@ impl Plan {
             .chain(self.asks.rows())
     }
 
-    /// Returns a row as it is now.
+    /// Returns the present state of a row.
     pub fn row(&self, key: &RowKey) -> Option<Row> {
         match key {
             RowKey::Head => Some(self.head.clone().into()),
@@ -503,8 +503,8 @@ impl Plan {
         }
     }
 
-    /// Puts a row in place of the one with its key and returns that one. Nothing is checked here:
-    /// [`super::Draft`] is what refuses, the store is what loads.
+    /// Replaces the row with the same key and returns the old one. Nothing is checked here: [`super::Draft`] refuses invalid
+    /// changes, and the store loads rows.
     pub fn put(&mut self, row: Row) -> Option<Row> {
         match row {
             Row::Head(head) => Some(std::mem::replace(&mut self.head, *head).into()),
@@ -543,7 +543,7 @@ impl Plan {
         }
     }
 
-    /// Takes a row out that `put` brought in; only an undo does this.
+    /// Removes a row that `put` added; only an undo does this.
     pub(super) fn take(&mut self, key: &RowKey) {
         match key {
             RowKey::Head => {}
@@ -566,7 +566,7 @@ impl Plan {
         }
     }
 
-    /// Brings the unmet counts of those who wait for the task up to date after it came, went or changed its state.
+    /// Updates the unmet counts of a task's dependants after the task was added, removed or changed its state.
     fn refresh_dependants(&mut self, id: TaskId, old: Option<&Task>) {
         let satisfied = |task: Option<&Task>| task.is_some_and(|task| task.status.satisfies());
         let now = satisfied(self.tasks.get(&id));
@@ -619,14 +619,14 @@ impl<'a> DoubleEndedIterator for Tasks<'a> {
 
 impl ExactSizeIterator for Tasks<'_> {}
 
-/// Tasks that may start now, in the plan's order. However many a role has that is left out, it costs one look.
+/// Tasks that may start now, in the plan's order. A role that is left out costs one step, however many tasks it has.
 pub struct Startable<'a> {
     rows: &'a BTreeMap<TaskId, Task>,
     walk: Walk<'a>,
 }
 
 impl<'a> Startable<'a> {
-    /// Returns the next task, but for those of roles that are left out. A role that is left out once is not come back to.
+    /// Returns the next task of a role that is not left out. The walk does not return to a role once it was left out.
     pub fn next(&mut self, left_out: impl Fn(Option<&str>) -> bool) -> Option<&'a Task> {
         let (_, id) = self.walk.next(left_out)?;
         self.rows.get(&id)

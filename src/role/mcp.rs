@@ -53,7 +53,7 @@ pub struct McpSettings {
     /// Program and arguments; nothing in them is interpreted.
     pub argv: Vec<String>,
     pub cwd: PathBuf,
-    /// Names of variables it gets besides those that every child gets.
+    /// The names of the variables that it gets in addition to those of every child.
     pub env: Vec<String>,
     /// How long it may take to start, and each call.
     pub timeout: Duration,

@@ -1,18 +1,18 @@
-//! What an agent is told when it asks what to do next. Bounded, whatever stands in the plan.
+//! The text that an agent gets when it asks what to do next. It is bounded, whatever the plan contains.
 
 use crate::plan::{Plan, Task, TaskId, counted};
 use crate::wire::text::{clip, clip_bytes, one_line};
 
-/// Bytes of a hint.
+/// The longest hint, in bytes.
 const MAX: usize = 4096;
 
 const MAX_NAME: usize = 120;
 const MAX_TEXT: usize = 600;
 
-/// Tasks named at most.
+/// The most tasks that a hint names.
 const MAX_TASKS: usize = 3;
 
-/// Returns what to do next in a plan, or that there is none.
+/// Returns what to do next in a plan, or that no plan exists.
 pub(super) fn next(plan: Option<&Plan>) -> String {
     let Some(plan) = plan else {
         return "There is no plan yet. Work of several steps goes better with one: make it first.\n"

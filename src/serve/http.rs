@@ -1,5 +1,5 @@
-//! The server over HTTP on this machine: streamable HTTP without sessions, so that a client does not notice when the server is
-//! started again. Whoever knows the token may call; a page in a browser may not, whatever it knows.
+//! The server over HTTP on this machine: streamable HTTP without sessions, so that a client does not notice a restart of the
+//! server. Every client that knows the token may call; a page in a browser may not, even with the token.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -28,44 +28,45 @@ use super::mcp::{MAX_MESSAGE, Served, Server, Shared};
 /// The one path that is served.
 pub const PATH: &str = "/mcp";
 
-/// Connections at once of those who have shown the token; more wait. Agents on one machine are few.
+/// Simultaneous connections of clients that have shown the token; more wait. Agents on one machine are few.
 const CONNECTIONS: usize = 64;
 
-/// Connections at once that have not shown it, in places of their own. Whoever has it shows it at once: the oldest of the
-/// others is closed where another one wants in.
+/// Simultaneous connections that have not shown the token; they have places of their own. A client that has the token shows it
+/// immediately: the server closes the oldest other connection when a new one needs its place.
 const STRANGERS: usize = 32;
 
-/// Until then nobody is closed to make room: many that come at once are to have the time to show the token.
+/// No connection younger than this is closed to make room: many clients that connect simultaneously need time to show the
+/// token.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// Bytes of all messages that are read and worked on; a single one may have them all.
+/// Bytes of all messages that are being read and answered; a single message may use them all.
 const BUDGET: usize = MAX_MESSAGE;
 
-/// A message of this size takes nothing of the budget: an ordinary call never waits for a large one.
+/// A message up to this size uses nothing of the budget: an ordinary call never waits for a large one.
 const SMALL: usize = 64 * 1024;
 
-/// How long a client may be silent while it says what it wants.
+/// How long a client may be silent while it sends its request.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// The wait after a connection could not be taken, such as while no file can be opened.
+/// The wait after a connection could not be accepted, for example while no file can be opened.
 const PAUSE: Duration = Duration::from_millis(100);
 
 type Body = BoxBody<Bytes, Infallible>;
 
 /// Everything that a request needs.
 struct Gate {
-    /// Not the token itself: comparing what was hashed tells nothing about it by how long it takes.
+    /// The hash, not the token itself: the time that a comparison of hashes takes reveals nothing about the token.
     token: [u8; 32],
     service: StreamableHttpService<Server, NeverSessionManager>,
     known: Semaphore,
     strangers: Arc<Semaphore>,
-    /// Told when somebody finds no place among the strangers.
+    /// Notified when a new connection finds no place among the strangers.
     crowded: Notify,
     budget: Semaphore,
 }
 
 impl Served {
-    /// Serves whoever knows the token at a listener on this machine, until `ended` resolves.
+    /// Serves clients that know the token, at a listener on this machine, until `ended` resolves.
     pub async fn on_http<T>(
         self,
         listener: TcpListener,
@@ -118,7 +119,7 @@ async fn take_connections(listener: TcpListener, gate: Arc<Gate>) -> Infallible 
 }
 
 async fn converse(stream: TcpStream, gate: Arc<Gate>, place: Option<OwnedSemaphorePermit>) {
-    // The place among those who are known, once the token was shown, and that this has come to pass.
+    // The connection's place among the known clients once it has shown the token, and the notification of that moment.
     let (known, shown) = &(OnceCell::new(), Notify::new());
     let gate = &gate;
     let answer = service_fn(|request: Request<Incoming>| async move {
@@ -141,7 +142,7 @@ async fn converse(stream: TcpStream, gate: Arc<Gate>, place: Option<OwnedSemapho
         gate.crowded.notified().await;
     };
     let end = tokio::select! {
-        // In this order: who has shown the token by now is not in the way.
+        // In this order: a connection that has shown the token by now keeps its place.
         biased;
         end = &mut conversation => end,
         () = shown.notified() => {
@@ -156,13 +157,13 @@ async fn converse(stream: TcpStream, gate: Arc<Gate>, place: Option<OwnedSemapho
 }
 
 impl Gate {
-    /// Returns a place among those who have not shown the token, as soon as there is one.
+    /// Returns a place among the connections that have not shown the token, as soon as one is free.
     async fn place_of_a_stranger(&self) -> Option<OwnedSemaphorePermit> {
         let places = Arc::clone(&self.strangers);
         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
             return Some(place);
         }
-        // Those who wait to be in the way are told in the order in which they came.
+        // Connections that may be closed are notified in the order in which they arrived.
         self.crowded.notify_one();
         places.acquire_owned().await.ok()
     }
@@ -171,7 +172,8 @@ impl Gate {
         if request.uri().path() != PATH {
             return refusal(StatusCode::NOT_FOUND, "the tools are served at `/mcp`\n");
         }
-        // Before any of it is read. Of a message that does not say how long it is, as much may come as is read of any.
+        // The room is acquired before the server reads any of the body. A message without a length may be as large as the whole
+        // budget.
         let most = request.body().size_hint().upper();
         let most = most.map_or(BUDGET as u64, |most| most.min(BUDGET as u64));
         let bytes = if most > SMALL as u64 { most } else { 0 };
@@ -193,7 +195,7 @@ impl Gate {
     }
 }
 
-/// A body whose sender is not waited for without end: the room that it takes is that of others, too.
+/// A body with a timeout for its sender: the room that it takes is needed by other clients, too.
 struct Heard {
     body: Incoming,
     silence: Pin<Box<Sleep>>,

@@ -1,5 +1,5 @@
-//! Messages as lines of JSON on two streams. What is no message is answered and skipped, a flood waits outside, and what
-//! goes out keeps its order.
+//! Messages as lines of JSON on two streams. A line that is no message is answered and skipped, a flood of requests waits in
+//! the stream, and answers keep their order.
 
 use std::io;
 use std::sync::Arc;
@@ -18,19 +18,21 @@ use tokio::time::timeout;
 use super::mcp::MAX_MESSAGE;
 use crate::wire::text::one_line;
 
-/// Requests that are worked on at once; more wait in the stream.
+/// Requests that are in progress simultaneously; more wait in the stream.
 const AT_ONCE: usize = 64;
 
-/// Bytes of the requests that are worked on, with what is read of the next one. A single request may have them all.
+/// Bytes of the requests in progress and of what has been read of the next one. A single request may use them all.
 const BUDGET: usize = MAX_MESSAGE;
 
-/// Bytes that are read at once: what a pipe holds.
+/// Bytes of one read: what a pipe holds.
 const CHUNK: usize = 64 * 1024;
 
-/// Bytes that wait to be written, above which nothing more is read: who does not read its answers gets no more of them.
+/// If more bytes than this wait to be written, the server reads no further request: a client that does not read its answers
+/// gets no more of them.
 const MAX_WAITING: usize = 1024 * 1024;
 
-/// How long the last answers are waited for once the end has come; who has not read them by then does not want them.
+/// How long the server waits until the client has read the last answers, once the end has come; a client that has not read them
+/// by then does not want them.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The codes of JSON-RPC.
@@ -38,7 +40,7 @@ const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 const INVALID_PARAMS: i32 = -32602;
 
-/// A message on its way out, and whom to tell that it is written.
+/// A message to be written, and the channel that reports when it is written.
 type Outgoing = (Vec<u8>, oneshot::Sender<io::Result<()>>);
 
 /// The transport over a reader and a writer.
@@ -48,20 +50,20 @@ pub(super) struct Lines<R> {
     /// The rest of a line that is too long is skipped.
     skipping: bool,
     ended: bool,
-    /// The client has asked for something; what comes before that is nothing to answer or to act on.
+    /// The client has sent a request; a message before the first request needs neither an answer nor an action.
     begun: bool,
     out: Option<mpsc::UnboundedSender<Outgoing>>,
-    /// Bytes that are handed out and not written.
+    /// Bytes that are queued and not yet written.
     waiting: Arc<watch::Sender<usize>>,
-    /// Told when the input has ended.
+    /// Becomes true when the input has ended.
     over: watch::Sender<bool>,
     places: Arc<Semaphore>,
     budget: Arc<Semaphore>,
-    /// What the line that is being read takes of it.
+    /// The part of the budget that the current line uses.
     taken: Option<OwnedSemaphorePermit>,
 }
 
-/// What a request holds until it is answered: its place, and its bytes.
+/// What a request holds until it is answered: its place, and its bytes of the budget.
 type Held = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 /// What the next line is.
@@ -72,7 +74,7 @@ enum Line {
 }
 
 impl<R: AsyncRead + Unpin + Send> Lines<R> {
-    /// Returns the transport, and what becomes true at the end of the input.
+    /// Returns the transport, and a receiver that becomes true at the end of the input.
     pub(super) fn new(
         read: R,
         write: impl AsyncWrite + Unpin + Send + 'static,
@@ -97,7 +99,7 @@ impl<R: AsyncRead + Unpin + Send> Lines<R> {
         (lines, ended)
     }
 
-    /// Reads up to the next line end. What was read of a line stays when this is dropped half-way.
+    /// Reads up to the next line end. The part of a line that was read stays when this future is dropped half-way.
     async fn next_line(&mut self) -> io::Result<Line> {
         loop {
             let available = self.read.fill_buf().await?;
@@ -111,7 +113,8 @@ impl<R: AsyncRead + Unpin + Send> Lines<R> {
             let skipped = self.skipping;
             let fits = self.line.len() + taken <= MAX_MESSAGE;
             if !skipped && fits {
-                // What is worked on is answered whether or not more is read, so this ends; a whole line fits.
+                // Requests in progress are answered whether or not more is read, so this wait ends; the budget holds a whole
+                // line.
                 let bytes = u32::try_from(taken).map_err(io::Error::other)?;
                 let room = Arc::clone(&self.budget).acquire_many_owned(bytes);
                 let room = room.await.map_err(io::Error::other)?;
@@ -145,7 +148,7 @@ impl<R: AsyncRead + Unpin + Send> Lines<R> {
         let (done, written) = oneshot::channel();
         if let Some(out) = &self.out {
             self.waiting.send_modify(|waiting| *waiting += bytes.len());
-            // If the writer has gone, `written` tells.
+            // If the writer has ended, `written` reports it.
             drop(out.send((bytes, done)));
         }
         written
@@ -159,7 +162,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for Lines<R> {
         &mut self,
         item: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
-        // Handed out before the future is polled: the order is that of the calls.
+        // The message is queued before the future is polled, so the order is that of the calls.
         let written = serde_json::to_vec(&item).map(|bytes| self.hand_out(bytes));
         async move {
             match written?.await {
@@ -189,7 +192,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for Lines<R> {
 }
 
 impl<R: AsyncRead + Unpin + Send> Lines<R> {
-    /// Returns the next message that somebody has to act on; `None` at the end.
+    /// Returns the next message that needs an action; `None` at the end.
     async fn next_message(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             if self.ended
@@ -200,7 +203,7 @@ impl<R: AsyncRead + Unpin + Send> Lines<R> {
             {
                 return None;
             }
-            // The place first: nothing is taken out of the stream that could be lost when this is dropped.
+            // The place comes first: dropping this future must not lose anything that was read from the stream.
             let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
             let mut waiting = self.waiting.subscribe();
             drop(waiting.wait_for(|bytes| *bytes <= MAX_WAITING).await);
@@ -246,7 +249,7 @@ async fn write_all(
         };
         let failed = written.is_err();
         if failed {
-            // Nothing is written any more: whoever waits for room learns that the queue is closed.
+            // The writer has stopped: senders that wait for room see that the queue is closed.
             queue.close();
         }
         let left = |waiting: &mut usize| match failed {
@@ -261,7 +264,8 @@ async fn write_all(
     }
 }
 
-/// Lets a request hold its place and its bytes until it is answered. One that listens for news is answered at the end only.
+/// Lets a request hold its place and its bytes until it is answered. A request that listens for changes is answered only at the
+/// end.
 fn hold(mut message: ClientJsonRpcMessage, held: Held) -> ClientJsonRpcMessage {
     if let ClientJsonRpcMessage::Request(request) = &mut message
         && !matches!(
@@ -274,7 +278,7 @@ fn hold(mut message: ClientJsonRpcMessage, held: Held) -> ClientJsonRpcMessage {
     message
 }
 
-/// What is answered to what is no message.
+/// The answer to a line that is no message.
 #[derive(Debug, PartialEq)]
 struct Complaint {
     id: Value,
@@ -292,7 +296,7 @@ impl Complaint {
     }
 }
 
-/// What can be known of a line that is no message, however deep or large what else is in it.
+/// The fields that can be read of a line that is no message, however deep or large the rest of it is.
 #[derive(Deserialize)]
 struct Known {
     #[serde(default, deserialize_with = "present")]
@@ -305,7 +309,7 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Erro
     Value::deserialize(value).map(Some)
 }
 
-/// Reads a line as a message; `None` for what wants no answer.
+/// Reads a line as a message; `None` for a line that needs no answer.
 fn message(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Complaint> {
     let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
     let line = line.trim_ascii();
@@ -346,7 +350,7 @@ fn message(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Complaint> {
 
 const NO_MESSAGE: &str = "Invalid Request: each line is one JSON-RPC message with `method`, and `id` unless it is a notification";
 
-/// Refuses a beginning that the library takes for a request it does not know.
+/// Refuses an `initialize` request with wrong parameters, which the library takes for an unknown request.
 fn begins(message: ClientJsonRpcMessage) -> Result<ClientJsonRpcMessage, Complaint> {
     match &message {
         ClientJsonRpcMessage::Request(request) => match &request.request {

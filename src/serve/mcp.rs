@@ -1,4 +1,4 @@
-//! The server: what it answers to each request of the protocol. The tables of the dialects say which tools there are.
+//! The server: how it answers each request of the protocol. The tables of the dialects say which tools exist.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -33,19 +33,19 @@ use crate::view::mission;
 use crate::volumes::Volumes;
 use crate::wire::text::{clip_bytes, one_line};
 
-/// Bytes of a message that is read at most: enough for a plan of the most tasks that a tool takes.
+/// The largest message, in bytes: enough for a plan with the most tasks that a tool accepts.
 pub(super) const MAX_MESSAGE: usize = 64 * 1024 * 1024;
 
-/// Bytes of a resource at most.
+/// The largest resource, in bytes.
 const MAX_RESOURCE: usize = 14_500;
 
-/// Streams of news that are open at once, of all clients.
+/// Open streams of changes, of all clients.
 const MAX_LISTENERS: usize = 256;
 
-/// Bytes of a client's name that the history keeps.
+/// The longest client name that the log keeps, in bytes.
 const MAX_CALLER: usize = 60;
 
-/// Who is named in the history when a client has no name.
+/// The client's name in the log when it gives none.
 const NAMELESS: &str = "mcp";
 
 const PLAN: &str = "plan://current";
@@ -64,13 +64,13 @@ const METHOD_OF_CALLS: &str = "tools/call";
 const PROMPT: &str = "next";
 const MARKDOWN: &str = "text/markdown";
 
-/// What is served.
+/// What the server serves.
 #[derive(Debug)]
 pub struct Served {
     pub toolbox: Toolbox,
     pub dialects: Vec<Dialect>,
     pub volumes: Volumes,
-    /// What a person types to call this program.
+    /// The name that a person types to call this program.
     pub program: String,
 }
 
@@ -78,22 +78,22 @@ pub struct Served {
 #[derive(Debug)]
 pub struct Server {
     shared: Arc<Shared>,
-    /// The calls of a client are carried out one after the other, in their order.
+    /// The calls of a client run one after the other, in their order.
     turn: tokio::sync::Mutex<()>,
-    /// `None` if the client cannot be reached later.
+    /// `None` if the server cannot reach the client later.
     session: Option<Session>,
 }
 
-/// What is kept of a client while its streams are open.
+/// The state of a client while its streams are open.
 #[derive(Debug)]
 struct Session {
-    /// The resources of which it wants to hear.
+    /// The resources to which the client has subscribed.
     subscribed: Mutex<HashMap<&'static str, AbortHandle>>,
     /// Becomes true at the end of the input.
     over: watch::Receiver<bool>,
 }
 
-/// What is the same for every client.
+/// The state that all clients share.
 #[derive(Debug)]
 pub(super) struct Shared {
     toolbox: Toolbox,
@@ -105,11 +105,11 @@ pub(super) struct Shared {
 }
 
 impl Served {
-    /// Serves a client on two streams until the input ends or `ended` resolves, whose value is returned then. What was asked
-    /// before is answered.
+    /// Serves a client on two streams until the input ends or `ended` resolves, and then returns the value of `ended`. Requests
+    /// that came before are answered.
     ///
     /// # Errors
-    /// The client does not begin as the protocol says.
+    /// The client does not begin as the protocol requires.
     pub async fn on_lines<T>(
         self,
         read: impl AsyncRead + Unpin + Send + 'static,
@@ -178,9 +178,9 @@ impl Shared {
         };
         let toolbox = self.toolbox.clone().with_caller(caller);
         let Answer { success, value } = toolbox.call(dialect, name, arguments).await;
-        // What is said goes out once: clients hand both forms to the model.
+        // A text goes out once: clients pass both forms to the model.
         let (text, beside) = match &value["result"] {
-            // The notebook speaks to the model; what a program wants to know stands beside it.
+            // The text of the notebook is for the model; the data for a program goes alongside it.
             Value::String(prose) if dialect == Dialect::Notebook => {
                 (prose.clone(), value.get("metadata"))
             }
@@ -195,7 +195,7 @@ impl Shared {
         result
     }
 
-    /// Returns a resource as text; `None` if there is no such resource.
+    /// Returns a resource as text; `None` if it does not exist.
     async fn resource(&self, uri: &str) -> Result<Option<String>, ErrorData> {
         match uri {
             PLAN => {
@@ -226,7 +226,7 @@ impl Shared {
         .await
     }
 
-    /// Looks at the plan that is meant.
+    /// Reads the served plan.
     async fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(Option<&Plan>) -> T + Send + 'static,
@@ -242,7 +242,8 @@ impl Shared {
     }
 }
 
-/// Tells whether a plan is shown as the notebook does: by whom it was made if the client has those tools, else by what it has.
+/// Returns whether a plan is shown as the notebook does. If the client has the tools of the dialect that made the plan, that
+/// dialect decides; otherwise the dialects that the client has decide.
 fn is_notebook(plan: Option<&Plan>, served: &[Dialect]) -> bool {
     let maker = plan.and_then(|plan| {
         let owner = plan.head().owner.as_str();
@@ -265,7 +266,7 @@ fn unknown(uri: &str) -> ErrorData {
     ErrorData::resource_not_found(message, None)
 }
 
-/// Returns the resource of that name.
+/// Returns the resource with that name.
 fn known(uri: &str) -> Result<&'static str, ErrorData> {
     [PLAN, HINT]
         .into_iter()
@@ -273,7 +274,7 @@ fn known(uri: &str) -> Result<&'static str, ErrorData> {
         .ok_or_else(|| unknown(uri))
 }
 
-/// Describes a tool as the protocol does. No call destroys anything: what it replaces or deletes stays in the history.
+/// Describes a tool as the protocol does. No call destroys data: the log keeps what a call replaces or deletes.
 fn describe(tool: &Tool) -> rmcp::model::Tool {
     let Value::Object(schema) = tool.schema() else {
         unreachable!("the schema of arguments is an object");
@@ -287,7 +288,7 @@ fn describe(tool: &Tool) -> rmcp::model::Tool {
 }
 
 impl Server {
-    /// Serves one request of a client that is not known from before and cannot be reached later.
+    /// Serves one request of a client that has no session and cannot be reached later.
     pub(super) fn without_session(shared: Arc<Shared>) -> Self {
         Self {
             shared,
@@ -296,11 +297,11 @@ impl Server {
         }
     }
 
-    /// Returns the name of the client for the history.
+    /// Returns the name of the client for the log.
     fn caller(context: &RequestContext<RoleServer>) -> String {
         let name = match context.extensions.get::<Parts>() {
             None => context.client_info().map(|info| info.name),
-            // Over HTTP each request stands alone: it names the client itself, or the program that sends it is known.
+            // Over HTTP each request stands alone: the request names the client, or the program that sends it is known.
             Some(parts) => context
                 .meta
                 .client_info()
@@ -370,8 +371,8 @@ impl ServerHandler for Server {
             })
     }
 
-    /// Only the versions that begin with this subscribe to a resource by a request of its own, for which a client has to be
-    /// reached later.
+    /// Only in the protocol versions that begin with this request does a client subscribe to a resource by a separate request,
+    /// for which the server has to reach the client later.
     async fn initialize(
         &self,
         request: InitializeRequestParams,
@@ -406,7 +407,7 @@ impl ServerHandler for Server {
         Ok(result.into())
     }
 
-    /// Answers requests that the library does not read: those whose parameters have another form, and unknown ones.
+    /// Answers requests that the library does not read: requests with parameters of another form, and unknown requests.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -415,7 +416,7 @@ impl ServerHandler for Server {
         let method = one_line(&request.method, 80);
         let params = request.params.unwrap_or_default();
         match (request.method.as_str(), &params["name"]) {
-            // Arguments of any form go to the tool, which says what is wrong with them or takes them as they are meant.
+            // Arguments of any form go to the tool, which says what is wrong with them or reads what they mean.
             (METHOD_OF_CALLS, Value::String(name)) => {
                 let result = self.call(&context, name, params["arguments"].clone()).await;
                 let result = serde_json::to_value(result);
@@ -546,14 +547,14 @@ impl ServerHandler for Server {
         let mut over = self.session.as_ref().map(|session| session.over.clone());
         let ended = async move {
             match &mut over {
-                // If the other side is gone, it is over as well.
+                // If the other side is gone, the stream ends, too.
                 Some(over) => drop(over.wait_for(|over| *over).await),
                 None => std::future::pending().await,
             }
         };
         let mut ended = pin!(ended);
         let mut news = self.shared.news.listen().await;
-        // The client was told that it is heard before this began: what moved in between is told now.
+        // The client got its confirmation before this loop began: changes in between are reported now.
         news.mark_changed();
         let uris = context.accepted().resource_subscriptions.clone();
         let tell = async {
@@ -565,7 +566,7 @@ impl ServerHandler for Server {
                 }
             }
         };
-        // What is being told when the client goes is of use to nobody, and may never be taken from here.
+        // A report that is being sent when the client disconnects is of no use, and the client may never read it.
         tokio::select! {
             () = context.cancelled() => {}
             () = &mut ended => {}

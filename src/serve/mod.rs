@@ -1,6 +1,6 @@
-//! The tools served to agents by the Model Context Protocol, over standard input and output or over HTTP on this machine.
-//! Nothing is decided here: a call goes to the [`crate::tools::Toolbox`] as it came, and what is known of a connection is
-//! gone with it. Plans live in the store alone, so that any number of servers may serve the same ones.
+//! The tools served to agents by the Model Context Protocol, over standard input and output or over HTTP on this machine. This
+//! module decides nothing: a call goes to the [`crate::tools::Toolbox`] as it came, and the state of a connection ends with it.
+//! Only the store holds plans, so any number of servers may serve the same ones.
 
 mod hint;
 mod http;

@@ -1,5 +1,5 @@
-//! Tells whoever listens that the plan which is served has moved, whichever process changed it. Nothing runs while nobody
-//! listens.
+//! Notifies listeners when the served plan has changed, whichever process changed it. No task runs while there are no
+//! listeners.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,19 +10,19 @@ use crate::plan::PlanId;
 use crate::tools::{Dialect, Toolbox};
 use crate::volumes::{Volumes, Watch};
 
-/// How often the plan is looked at without any event: where files cannot be watched, that is all there is.
+/// How often the plan is read without any event: where files cannot be watched, this is the only way.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// The plan and its seq; `None` without a plan.
 type Seen = Option<(PlanId, i64)>;
 
-/// The plan that is served, for those who want to know when it moves.
+/// The served plan, for listeners that want to know when it changes.
 #[derive(Debug)]
 pub(super) struct News {
     toolbox: Toolbox,
     dialects: Arc<[Dialect]>,
     volumes: Volumes,
-    /// Where the task that looks announces what it sees, while it runs.
+    /// The channel in which the task that reads the plan announces its seq, while that task runs.
     announce: Mutex<Option<watch::Sender<Seen>>>,
 }
 
@@ -36,9 +36,10 @@ impl News {
         }
     }
 
-    /// Begins to listen: the receiver changes with every move after this. Between two looks several may become one.
+    /// Begins to listen: the receiver changes with every later change of the plan. Several changes between two reads may become
+    /// one.
     pub(super) async fn listen(self: &Arc<Self>) -> watch::Receiver<Seen> {
-        // Before the look: what comes between the two is announced once too often rather than never.
+        // The order matters: a change between these two lines is announced twice instead of never.
         let moved = self.toolbox.store().moved();
         let seen = self.look().await;
         let mut announce = self.announce.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,7 +65,7 @@ impl News {
             tokio::select! {
                 () = announce.closed() => {
                     let mut running = self.announce.lock().unwrap_or_else(PoisonError::into_inner);
-                    // Somebody may have come in between.
+                    // A new listener may have come in between.
                     if announce.receiver_count() == 0 {
                         *running = None;
                         return;
@@ -77,7 +78,7 @@ impl News {
         }
     }
 
-    /// A failure of the store counts as no plan; the next look may do better.
+    /// Reads the plan and its seq. A failure of the store counts as no plan; the next read may succeed.
     async fn look(&self) -> Seen {
         let plan = self.toolbox.latest(&self.dialects).await.ok()??;
         let seq = self.toolbox.store().read(&plan, |_, seq| seq).await.ok()?;

@@ -1,4 +1,4 @@
-//! The drivers: one connection to SQLite or PostgreSQL that runs statements and returns rows, and nothing of plans. Both
+//! The drivers: one connection to SQLite or PostgreSQL that runs statements and returns rows, and knows nothing of plans. Both
 //! block; the store has a thread of its own for them.
 
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{ErrorCode, OpenFlags};
 
-/// Looks of a transaction at the one of another process before it gives up: at least half a minute.
+/// How often a transaction checks for the end of another process's transaction before it fails: at least half a minute.
 const MOST_LOOKS: i32 = 30_000;
 
 const READ: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
@@ -17,11 +17,11 @@ const READ: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE
 /// Where a database is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A file of the embedded database, made if it does not exist.
+    /// A file of the embedded database, created if it does not exist.
     File(PathBuf),
     /// A file of it that is there and is only read.
     ReadOnly(PathBuf),
-    /// The embedded database without a file: gone with the connection.
+    /// The embedded database without a file: it ends with the connection.
     Memory,
     /// A PostgreSQL server, as its URL.
     #[cfg(feature = "postgres")]
@@ -42,7 +42,7 @@ pub(super) enum DatabaseError {
 
 pub(super) type Result<T> = std::result::Result<T, DatabaseError>;
 
-/// A value that goes into a statement, in the place of `$1`, `$2` and so on.
+/// A value of a statement, in the place of `$1`, `$2` and so on.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value<'a> {
     Text(&'a str),
@@ -51,7 +51,7 @@ pub(super) enum Value<'a> {
     Null,
 }
 
-/// A row that comes out.
+/// A row of a result.
 #[derive(Debug)]
 pub(super) struct Record(Vec<Field>);
 
@@ -69,7 +69,7 @@ pub(super) enum Database {
 }
 
 impl DatabaseError {
-    /// Tells whether the statement names a table that is not there. SQLite has no code of its own for it.
+    /// Returns whether the statement names a table that does not exist. SQLite has no code of its own for that.
     pub(super) fn is_no_table(&self) -> bool {
         match self {
             Self::Sqlite(
@@ -84,7 +84,7 @@ impl DatabaseError {
         }
     }
 
-    /// Tells whether the connection is gone and a new one may do better.
+    /// Returns whether the connection is lost and a new one may succeed.
     pub(super) fn is_lost(&self) -> bool {
         match self {
             #[cfg(feature = "postgres")]
@@ -132,7 +132,7 @@ impl Record {
 impl Database {
     pub(super) fn connect(place: &Place) -> Result<Self> {
         match place {
-            // By the default flags a name that begins with `file:` would be read as a URI.
+            // With the default flags SQLite would read a name that begins with `file:` as a URI.
             Place::File(path) => {
                 let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
                     | OpenFlags::SQLITE_OPEN_CREATE
@@ -170,8 +170,8 @@ impl Database {
         Ok(Self::Sqlite(connection))
     }
 
-    /// Makes the embedded database durable and patient. Not before its format is known: what a newer version wrote is not
-    /// even switched to another journal.
+    /// Makes the embedded database durable and sets how it waits. The caller checks the format first: a database that a newer
+    /// version wrote is not even switched to another journal.
     pub(super) fn set_up(&mut self) -> Result<()> {
         match self {
             Self::Sqlite(connection) => set_up_sqlite(connection),
@@ -180,13 +180,13 @@ impl Database {
         }
     }
 
-    /// Tells whether the database is a server, to which a connection can break.
+    /// Returns whether the database is a server, to which a connection can break.
     pub(super) fn remote(&self) -> bool {
         !matches!(self, Self::Sqlite(_))
     }
 
-    /// Begins a transaction. SQLite takes its one write lock at once, so that no transaction fails half-way because
-    /// another was faster.
+    /// Begins a transaction. SQLite takes its one write lock immediately, so that no transaction fails half-way because another
+    /// was faster.
     pub(super) fn begin(&mut self) -> Result<()> {
         let begin = if self.remote() {
             "BEGIN"
@@ -275,9 +275,9 @@ impl Database {
         }
     }
 
-    /// Moves what is committed from the embedded database's journal to its file, so that the journal is written from its
-    /// start again. Called between the changes, so that no change waits for it. The journal is complete without it: a
-    /// failure is of no use to anybody.
+    /// Moves what is committed from the embedded database's journal to its file, so that the journal is written from its start
+    /// again. The store calls this between the changes, so that no change waits for it. The journal is complete without it, so
+    /// callers need no error.
     pub(super) fn tidy(&mut self) {
         match self {
             Self::Sqlite(connection) => {
@@ -311,7 +311,7 @@ pub(super) fn beside(database: &Path, what: &str) -> PathBuf {
 
 fn set_up_sqlite(connection: &mut rusqlite::Connection) -> Result<()> {
     let writable = !connection.is_readonly("main")?;
-    // The switch to WAL takes a lock that the time-out does not wait for: another process may do the same now.
+    // The switch to WAL takes a lock to which the timeout does not apply: another process may switch at the same moment.
     let mut tries = 0;
     while writable && let Err(error) = connection.pragma_update(None, "journal_mode", "WAL") {
         let error = DatabaseError::from(error);
@@ -322,17 +322,17 @@ fn set_up_sqlite(connection: &mut rusqlite::Connection) -> Result<()> {
         std::thread::sleep(Duration::from_millis(20));
     }
     connection.pragma_update(None, "synchronous", "FULL")?;
-    // Normally done between the changes, see `Database::tidy`; this is for processes that change little and end.
+    // Normally `Database::tidy` does this between the changes; this setting is for processes that change little and end.
     connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
     connection.busy_handler(Some(wait))?;
-    // Else a statement is prepared again for each other value of a limit.
+    // Without this SQLite prepares a statement again for each other value of a limit.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(())
 }
 
-/// Waits a little for the transaction of another process. The database's own wait grows to 100 ms, so that of a dozen busy
-/// processes one may be passed by until it gives up; here all look about as often, and not in step.
+/// Waits a little for the transaction of another process. The database's own wait grows to 100 ms, so that among a dozen busy
+/// processes one may be passed over until it fails; here all check about as often, and not in step.
 fn wait(looks: i32) -> bool {
     let step = std::process::id().wrapping_add(looks.unsigned_abs()) % 1000;
     std::thread::sleep(Duration::from_micros(1000 + u64::from(step)));
@@ -349,7 +349,7 @@ impl rusqlite::ToSql for Value<'_> {
     }
 }
 
-/// Returns what a server said, without the names of its parts that the driver puts around it.
+/// Returns the message of a server, without the names that the driver puts around its parts.
 #[cfg(feature = "postgres")]
 fn said(error: &postgres::Error) -> String {
     match error.as_db_error() {

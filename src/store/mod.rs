@@ -1,7 +1,7 @@
-//! The one place where plans live. One thread owns the connection and the plans in memory; everybody else holds a [`Store`]
-//! and hands it closures. One committed change is one transaction, flushed before it is answered; what several callers
-//! want at once is committed together. Several processes may use one database: each brings its plan up to date within
-//! the transaction, so no update is lost and there is no conflict to retry.
+//! The one place that holds plans. One thread owns the connection and the plans in memory; all other code holds a [`Store`] and
+//! sends closures to it. One committed change is one transaction, flushed before it is answered; simultaneous changes of
+//! several callers are committed together. Several processes may use one database: each brings its plan up to date within the
+//! transaction, so no update is lost and no caller has to retry after a conflict.
 
 mod database;
 mod notes;
@@ -21,7 +21,7 @@ pub use notes::Lost;
 use notes::Notes;
 use owner::{Job, Owner, guarded};
 
-/// Closures that may wait for the owner: enough that nobody who works normally ever waits to hand one in.
+/// Closures that may wait for the owner: enough that a caller in normal work never waits to send one.
 const QUEUE: usize = 256;
 
 /// Why the store did not do what was asked.
@@ -29,7 +29,7 @@ const QUEUE: usize = 256;
 pub enum StoreError {
     #[error("failed to open the plan store `{place}`: {reason}")]
     Open { place: String, reason: String },
-    /// What is there is no plain file.
+    /// The path is no plain file.
     #[error("failed to open the plan store `{place}`: {reason}")]
     Foreign { place: String, reason: String },
     /// Plans were in it and nothing is left.
@@ -37,10 +37,10 @@ pub enum StoreError {
     Emptied { place: String, what: &'static str },
     #[error("there is no plan `{0}`")]
     UnknownPlan(PlanId),
-    /// Names the key.
+    /// Contains the key.
     #[error("the plan id `{0}` is taken")]
     PlanTaken(PlanId),
-    /// Names the plan that is current now.
+    /// Contains the plan that is current now.
     #[error("another caller was faster: {}", now_current(.0.as_ref()))]
     Overtaken(Option<PlanId>),
     #[error(transparent)]
@@ -49,7 +49,7 @@ pub enum StoreError {
     Damaged { plan: PlanId, reason: String },
     #[error("the plan store failed: {0}")]
     Database(String),
-    /// Says with which words.
+    /// Contains the words of the panic.
     #[error("a fault of the program, which changed no plan: it panicked: {0}")]
     Panicked(String),
     #[error("the plan store is closed")]
@@ -66,10 +66,10 @@ fn now_current(plan: Option<&PlanId>) -> String {
 /// One committed change of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Counts the changes of the plan from 1.
+    /// The number of the change within the plan, from 1.
     pub seq: i64,
     pub at: Time,
-    /// Who changed it: `daemon`, `command line`, a tool's name.
+    /// The author of the change: `daemon`, `command line`, a tool's name.
     pub by: String,
     pub why: String,
     pub delta: Delta,
@@ -82,7 +82,7 @@ pub struct Listed {
     pub head: Head,
 }
 
-/// A handle on the store; clones share it.
+/// A handle to the store; clones share it.
 #[derive(Clone, Debug)]
 pub struct Store {
     jobs: mpsc::Sender<Job>,
@@ -91,7 +91,7 @@ pub struct Store {
     only_while: Option<OnlyWhile>,
 }
 
-/// What has to be so still when a change is made.
+/// A condition that must still hold when a change is made.
 #[derive(Clone, Debug)]
 struct OnlyWhile {
     owner: String,
@@ -99,8 +99,8 @@ struct OnlyWhile {
 }
 
 impl Store {
-    /// Opens the SQLite file at `path`, made with mode 0600 if it does not exist. Each commit moves the file's time, so
-    /// that a watch on it tells every process of it.
+    /// Opens the SQLite file at `path`; creates it with mode 0600 if it does not exist. Each commit updates the file's time, so
+    /// that a watch on it notifies every process.
     ///
     /// # Errors
     /// The file cannot be made or read, a newer version wrote it, or it is empty and plans were in it.
@@ -169,7 +169,7 @@ impl Store {
         Ok(size(path) + size(&beside(path, "-wal")))
     }
 
-    /// Opens a store in memory, gone with its last handle.
+    /// Opens a store in memory, which ends with its last handle.
     ///
     /// # Errors
     /// As [`Store::open`].
@@ -231,8 +231,8 @@ impl Store {
         &self.lost
     }
 
-    /// Returns a handle whose changes are made only while the current plan of an owner is this one, or there is none:
-    /// [`StoreError::Overtaken`] else. It is looked at within the transaction.
+    /// Returns a handle whose changes are made only while the current plan of an owner is `current` (`None`: while it has
+    /// none): otherwise they fail with [`StoreError::Overtaken`]. The store checks this within the transaction.
     #[must_use]
     pub fn only_while(&self, owner: &str, current: Option<PlanId>) -> Self {
         let owner = owner.to_owned();
@@ -242,7 +242,7 @@ impl Store {
         }
     }
 
-    /// Changes a plan: all of the closure's operations or, if it refuses, none. Durable when it returns.
+    /// Changes a plan: all of the closure's operations or, if it refuses, none. The change is durable when this returns.
     ///
     /// # Errors
     /// No such plan, a refusal, a panic of the closure, a failure of the database (nothing has changed then).
@@ -256,9 +256,9 @@ impl Store {
         self.submit(plan, None, by, why, change, |_| {}).await
     }
 
-    /// As [`Store::change`]. `then` sees what the closure returned as soon as that is durable, before any other thread has to
-    /// wake for it. It runs on the thread that serves everybody, so it must not take long. It does not run for a change that
-    /// fails; if it panics itself, the change is made nevertheless.
+    /// As [`Store::change`]. `then` gets the closure's result as soon as that is durable, before any other thread has to wake
+    /// up for it. It runs on the thread that serves all callers, so it must not take long. It does not run for a change that
+    /// fails; if `then` panics, the change is made nevertheless.
     ///
     /// # Errors
     /// As [`Store::change`].
@@ -273,12 +273,12 @@ impl Store {
         self.submit(plan, None, by, why, change, then).await
     }
 
-    /// Makes a plan and changes it in the same transaction. The head's id is what the plan will be known by, unless the
-    /// head has a key; if a plan that was deleted has that id, this one gets another (`ID~2`) and the wanted one as its
-    /// key. The closure finds it in the draft.
+    /// Creates a plan and changes it in the same transaction. The plan gets the head's id, unless the head has a key; if a
+    /// deleted plan has that id, the new plan gets another id (`ID~2`) and the wanted one as its key. The closure finds the id
+    /// in the draft.
     ///
     /// # Errors
-    /// The key is taken; else as [`Store::change`].
+    /// The key is in use; else as [`Store::change`].
     pub async fn create<T: Send + 'static>(
         &self,
         head: Head,
@@ -328,7 +328,7 @@ impl Store {
         locked(&result).take().ok_or(StoreError::Closed)
     }
 
-    /// Reads a plan as it is committed now, with its seq.
+    /// Reads a plan in its committed state, with its seq.
     ///
     /// # Errors
     /// No such plan, or a failure of the database.
@@ -355,7 +355,8 @@ impl Store {
         self.with(move |owner| owner.since(&plan, seq, limit)).await
     }
 
-    /// Returns when a change was made, `None` if the plan has no such change. Costs the same however much it changed.
+    /// Returns when a change was made, `None` if the plan has no such change. The cost does not depend on the size of the
+    /// change.
     ///
     /// # Errors
     /// A failure of the database.
@@ -372,7 +373,7 @@ impl Store {
         self.with(Owner::list).await
     }
 
-    /// Returns the plan that is known by a key; not one that was deleted.
+    /// Returns the plan with a key, unless it was deleted.
     ///
     /// # Errors
     /// A failure of the database.
@@ -381,7 +382,7 @@ impl Store {
         self.with(move |owner| owner.find(&key)).await
     }
 
-    /// Returns the plans that an owner has in use, at most `limit`: the one taken up last (else made last) first.
+    /// Returns the plans that an owner has in use, at most `limit`: the one that became current last (else created last) first.
     ///
     /// # Errors
     /// A failure of the database.
@@ -399,8 +400,8 @@ impl Store {
         self.with(move |owner| owner.in_use(&name)).await
     }
 
-    /// Returns the plans that an owner has put into the history, also those that were taken up again, newest first: at most
-    /// `limit` after the first `offset`, and how many there are.
+    /// Returns the plans that an owner has archived, also those that were recovered later, newest first: at most `limit` after
+    /// the first `offset`, and their total number.
     ///
     /// # Errors
     /// A failure of the database, or a plan that cannot be read.
@@ -425,7 +426,7 @@ impl Store {
         self.with(move |owner| owner.plan_of(&command)).await
     }
 
-    /// Does something that changes nothing on the thread of the owner.
+    /// Runs a closure that changes nothing on the owner's thread.
     async fn with<T: Send + 'static>(
         &self,
         look: impl FnOnce(&mut Owner) -> Result<T, StoreError> + Send + 'static,
@@ -443,7 +444,7 @@ impl Store {
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Returns a plan as it was after the change `seq`, made again from the log.
+    /// Returns a plan as it was after the change `seq`, rebuilt from the log.
     ///
     /// # Errors
     /// The plan has no such change; else as [`Store::since`].
@@ -467,18 +468,18 @@ impl Store {
             .ok_or_else(|| StoreError::UnknownPlan(plan.clone()))
     }
 
-    /// Returns what moves with every change committed by this process; it only means "look again".
+    /// Returns a counter that moves with every change committed by this process; a move only means "read again".
     pub fn moved(&self) -> watch::Receiver<u64> {
         self.moved.clone()
     }
 }
 
-/// What a change returned is there also where what follows it panicked.
+/// Locks the slot of a change's result, which is filled even if the code after the change panicked.
 fn locked<T>(slot: &Mutex<T>) -> MutexGuard<'_, T> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns a number as the database has it.
+/// Returns a number in the database's type.
 fn number(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -495,9 +496,9 @@ fn had_none(database: &Path, what: &'static str) -> Result<(), StoreError> {
     Err(StoreError::Emptied { place, what })
 }
 
-/// Makes the file for its owner only; SQLite gives its `-wal` and `-shm` the same mode. One that is there is not opened:
-/// closing it again would take the locks away that another store of this process has on it. A link is refused: SQLite would
-/// follow it, and write into whatever is there.
+/// Creates the file for its owner only; SQLite gives its `-wal` and `-shm` the same mode. An existing file is not opened:
+/// closing it again would release the locks that another store of this process has on it. A link is refused: SQLite would
+/// follow it, and write into its target.
 fn make_private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let made = std::fs::OpenOptions::new()

@@ -1,5 +1,4 @@
-//! The thread that owns the connection and the plans in memory. It blocks where a disk or a server makes it wait, and nobody
-//! else does.
+//! The thread that owns the connection and the plans in memory. Only this thread blocks on a disk or a server.
 
 mod file;
 mod fold;
@@ -21,10 +20,10 @@ use crate::plan::{Draft, Head, Plan, PlanId, Refusal, Row, RowKey, Shelf, Time};
 use file::DatabaseFile;
 use lookup::look_up;
 
-/// Changes committed with one flush at most, so that none waits long for the others.
+/// The most changes that are committed with one flush, so that no change waits long for the others.
 const BATCH: usize = 64;
 
-/// Plans kept in memory; a daemon has one and a small one for each thing that a role is at, a server a few.
+/// Plans in memory; a daemon has one and a small one for each task that a role works on, a server has a few.
 const CACHED: usize = 128;
 
 const NOW: Timestamps = {
@@ -38,8 +37,8 @@ const NOW: Timestamps = {
     }
 };
 
-/// Bytes committed before the database is tidied, when nobody waits and when somebody always does. The file of its journal
-/// is then written over again instead of growing, which is faster, and a start after a crash has less to read.
+/// Bytes committed before the database is compacted: when no job waits, and when jobs always wait. The file of its journal is
+/// then overwritten instead of growing, which is faster, and a start after a crash has less to read.
 const TIDY_IDLE: usize = 128 * 1024;
 const TIDY_BUSY: usize = 4 * 1024 * 1024;
 
@@ -47,10 +46,10 @@ type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
 type Run = Box<dyn FnOnce(&mut Draft<'_>) -> Result<(), Refusal> + Send>;
 
-/// A change handed in.
+/// A requested change.
 pub(super) struct ChangeJob {
     pub plan: PlanId,
-    /// The plan is made first.
+    /// The head of the plan to create first.
     pub head: Option<Box<Head>>,
     pub only_while: Option<OnlyWhile>,
     pub by: String,
@@ -61,13 +60,13 @@ pub(super) struct ChangeJob {
 
 /// What follows a change.
 pub(super) struct Done {
-    /// As soon as it is committed.
+    /// Runs as soon as the change is committed.
     pub then: Box<dyn FnOnce() + Send>,
     pub answer: Answer<()>,
 }
 
 impl Done {
-    /// Does what follows, and returns who still has to be told.
+    /// Runs what follows, and returns the channel that still needs the answer.
     fn follow(self) -> Answer<()> {
         if let Err(error) = guarded(self.then) {
             tracing::error!(%error, "what follows a change was not done");
@@ -80,10 +79,10 @@ impl Done {
     }
 }
 
-/// What the owner does for others.
+/// A job for the owner.
 pub(super) enum Job {
     Change(ChangeJob),
-    /// It changes nothing.
+    /// A job that changes nothing.
     Look(Look),
 }
 
@@ -107,18 +106,18 @@ pub(super) struct Owner {
     notes: Option<Notes>,
     /// What the database had lost when it was opened, until something is committed.
     pub(super) lost: Vec<Lost>,
-    /// `None` after the connection to a server broke.
+    /// `None` after the connection to a server was lost.
     tables: Option<Tables>,
     now: Box<dyn Fn() -> Time + Send>,
     plans: HashMap<PlanId, Cached>,
     announce: watch::Sender<u64>,
-    /// Bytes committed since the database was last tidied, and those that a plan was read from in the log.
+    /// Bytes committed since the database was last compacted, and bytes of the log from which a plan was read.
     untidy: usize,
-    /// Something was committed since then: who only reads does not write.
+    /// A change was committed since then: a process that only reads does not write.
     changed: bool,
 }
 
-/// What a batch of changes is going to write.
+/// The rows and log entries that a batch of changes will write.
 #[derive(Default)]
 struct Writes {
     /// Packed bodies.
@@ -154,7 +153,7 @@ impl Owner {
         })
     }
 
-    /// Serves until the last handle is gone.
+    /// Serves jobs until the last handle is dropped.
     pub(super) fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         while let Some(first) = jobs.blocking_recv() {
             let mut changes = Vec::new();
@@ -178,7 +177,7 @@ impl Owner {
             for look in looks {
                 look(&mut self);
             }
-            // Not within a batch, whose plans are locked.
+            // Never within a batch, whose plans are locked.
             if self.plans.len() > CACHED {
                 self.forget();
             }
@@ -193,8 +192,8 @@ impl Owner {
         }
     }
 
-    /// Runs the closures and commits what they did with one flush. After one that panics the rest is left for the next call:
-    /// its plan has to be read anew, and what was done before is not in the tables yet.
+    /// Runs the closures and commits their changes with one flush. After a closure that panics the next call runs the rest: its
+    /// plan has to be read anew, and the earlier changes are not in the tables yet.
     fn commit(&mut self, jobs: &mut impl Iterator<Item = ChangeJob>) {
         if let Err(error) = self.begin().map_err(reason) {
             for job in jobs {
@@ -213,7 +212,7 @@ impl Owner {
             }
             match self.run_change(job, &mut writes, &mut locked) {
                 (done, Ok(())) => waiting.push(done),
-                // The database may have ended the transaction by itself: nothing more may be written as if it went on.
+                // The database may have ended the transaction by itself: no later write may assume that it is still open.
                 (done, Err(StoreError::Database(error))) => {
                     waiting.push(done);
                     failed = Some(error);
@@ -243,8 +242,8 @@ impl Owner {
                 for answer in answers {
                     drop(answer.send(Ok(())));
                 }
-                // Last: whoever waits for the answer goes on before those who only look. Whoever looks again at every
-                // change and changes nothing must not wake itself.
+                // The announcement comes last: callers that wait for the answer continue before listeners. A caller that reads
+                // again at every change and changes nothing must not wake itself.
                 if changed {
                     self.announce.send_modify(|count| *count += 1);
                 }
@@ -260,8 +259,8 @@ impl Owner {
         }
     }
 
-    /// Tells every other process of a change, through the time of the file that it watches. Before the change is answered:
-    /// who made it may end at once.
+    /// Notifies all other processes of a change, by the time of the file that they watch. This happens before the change is
+    /// answered: the caller may end immediately afterwards.
     fn touch(&self) {
         if let Place::File(file) = &self.place
             && let Err(error) = utimensat(CWD, file, &NOW, AtFlags::empty())
@@ -283,7 +282,7 @@ impl Owner {
     fn begin(&mut self) -> Result<(), StoreError> {
         if let Some(tables) = &mut self.tables {
             match tables.begin() {
-                // A server that was restarted: once more on a new connection.
+                // The server was restarted: try once more on a new connection.
                 Err(error) if error.is_lost() => self.tables = None,
                 begun => return Ok(begun?),
             }
@@ -297,7 +296,7 @@ impl Owner {
         }
     }
 
-    /// Forgets every plan in memory: each is read anew when it is wanted.
+    /// Drops every plan from memory: each is read anew when a job needs it.
     pub(super) fn forget(&mut self) {
         self.plans.clear();
     }
@@ -351,7 +350,7 @@ impl Owner {
         let ran = match guarded(|| run(&mut draft)) {
             Ok(ran) => ran.map_err(StoreError::from),
             Err(panicked) => {
-                // Whatever it had begun is not to be trusted, nor to be undone: the plan is read anew.
+                // The state that the closure left is neither trustworthy nor can it be undone: the plan is read anew.
                 self.plans.remove(&id);
                 let unmade = if new { self.unmake(&id) } else { Ok(()) };
                 return (done, unmade.and(Err(panicked)));
@@ -404,7 +403,7 @@ impl Owner {
         Ok(())
     }
 
-    /// Brings the plan in memory to what is committed.
+    /// Brings the plan in memory to the committed state.
     fn fresh(&mut self, id: &PlanId) -> Result<(), StoreError> {
         let seq = self.tables()?.seq(id)?;
         self.bring_up_to(id, seq)
@@ -422,7 +421,7 @@ impl Owner {
         }
     }
 
-    /// Takes in what another process has changed: the log has the rows as they became.
+    /// Applies the changes of another process: the log has the new rows.
     fn catch_up(&mut self, id: &PlanId, known: i64, seq: i64) -> Result<(), StoreError> {
         let changes = self.since(id, known, seq - known)?;
         let Some(cached) = self.plans.get_mut(id) else {
@@ -454,8 +453,8 @@ impl Owner {
             .ok_or_else(|| StoreError::UnknownPlan(id.clone()))
     }
 
-    /// Writes what the changes did and ends the transaction, without effect if there is nothing to write; else says why it
-    /// could not.
+    /// Writes what the changes did and ends the transaction, without effect if there is nothing to write. An error says why
+    /// this failed.
     fn write(&mut self, writes: &Writes) -> Result<(), String> {
         let Some(last) = writes.log.last() else {
             self.give_up();
@@ -481,7 +480,7 @@ impl Owner {
             Err(error) => error,
         };
         tables.roll_back();
-        // A connection that broke at COMMIT leaves open whether it took effect: the log knows.
+        // A connection that broke at COMMIT leaves open whether the commit took effect: the log shows it.
         if tables.remote() {
             self.tables = None;
         }
@@ -551,9 +550,9 @@ fn lost(tables: &mut Tables, noted: Vec<(PlanId, i64)>) -> Vec<Lost> {
     lost
 }
 
-/// Runs code of a caller. A panic of it is that caller's error, and the store serves the others on.
+/// Runs code of a caller. If it panics, that caller gets the error, and the store goes on serving the others.
 pub(super) fn guarded<T>(code: impl FnOnce() -> T) -> Result<T, StoreError> {
-    // What the code may have left half done is thrown away by whoever gets the error.
+    // The code may have left something half done: the caller that gets the error discards it.
     catch_unwind(AssertUnwindSafe(code)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(ToString::to_string);
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -561,7 +560,7 @@ pub(super) fn guarded<T>(code: impl FnOnce() -> T) -> Result<T, StoreError> {
     })
 }
 
-/// Returns what went wrong, without the words that every failure begins with.
+/// Returns the cause, without the words with which every failure begins.
 fn reason(error: StoreError) -> String {
     match error {
         StoreError::Database(reason) => reason,

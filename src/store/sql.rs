@@ -1,5 +1,5 @@
-//! Every SQL statement. TEXT and BIGINT columns only, so that SQLite and PostgreSQL run the same text. No plan logic: rows
-//! go in and out as JSON.
+//! Every SQL statement. TEXT and BIGINT columns only, so that SQLite and PostgreSQL run the same text. This file has no plan
+//! logic: it reads and writes rows as JSON.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ const PACKED: i64 = 4;
 /// Texts that one statement asks for, and rows that are packed at once.
 const AT_ONCE: usize = 32;
 
-/// One list of statements a version, each leading from the version before.
+/// One list of statements for each version, each leading from the version before.
 const MIGRATIONS: [&[&str]; FORMAT as usize] = [
     &[
         "CREATE TABLE plans (id TEXT PRIMARY KEY, seq BIGINT NOT NULL, created_at BIGINT NOT NULL)",
@@ -29,7 +29,8 @@ const MIGRATIONS: [&[&str]; FORMAT as usize] = [
         "CREATE TABLE log (plan TEXT NOT NULL, seq BIGINT NOT NULL, change_id TEXT NOT NULL, at BIGINT NOT NULL, \
      author TEXT NOT NULL, why TEXT NOT NULL, delta TEXT NOT NULL, PRIMARY KEY (plan, seq))",
     ],
-    // What plans are looked up by, out of their heads. A deleted plan has no key: those without one do not exclude each other.
+    // The fields by which plans are looked up, copied from their heads. A deleted plan has no key: plans without one do not
+    // conflict.
     &[
         "ALTER TABLE plans ADD COLUMN key TEXT",
         "ALTER TABLE plans ADD COLUMN owner TEXT NOT NULL DEFAULT 'daemon'",
@@ -41,7 +42,7 @@ const MIGRATIONS: [&[&str]; FORMAT as usize] = [
         "CREATE INDEX plans_owner ON plans (owner, shelf, taken_up)",
         "CREATE INDEX plans_kept ON plans (owner, kept, created_at)",
     ],
-    // Up to which change a plan's rows are written; later ones are in the log alone. Heads are always up to date.
+    // The last change whose rows are written; later rows are only in the log. Heads are always up to date.
     &[
         "ALTER TABLE plans ADD COLUMN folded BIGINT NOT NULL DEFAULT 0",
         "UPDATE plans SET folded = seq",
@@ -50,10 +51,10 @@ const MIGRATIONS: [&[&str]; FORMAT as usize] = [
     &["CREATE TABLE texts (hash TEXT PRIMARY KEY, text TEXT NOT NULL)"],
 ];
 
-/// What a plan is looked up by: out of its head, written whenever that changes.
+/// The fields by which a plan is looked up: copied from its head, and written whenever they change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lookup {
-    /// `None` when the plan was deleted: its key is free again.
+    /// `None` if the plan was deleted: its key is free again.
     pub key: Option<String>,
     owner: String,
     shelf: Shelf,
@@ -147,7 +148,7 @@ impl Tables {
 
     fn bring_up_to_date(&mut self, known: i64) -> std::result::Result<(), OpenError> {
         if let Err(error) = self.migrate() {
-            // Another process that did the same was faster, or it cannot be done.
+            // Another process that did the same was faster, or the migration is impossible.
             self.roll_back();
             return match (self.known_format()?, known) {
                 (FORMAT.., _) => Ok(()),
@@ -290,7 +291,7 @@ impl Tables {
         Ok(found)
     }
 
-    /// Returns the format of the tables, 0 if there are none; fails if a newer version wrote them.
+    /// Returns the format of the tables, 0 if none exist; fails if a newer version wrote them.
     fn known_format(&mut self) -> std::result::Result<i64, OpenError> {
         let known = match self.format() {
             Err(error) if error.is_no_table() => 0,
@@ -319,21 +320,20 @@ impl Tables {
         self.database.begin()
     }
 
-    /// Ends the transaction with effect. After an error it may still be open, and nobody knows whether it took effect:
-    /// [`Tables::has_change`] tells.
+    /// Commits the transaction. After an error it may still be open, and the caller does not know whether it took effect:
+    /// [`Tables::has_change`] shows it.
     pub(super) fn commit(&mut self) -> Result<()> {
         self.run("COMMIT")
     }
 
-    /// Ends the transaction without effect. A failure is of no use to anybody: the database does the same by itself when the
-    /// connection ends.
+    /// Rolls the transaction back. A failure needs no handling: the database does the same by itself when the connection ends.
     pub(super) fn roll_back(&mut self) {
         if let Err(error) = self.run("ROLLBACK") {
             tracing::debug!(%error, "nothing to roll back");
         }
     }
 
-    /// Tells whether the database is a server, to which a connection can break.
+    /// Returns whether the database is a server, to which a connection can break.
     pub(super) fn remote(&self) -> bool {
         self.database.remote()
     }
@@ -348,7 +348,7 @@ impl Tables {
         self.database.keep_journal();
     }
 
-    /// Does what makes later changes faster.
+    /// Lets the database make later changes faster.
     pub(super) fn tidy(&mut self) {
         self.database.tidy();
     }
@@ -391,10 +391,10 @@ impl Tables {
             .map(drop)
     }
 
-    /// Returns the plan's seq and keeps other writers away from the plan until the transaction ends.
+    /// Returns the plan's seq and locks the plan for other writers until the transaction ends.
     pub(super) fn lock_plan(&mut self, plan: &PlanId) -> Result<Option<i64>> {
         if !self.remote() {
-            // The transaction has the only write lock there is.
+            // The transaction already has the only write lock.
             return self.seq(plan);
         }
         let row = self.one(
@@ -412,7 +412,7 @@ impl Tables {
         row.map(|row| row.number(0)).transpose()
     }
 
-    /// Makes room for a plan; `false` if the id or the key is taken.
+    /// Inserts a plan; `false` if the id or the key is used already.
     pub(super) fn add_plan(
         &mut self,
         plan: &PlanId,
@@ -436,7 +436,7 @@ impl Tables {
         Ok(added == 1)
     }
 
-    /// Sets what the plan is looked up by; fails if the key is another plan's.
+    /// Sets the lookup fields of a plan; fails if the key belongs to another plan.
     pub(super) fn set_lookup(&mut self, plan: &PlanId, lookup: &Lookup) -> Result<()> {
         let [key, owner, shelf, kept, taken_up] = lookup.values();
         self.database
@@ -453,7 +453,7 @@ impl Tables {
         row.map(|mut row| row.text(0).map(PlanId::new)).transpose()
     }
 
-    /// Returns the plans that an owner has in use, the one taken up last first.
+    /// Returns the plans that an owner has in use, the one that became current last first.
     pub(super) fn current(&mut self, owner: &str, limit: i64) -> Result<Vec<PlanId>> {
         let rows = self.database.query(
             "SELECT id FROM plans WHERE owner = $1 AND shelf = 'current' \
@@ -465,7 +465,7 @@ impl Tables {
             .collect()
     }
 
-    /// Takes the room back that [`Tables::add_plan`] made in the same transaction.
+    /// Removes the plan that [`Tables::add_plan`] inserted in the same transaction.
     pub(super) fn take_plan(&mut self, plan: &PlanId) -> Result<()> {
         self.database
             .execute(
@@ -496,7 +496,7 @@ impl Tables {
         rows.into_iter().map(head_record).collect()
     }
 
-    /// Returns some of the plans that an owner has put into the history, newest plan first, and how many there are.
+    /// Returns some of the plans that an owner has archived, newest plan first, and their total number.
     pub(super) fn kept_heads(
         &mut self,
         owner: &str,
@@ -522,8 +522,9 @@ impl Tables {
         Ok((heads, total))
     }
 
-    /// Returns the plans that may have an attempt of this id: one look into the primary key a plan, and a search through what
-    /// is in the log alone. One statement: nothing is missed that another process writes from there to here meanwhile.
+    /// Returns the plans that may have an attempt with this id: one lookup in the primary key for each plan, and a search
+    /// through the rows that are only in the log. It is one statement, so it misses nothing that another process moves from the
+    /// log to the table in the meantime.
     pub(super) fn plans_of(&mut self, command: &CommandId) -> Result<Vec<PlanId>> {
         let rows = self.database.query(
             "SELECT plans.id FROM plans JOIN plan_rows ON plan_rows.plan = plans.id \
@@ -540,7 +541,7 @@ impl Tables {
             .collect()
     }
 
-    /// Returns up to which change the plan's rows are written.
+    /// Returns the last change whose rows are written.
     pub(super) fn folded(&mut self, plan: &PlanId) -> Result<i64> {
         let row = self.one(
             "SELECT folded FROM plans WHERE id = $1",
@@ -558,7 +559,7 @@ impl Tables {
             .map(drop)
     }
 
-    /// Returns plans whose rows are not all written, those with most changes to write first.
+    /// Returns plans whose rows are not all written, those with the most unwritten changes first.
     pub(super) fn unfolded(&mut self, limit: i64) -> Result<Vec<PlanId>> {
         let rows = self.database.query(
             "SELECT id FROM plans WHERE folded < seq ORDER BY seq - folded DESC, id LIMIT $1",
@@ -578,7 +579,7 @@ impl Tables {
         rows.into_iter().map(|mut row| row.text(0)).collect()
     }
 
-    /// Returns when a change of a plan was made, without what it did.
+    /// Returns when a change of a plan was made, without its contents.
     pub(super) fn changed_at(&mut self, plan: &PlanId, seq: i64) -> Result<Option<i64>> {
         let row = self.one(
             "SELECT at FROM log WHERE plan = $1 AND seq = $2",
@@ -612,7 +613,7 @@ impl Tables {
         rows.into_iter().map(read).collect()
     }
 
-    /// Tells whether a change is in the log: the answer to a connection that broke while it was committed.
+    /// Returns whether a change is in the log: this settles what a connection that broke during the commit left open.
     pub(super) fn has_change(&mut self, plan: &str, seq: i64, change_id: &str) -> Result<bool> {
         let row = self.one(
             "SELECT seq FROM log WHERE plan = $1 AND seq = $2 AND change_id = $3",
@@ -630,7 +631,7 @@ fn head_record(mut row: Record) -> Result<HeadRecord> {
     Ok((row.text(0)?, row.number(1)?, row.text(2)?))
 }
 
-/// Returns a pattern for deltas that may have an attempt of this id.
+/// Returns a pattern for deltas that may contain an attempt with this id.
 fn like_attempt(command: &CommandId) -> String {
     let id = serde_json::Value::from(command.as_str()).to_string();
     let id = pack(&id, &mut Texts::new());
@@ -714,7 +715,7 @@ pub(super) fn stored_key(row: &str) -> std::result::Result<RowKey, serde_json::E
     Ok(serde_json::from_str::<Keyed>(row)?.into())
 }
 
-/// A stored row of which only its key is read: the rest is long.
+/// A stored row of which only the key is read: the rest is long.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Keyed {

@@ -1,5 +1,5 @@
-//! The arguments of a tool call: data from a stranger. Forgiving in form (a number as a string, an object as a JSON string),
-//! strict in meaning: what the schema of a tool does not allow is refused with the place and the way out.
+//! The arguments of a tool call: untrusted data. This module is forgiving in form (a number as a string, an object as a JSON
+//! string) and strict in meaning: it refuses what the schema of a tool does not allow, with the place and what to do.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -18,14 +18,14 @@ const MAX_TEXT: usize = 256 * 1024;
 /// The longest list that an argument may hold.
 const MAX_ITEMS: usize = 200_000;
 
-/// What is shown of a value that does not fit, in characters.
+/// The longest part of a wrong value that an error shows, in characters.
 const SHOWN: usize = 60;
 
-/// Why arguments do not fit a tool: the place within them, what is wrong, and what fits.
+/// Why arguments do not fit a tool: the place within them, the problem, and what fits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", at(.path))]
 pub struct ArgumentError {
-    /// Such as `tasks[2].dependencies`; empty for the arguments as a whole.
+    /// A place such as `tasks[2].dependencies`; empty for the arguments as a whole.
     pub path: String,
     pub problem: String,
 }
@@ -47,7 +47,7 @@ impl ArgumentError {
     }
 }
 
-/// Returns the JSON schema of a tool's arguments, without what a caller does not need.
+/// Returns the JSON schema of a tool's arguments, without the parts that a caller does not need.
 pub fn schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
@@ -72,7 +72,7 @@ fn known_schema<T: JsonSchema + 'static>() -> Arc<Value> {
     Arc::clone(schema.or_insert_with(|| Arc::new(schema_of::<T>())))
 }
 
-/// Takes out of a schema what only costs the reader of it tokens.
+/// Removes the parts of a schema that only cost its reader tokens.
 fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -91,7 +91,8 @@ fn tidy(schema: &mut Value) {
     }
 }
 
-/// Reads arguments as the type that stands behind the tool's schema. Every text loses what a terminal would obey.
+/// Reads arguments as the type behind the tool's schema. Control characters that a terminal would obey are removed from every
+/// text.
 ///
 /// # Errors
 /// The first thing that does not fit, with its place.
@@ -116,7 +117,8 @@ pub fn read<T: DeserializeOwned + JsonSchema + 'static>(
     })
 }
 
-/// Returns arguments in the form that a schema asks for; every text loses what a terminal would obey.
+/// Returns arguments in the form that a schema asks for. Control characters that a terminal would obey are removed from every
+/// text.
 ///
 /// # Errors
 /// The first thing that does not fit, with its place.
@@ -183,7 +185,7 @@ fn object(schema: &Value, map: Map<String, Value>, path: &str) -> Result<Value, 
     for (name, value) in map {
         let place = within(path, &name);
         match properties.get(&name) {
-            // Many callers send null for what they leave out.
+            // Many callers send null for an argument that they leave out.
             Some(schema) if value.is_null() && !nullable(schema) && !needed(&name) => {}
             Some(schema) => drop(fitted.insert(name, fit(schema, value, &place)?)),
             None if closed => {
@@ -240,7 +242,7 @@ fn clean(value: Value, path: &str) -> Result<Value, ArgumentError> {
     }
 }
 
-/// Changes the form of a value where its meaning is evident.
+/// Converts a value whose meaning is evident into the form that the schema allows.
 fn convert(kinds: &[&str], value: Value) -> Value {
     if let Value::Number(number) = &value
         && !kinds.contains(&"number")
@@ -299,7 +301,7 @@ fn misfit(schema: &Value, value: &Value, path: &str) -> ArgumentError {
     ArgumentError::new(path, format!("{verb} {shown}{broken}, not {wanted}"))
 }
 
-/// Says what is wrong with a text that was to be the JSON of an object or a list.
+/// Returns the error of a text that should have been the JSON of an object or a list.
 fn broken(schema: &Value, value: &Value) -> Option<serde_json::Error> {
     let kinds = kinds(schema);
     let text = value.as_str()?.trim_start();
@@ -308,7 +310,7 @@ fn broken(schema: &Value, value: &Value) -> Option<serde_json::Error> {
     serde_json::from_str::<Value>(text).err().filter(|_| meant)
 }
 
-/// Says what a schema asks for.
+/// Returns what a schema asks for, in words.
 fn wanted(schema: &Value) -> String {
     if let Some(words) = schema.get("enum").and_then(Value::as_array) {
         let words = words.iter().filter_map(Value::as_str);

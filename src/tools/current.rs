@@ -1,16 +1,17 @@
-//! The one current plan of a dialect. A new one takes its place first and the old one is archived then, so that a caller which
-//! is ended between the two leaves a current plan; the next caller that changes something and sees two archives the older one.
+//! The one current plan of a dialect. A new plan becomes current first and the old one is archived afterwards, so that a caller
+//! which ends between the two leaves a current plan; the next caller that changes something and finds two archives the older
+//! one.
 
 use super::{Dialect, Subject, ToolError, Toolbox};
 use crate::plan::{Draft, Head, PlanId, Refusal, Shelf, Time};
 use crate::store::StoreError;
 use crate::wire::text::one_line;
 
-/// Plans in use that are looked at: one, unless callers were ended at the wrong moment.
+/// The most plans in use that are read: there is one, unless callers ended between the two steps.
 const SEEN: usize = 8;
 
 impl Toolbox {
-    /// Returns the plan that is meant when a call names none: the one the calls are bound to, else the dialect's current one.
+    /// Returns the plan for a call that names none: the one to which calls are bound, else the dialect's current one.
     pub(super) async fn only_current(&self, dialect: Dialect) -> Result<PlanId, ToolError> {
         if let Some(plan) = &self.plan {
             return Ok(plan.clone());
@@ -27,9 +28,10 @@ impl Toolbox {
         Ok(newest)
     }
 
-    /// Makes a plan the dialect's current one: a new one with this head, or the one in the store that has it. What the closure
-    /// does belongs to the same change; it sees the plan before it is taken up. The plan that was current is archived. Returns it
-    /// with what the closure returned. Of two callers at once one is told that the other was faster.
+    /// Makes a plan the dialect's current one: a new one with this head, or the one in the store that has it. The closure's
+    /// work belongs to the same change; the closure gets the plan before it becomes current. The plan that was current is
+    /// archived, and its id is returned with the closure's result. If two callers do this simultaneously, one gets the error
+    /// that the other was faster.
     pub(super) async fn replace<T, E>(
         &self,
         dialect: Dialect,
@@ -71,7 +73,7 @@ impl Toolbox {
         Ok((value, replaced))
     }
 
-    /// Returns the dialect's plans that are in use, the one taken up last first.
+    /// Returns the dialect's plans that are in use, the one that became current last first.
     pub(super) async fn in_use(&self, dialect: Dialect) -> Result<Vec<PlanId>, ToolError> {
         Ok(self.store().current(dialect.as_str(), SEEN).await?)
     }
@@ -81,8 +83,8 @@ impl Toolbox {
         Ok(read.await?)
     }
 
-    /// Archives plans that another one replaced at a moment, but those that a caller has archived or taken up again since. A
-    /// plan of the notebook is abandoned with that.
+    /// Archives plans that another one replaced at a moment, except those that a caller has archived or recovered since then. A
+    /// plan of the notebook is also abandoned.
     async fn archive(
         &self,
         dialect: Dialect,
@@ -112,15 +114,15 @@ impl Toolbox {
     }
 }
 
-/// Makes the plan the one taken up last, and returns when. The clocks of two processes may differ: it is the newer one all the
-/// same.
+/// Makes the plan the one that became current last, and returns the moment. The clocks of two processes may differ: the plan is
+/// the newer one nevertheless.
 fn newer_than(draft: &mut Draft<'_>, newest: Option<Time>) -> Time {
     let at = newest.map_or(draft.now(), |newest| draft.now().max(Time(newest.0 + 1)));
     draft.describe(|head| head.taken_up = Some(at));
     at
 }
 
-/// Says why a plan ends that another one replaces.
+/// Returns why a plan ends when another one replaces it.
 pub(super) fn interrupted(by: &Head) -> String {
     let name = one_line(&by.name, 120);
     format!("interrupted by the plan '{name}' with ID '{}'", by.key())

@@ -1,6 +1,6 @@
-//! The plan as tools for agents: four dialects over the one core and the one store. A dialect is a table of tools and the
-//! rules of its document; nothing of a dialect is known in [`crate::plan`]. Tools hold no state: every call reads the store
-//! and every change is one [`Store::change`], so that any number of processes may use one plan at once.
+//! The plan as tools for agents: four dialects over the one core and the one store. A dialect is a table of tools and the rules
+//! of its document; [`crate::plan`] knows nothing of dialects. Tools hold no state: every call reads the store and every change
+//! is one [`Store::change`], so that any number of processes may use one plan simultaneously.
 //!
 //! [`Toolbox::call`] is what the command line and the MCP server use: the name of a tool and JSON in, [`Answer`] out. The
 //! same tools as Rust methods, with the types of their documents, are [`PlanTool`], [`PlanManager`],
@@ -41,7 +41,7 @@ pub use plan_manager::PlanManager;
 pub use plan_tool::PlanTool;
 pub use tasks::TaskTools;
 
-/// A way to see a plan: one document's names, words and rules.
+/// A view of a plan: one document's names, words and rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
     /// Top-level plans of a team: steps, roles, free order (`plan-tool.md`).
@@ -50,7 +50,7 @@ pub enum Dialect {
     PlanManager,
     /// Subtasks one after the other, with hints (`plan-notebook.md`).
     Notebook,
-    /// The task list that coding agents know: `TaskCreate` and its kin.
+    /// The task list that coding agents know: `TaskCreate` and the related tools.
     Tasks,
 }
 
@@ -63,7 +63,7 @@ impl Dialect {
         Self::Tasks,
     ];
 
-    /// Returns the word for it, which is also the owner of the plans that it makes.
+    /// Returns its word, which is also the owner of the plans that it makes.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PlanTool => "plan-tool",
@@ -83,8 +83,8 @@ impl Dialect {
         }
     }
 
-    /// Returns which of some dialects answers to the name of a tool: the one that has it, else the one whose tools are named
-    /// most like it, which knows how to say that there is none. `None` without any dialect.
+    /// Returns the dialect that answers to the name of a tool: the one that has it, else the one with the most similar tool
+    /// name, which can report that no such tool exists. `None` without any dialect.
     pub fn answering(dialects: &[Self], name: &str) -> Option<Self> {
         let likeness = |dialect: &&Self| {
             dialect
@@ -97,14 +97,14 @@ impl Dialect {
         nearest.copied()
     }
 
-    /// Returns the tool that is named most like this, and how much so: 1 if it is the same name.
+    /// Returns the tool with the most similar name, and the similarity: 1 if it is the same name.
     fn most_like(self, name: &str) -> Option<(&'static Tool, f64)> {
         let likeness = |tool: &'static Tool| (tool, strsim::jaro_winkler(tool.name, name));
         let tools = self.tools().iter().map(likeness);
         tools.max_by(|(_, a), (_, b)| a.total_cmp(b))
     }
 
-    /// Answers in the dialect's shape that it has no tool of this name.
+    /// Answers in the dialect's shape that the dialect has no tool of this name.
     fn refuse_unknown(self, name: &str) -> Answer {
         let similar = self.most_like(name).filter(|(_, likeness)| *likeness > 0.8);
         let error = ToolError::UnknownTool {
@@ -151,14 +151,14 @@ impl Tool {
     }
 }
 
-/// The functions of a dialect, on which the rows of its table call one each.
+/// The functions of a dialect; each row of its table calls one.
 trait Functions: Send + Sized + 'static {
     type Error: From<ToolError>;
 
     /// Makes the functions work through a toolbox.
     fn on(toolbox: Toolbox) -> Self;
 
-    /// Returns what a tool answers when it did not do what it was asked, in the dialect's shape.
+    /// Returns the answer of a tool that did not do what it was asked, in the dialect's shape.
     fn refuse(tool: &str, error: Self::Error) -> Answer;
 
     /// Begins the row of a tool that only reads.
@@ -176,7 +176,7 @@ trait Functions: Send + Sized + 'static {
 struct Row<D>(&'static str, &'static str, bool, PhantomData<fn() -> D>);
 
 impl<D: Functions> Row<D> {
-    /// Ends the row with the function to call, which takes what the arguments are read as.
+    /// Ends the row with the function to call, whose argument is the type that the arguments are read as.
     fn calls<A, F, R>(self, run: impl Fn(D, A) -> F + Send + Sync + 'static) -> Tool
     where
         A: DeserializeOwned + JsonSchema + 'static,
@@ -205,7 +205,7 @@ impl<D: Functions> Row<D> {
     }
 }
 
-/// What a call answers.
+/// The answer to a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// Whether the tool did what it was asked.
@@ -223,7 +223,7 @@ impl Answer {
         }
     }
 
-    /// Answers with what the dialect has for a failure, and the reason.
+    /// Answers with the dialect's value for a failure, and the reason.
     pub fn failure(result: impl Into<Value>, reason: impl fmt::Display) -> Self {
         Self {
             success: false,
@@ -231,7 +231,7 @@ impl Answer {
         }
     }
 
-    /// Says how much of a list is after what is answered, and what else is to be known.
+    /// Adds how many items of a list follow after the answer, and a remark.
     fn with(mut self, left: usize, reason: &str) -> Self {
         if left > 0 {
             self.value["left"] = left.into();
@@ -249,14 +249,14 @@ impl<T: Serialize> From<Part<T>> for Answer {
     }
 }
 
-/// Why a tool did not do what it was asked; each dialect has its own words for it.
+/// Why a tool did not do what it was asked; each dialect reports it in its own words.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
     #[error("there is no tool `{name}`{}", meant(.similar.as_ref(), *.elsewhere))]
     UnknownTool {
         name: String,
         similar: Option<String>,
-        /// Another dialect, which has it.
+        /// Another dialect that has a tool of this name.
         elsewhere: Option<Dialect>,
     },
     #[error(transparent)]
@@ -283,7 +283,7 @@ fn meant(similar: Option<&String>, elsewhere: Option<Dialect>) -> String {
     }
 }
 
-/// What holds for every plan that tools make.
+/// The settings of every plan that tools make.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The rules a new plan gets.
@@ -292,22 +292,22 @@ pub struct Settings {
     pub max_subtasks: Option<usize>,
 }
 
-/// The tools, with what they need to know of their caller.
+/// The tools, with what they need to know about their caller.
 #[derive(Clone, Debug)]
 pub struct Toolbox {
     store: Store,
     settings: Settings,
-    /// The plan that is meant when a call names none; else the dialect's own latest.
+    /// The plan for calls that name none; else the dialect's latest.
     plan: Option<PlanId>,
     caller: String,
     /// Each change is rolled back.
     dry_run: bool,
-    /// What a program has added to its notebook.
+    /// The program's additions to its notebook.
     notebook: notebook::Own,
 }
 
 impl Toolbox {
-    /// Puts the tools on a store. `caller` is named in the history of every plan that a call changes.
+    /// Puts the tools on a store. The log of every plan that a call changes names `caller`.
     pub fn new(store: Store, settings: Settings, caller: &str) -> Self {
         Self {
             store,
@@ -319,7 +319,7 @@ impl Toolbox {
         }
     }
 
-    /// Puts the tools on the store in a file, which is made if it does not exist.
+    /// Puts the tools on the store in a file, which is created if it does not exist.
     ///
     /// # Errors
     /// As [`Store::open`].
@@ -328,7 +328,7 @@ impl Toolbox {
         Ok(Self::new(store, Settings::default(), caller))
     }
 
-    /// Puts the tools on a store in memory, gone with the last clone.
+    /// Puts the tools on a store in memory, which ends with the last clone.
     ///
     /// # Errors
     /// As [`Store::in_memory`].
@@ -337,19 +337,19 @@ impl Toolbox {
         Ok(Self::new(store, Settings::default(), "library"))
     }
 
-    /// Binds calls that name no plan to one.
+    /// Binds calls that name no plan to a plan.
     pub fn with_plan(mut self, plan: PlanId) -> Self {
         self.plan = Some(plan);
         self
     }
 
-    /// Sets who is named in the history.
+    /// Sets the caller that the log names.
     pub fn with_caller(mut self, caller: &str) -> Self {
         caller.clone_into(&mut self.caller);
         self
     }
 
-    /// Returns the tools for a change that is only to be checked if `dry_run` says so: what it returns is what it would do, and
+    /// Returns the tools for a change that is only checked if `dry_run` is set: the answer says what the change would do, and
     /// the store rolls it back.
     #[must_use]
     fn dry_run(&self, dry_run: bool) -> Self {
@@ -359,7 +359,7 @@ impl Toolbox {
         }
     }
 
-    /// Refuses calls that are bound to a plan what makes another one the current one: they would never find it.
+    /// Refuses an operation that makes another plan current if calls are bound to a plan: they would never find the new one.
     fn unbound(&self) -> Result<(), ToolError> {
         match &self.plan {
             Some(plan) => Err(ToolError::Bound(plan.clone())),
@@ -372,7 +372,7 @@ impl Toolbox {
         &self.store
     }
 
-    /// Calls a tool. Never fails: what cannot be done is an answer in the dialect's own shape, with nothing changed.
+    /// Calls a tool. It never fails: a refusal is an answer in the dialect's own shape, and nothing has changed.
     pub async fn call(&self, dialect: Dialect, name: &str, arguments: Value) -> Answer {
         match dialect.tools().iter().find(|tool| tool.name == name) {
             Some(tool) => (tool.run)(self.clone(), arguments).await,
@@ -380,8 +380,8 @@ impl Toolbox {
         }
     }
 
-    /// Returns the plan that is meant when a call names none: the one the calls are bound to, else the one that the dialect
-    /// took up last; never one of a daemon.
+    /// Returns the plan for a call that names none: the one to which calls are bound, else the dialect's plan that became
+    /// current last; never one of a daemon.
     async fn current(&self, dialect: Dialect) -> Result<PlanId, ToolError> {
         if let Some(plan) = &self.plan {
             return Ok(plan.clone());
@@ -390,7 +390,8 @@ impl Toolbox {
         latest.pop().ok_or(ToolError::NoPlan)
     }
 
-    /// Returns the plan that the calls are bound to, else the one that any of the dialects took up last; `None` without one.
+    /// Returns the plan to which calls are bound, else the one that became current last in any of the dialects; `None` if there
+    /// is none.
     ///
     /// # Errors
     /// A failure of the store.
@@ -412,7 +413,7 @@ impl Toolbox {
         Ok(latest.map(|(_, plan)| plan))
     }
 
-    /// Changes a plan under the caller's name, or makes one, which whoever uses the dialect carries out; `why` begins with the
+    /// Changes a plan under the caller's name, or makes one, which the users of the dialect carry out; `why` begins with the
     /// tool's name. An error of the closure may be a dialect's own: nothing has changed then, whatever the closure did before.
     async fn change<T, E>(
         &self,
@@ -424,7 +425,7 @@ impl Toolbox {
         T: Send + 'static,
         E: From<ToolError> + Send + 'static,
     {
-        // How a change ends that the store rolls back: it knows neither a dialect's errors nor dry runs.
+        // Carries the result of a change that the store rolls back: the store knows neither a dialect's errors nor dry runs.
         let rolled_back = Arc::new(Mutex::new(None));
         let (slot, dry_run) = (Arc::clone(&rolled_back), self.dry_run);
         let change = move |draft: &mut Draft<'_>| match change(draft) {
@@ -455,7 +456,7 @@ impl Toolbox {
     }
 }
 
-/// What a change is of.
+/// The plan of a change.
 enum Subject {
     Plan(PlanId),
     New(Dialect, Box<Head>),

@@ -1,4 +1,4 @@
-//! Bounded answers: lists come in pages and say what is left.
+//! Bounded answers: lists come in pages and say how many items are left.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ pub const DEFAULT_LIMIT: usize = 50;
 /// Items of a list at most.
 pub(super) const MAX_LIMIT: usize = 1000;
 
-/// Bytes of a list as it goes out when the caller does not say how many items; of one that does.
+/// Bytes of a list as it is sent: when the caller does not say how many items, and when it does.
 const DEFAULT_BYTES: usize = 14_000;
 const MAX_BYTES: usize = 512 * 1024;
 
@@ -27,23 +27,23 @@ pub struct Page {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part<T = Value> {
     pub items: Vec<T>,
-    /// Items after these.
+    /// The number of items after these.
     pub left: usize,
 }
 
 impl Page {
-    /// Makes a page of so many items after so many.
+    /// Makes a page of at most `limit` items after the first `offset`.
     pub fn new(limit: Option<usize>, offset: Option<usize>) -> Self {
         Self { limit, offset }
     }
 
-    /// Returns the part of a list of `total` items: from the offset, as many as are wanted and as fit. At least one, however
-    /// large it is, so that whoever pages on comes to an end.
+    /// Returns the part of a list of `total` items: from the offset, as many as the caller wants and as fit. At least one,
+    /// however large it is, so that a caller that reads page after page comes to an end.
     pub fn of<T: Serialize>(self, total: usize, items: impl Iterator<Item = T>) -> Part<T> {
         self.shown(total, items, |item| item)
     }
 
-    /// Does the same with items that are made only when they are shown; those before the offset are skipped in one step.
+    /// Does the same with items that are rendered only when they are shown; those before the offset are skipped in one step.
     pub fn shown<I, T: Serialize>(
         self,
         total: usize,
@@ -53,7 +53,7 @@ impl Page {
         self.shown_beside(0, total, items, show)
     }
 
-    /// Does the same where other things of this [`weight`] are said in the same answer.
+    /// Does the same where the answer also contains other data of this [`weight`].
     pub(super) fn shown_beside<I, T: Serialize>(
         self,
         beside: usize,
@@ -88,7 +88,7 @@ impl Page {
     }
 }
 
-/// Returns the bytes that a value takes as it goes out: as JSON within a text of another JSON, where quotation marks and
+/// Returns the bytes that a value takes when it is sent: as JSON within a text of another JSON, where quotation marks and
 /// backslashes are escaped once more.
 pub(super) fn weight(value: &impl Serialize) -> usize {
     serde_json::to_vec(value).map_or(0, |json| {

@@ -1,5 +1,5 @@
 //! Plan Tool: the plans of a team, made from a structure of steps, each task for a role. It keeps states and drives nothing:
-//! in which order tasks are done is for its callers, who have the structure before them.
+//! the callers know the structure and decide the order of the tasks.
 
 mod model;
 #[cfg(test)]
@@ -116,7 +116,7 @@ impl Functions for PlanTool {
 /// Characters of a key and of a text in a reason.
 const KEY: usize = 60;
 
-/// Problems of a structure that are told of at once.
+/// The most problems of a structure in one answer.
 const PROBLEMS: usize = 5;
 
 /// Why a call returns `false`, `None` or nothing.
@@ -135,7 +135,7 @@ impl<E: Into<ToolError>> From<E> for Reason {
     }
 }
 
-/// Turns a reason into what the document returns for it: `false`, `None` or nothing. Only a store that fails is an error.
+/// Turns a reason into the document's value for it: `false`, `None` or nothing. Only a failing store is an error.
 fn or_default<T: Default>(result: Result<T, Reason>) -> Result<T, ToolError> {
     use StoreError::{PlanTaken, Refused, UnknownPlan};
     match result {
@@ -152,8 +152,8 @@ fn or_default<T: Default>(result: Result<T, Reason>) -> Result<T, ToolError> {
     }
 }
 
-/// The Plan Tool as Rust methods. Where a plan is asked for, its id or `None`: the plan that the toolbox is bound to, else the
-/// latest. What the document answers with `False`, `None` or an empty list is no error here; an error is a store that fails.
+/// The Plan Tool as Rust methods. The argument for a plan is its id or `None`: the plan to which the toolbox is bound, else the
+/// latest. An answer that is `False`, `None` or an empty list in the document is no error here; only a failing store is.
 ///
 /// ```
 /// use plan_agent::tools::plan_tool::{PlanStatus, Structure, TaskStatus};
@@ -189,7 +189,7 @@ impl PlanTool {
         Self { toolbox }
     }
 
-    /// Makes a plan with every task ready, in one step. `false` if the id is taken or badly formed, or the structure is not
+    /// Makes a plan with every task ready, in one step. `false` if the id is in use or badly formed, or the structure is not
     /// valid: [`PlanTool::check_structure`] says what is wrong.
     ///
     /// # Errors
@@ -203,10 +203,10 @@ impl PlanTool {
         or_default(made.map(|_| true))
     }
 
-    /// Checks all that [`PlanTool::create_plan_from_structure`] would, and makes nothing.
+    /// Does all checks of [`PlanTool::create_plan_from_structure`], and makes nothing.
     ///
     /// # Errors
-    /// What is wrong, in words; several problems of a structure at once.
+    /// Describes the problem; a structure may have several.
     pub async fn check_structure(
         &self,
         plan_id: &str,
@@ -230,8 +230,8 @@ impl PlanTool {
         or_default(task.await.map(Some))
     }
 
-    /// Sets the status of a task and, unless it is `None`, what came of it; then the status of the plan follows. `false` for
-    /// an unknown plan or task, and for a transition that is not allowed.
+    /// Sets the status of a task and, unless it is `None`, its result; then the status of the plan follows. `false` for an
+    /// unknown plan or task, and for a transition that is not allowed.
     ///
     /// # Errors
     /// A failure of the store.
@@ -291,7 +291,7 @@ impl PlanTool {
         or_default(self.read(plan_id.into(), status).await)
     }
 
-    /// Returns a plan with its steps and a page of its tasks, texts cut short, and how many tasks are left after those.
+    /// Returns a plan with its steps and a page of its tasks, texts cut short, and the number of tasks after those.
     ///
     /// # Errors
     /// A failure of the store.
@@ -303,7 +303,7 @@ impl PlanTool {
         or_default(self.structure(plan_id.into(), page).await.map(Some))
     }
 
-    /// Deletes a plan: nobody finds it any more and its id is free again, but its history stays.
+    /// Deletes a plan: no call finds it any more and its id is free again, but its log stays.
     ///
     /// # Errors
     /// A failure of the store.
@@ -353,7 +353,7 @@ impl PlanTool {
         Ok(self.read(plan, find).await??)
     }
 
-    /// Sets a status; returns whether it is a report instead, to the daemon that carries the plan out: it checks and judges.
+    /// Sets a status. Returns whether it is only a report to the daemon that carries the plan out, which checks and judges it.
     async fn update(
         &self,
         plan: Option<&str>,
@@ -416,7 +416,7 @@ impl PlanTool {
         self.toolbox.change(&plan, "delete_plan", delete).await
     }
 
-    /// Returns the plan that a caller means.
+    /// Returns the plan for a caller's key.
     async fn find(&self, key: Option<&str>) -> Result<PlanId, ToolError> {
         let Some(key) = key else {
             return self.toolbox.current(Dialect::PlanTool).await;

@@ -1,16 +1,16 @@
-//! Setting the status of a task, whoever asks for it in whichever words: one place that knows which operations of the core
-//! lead from a status to another. What a dialect does not allow it refuses before it comes here.
+//! Sets the status of a task, for every dialect: the one place that knows which operations of the core lead from one status to
+//! another. A dialect refuses what its document does not allow before it calls this module.
 
 use crate::plan::{Draft, Refusal, TaskId, TaskStatus};
 
-/// Brings a task to a status, with what came of it: a result, a reason, an error; what was recorded before stays if there is
-/// none. The plan follows: it ends when every task is settled and goes on when one no longer is. The status it has changes
-/// nothing. Of a plan that a daemon carries out, the word for a task in progress is the report of the agent that works on
-/// it: the daemon checks and judges it and decides what follows.
+/// Brings a task to a status, with its result, a reason or an error; without one the recorded text stays. The plan follows: it
+/// ends when every task is settled and goes on when one no longer is. Setting the present status changes nothing. In a plan
+/// that a daemon carries out, a new status for a task in progress is the report of the agent that works on it: the daemon
+/// checks and judges it and decides what follows.
 ///
 /// # Errors
-/// No such task, it is to start or to be completed and may not start, the plan was abandoned, or a daemon carries it out and
-/// does this itself.
+/// The task does not exist, it is to start or to be completed and may not start, the plan was abandoned, or a daemon carries it
+/// out and does this itself.
 pub(super) fn set(
     draft: &mut Draft<'_>,
     id: TaskId,
@@ -56,11 +56,11 @@ pub(super) fn set(
     Ok(())
 }
 
-/// Leaves a task out. Of a plan that a daemon carries out only one that waits: what is under way is the agent's, and what
-/// follows a failure a person decides.
+/// Skips a task. In a plan that a daemon carries out only a waiting task can be skipped: a task in progress belongs to its
+/// agent, and a person decides what follows a failure.
 ///
 /// # Errors
-/// The task is completed or skipped, or such a one of a daemon; the plan has ended.
+/// The task is completed or skipped, or it is not waiting and a daemon carries the plan out; the plan has ended.
 fn skip(draft: &mut Draft<'_>, id: TaskId, text: &str) -> Result<(), Refusal> {
     match draft.plan().task(id).map(|task| task.status) {
         Some(status) if draft.carried_out() && status != TaskStatus::Pending => {
@@ -70,7 +70,7 @@ fn skip(draft: &mut Draft<'_>, id: TaskId, text: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Reports on a task that a daemon has handed out. Whether one that is not done is left out is not the agent's to decide.
+/// Reports on a task that a daemon has dispatched. The agent does not decide whether an unfinished task is skipped.
 fn report(draft: &mut Draft<'_>, id: TaskId, to: TaskStatus, text: &str) -> Result<(), Refusal> {
     match to {
         TaskStatus::Completed => draft.complete_task(id, text),

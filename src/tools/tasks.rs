@@ -1,7 +1,7 @@
 //! The task list that coding agents know: `TaskCreate`, `TaskGet`, `TaskList`, `TaskUpdate`. A task's id is its number as text.
 //!
-//! `deleted` is the core's *skipped*: the task is no longer listed and nothing waits for it any more, but its history stays
-//! and it can be taken back. So it works on a plan of a daemon too, for tasks that wait; there it is not taken back.
+//! `deleted` is the core's *skipped*: the task is no longer listed and nothing waits for it any more, but its history stays and
+//! it can be restored. So it works in a daemon's plan too, for waiting tasks; there it cannot be restored.
 
 mod change;
 mod model;
@@ -67,13 +67,13 @@ impl Functions for TaskTools {
     }
 }
 
-/// The name in `metadata` of what a terminal shows while the task is in progress.
+/// The name in `metadata` of the text that a terminal shows while the task is in progress.
 const ACTIVE_FORM: &str = "activeForm";
 
-/// Bytes of that at most: it is one line.
+/// The most bytes of that text: it is one line.
 const MAX_ACTIVE_FORM: usize = 4096;
 
-/// Ids of other tasks that are shown of one in a list, and of one in full.
+/// The most ids of other tasks that are shown for a task in a list, and for a task in full.
 const IDS_IN_LIST: usize = 10;
 const IDS_IN_FULL: usize = 100;
 
@@ -107,12 +107,12 @@ pub struct TaskTools {
 }
 
 impl TaskTools {
-    /// Makes the tools of the plan that the toolbox is bound to, else of the latest task list.
+    /// Makes the tools for the plan to which the toolbox is bound, else for the latest task list.
     pub fn new(toolbox: Toolbox) -> Self {
         Self { toolbox }
     }
 
-    /// Creates a task, and the task list if there is none.
+    /// Creates a task, and the task list if none exists.
     ///
     /// # Errors
     /// No subject, an unknown id, too much metadata; the plan was abandoned or is being carried out by a daemon that has
@@ -130,7 +130,7 @@ impl TaskTools {
         self.add(tasks, false).await
     }
 
-    /// Looks what [`TaskTools::create_all`] would make; nothing changes.
+    /// Returns what [`TaskTools::create_all`] would make; nothing changes.
     ///
     /// # Errors
     /// As [`TaskTools::create_all`].
@@ -138,7 +138,7 @@ impl TaskTools {
         self.add(tasks, true).await
     }
 
-    /// Returns a task in full, with the first hundred of the tasks that wait for it and of those it waits for.
+    /// Returns a task in full, with the first hundred of the tasks that wait for it and of its dependencies.
     ///
     /// # Errors
     /// No such task.
@@ -146,7 +146,7 @@ impl TaskTools {
         self.get_page(id, Page::default()).await
     }
 
-    /// Returns a task in full, with a page of the tasks that wait for it and of those it waits for.
+    /// Returns a task in full, with a page of the tasks that wait for it and of its dependencies.
     ///
     /// # Errors
     /// No such task.
@@ -160,7 +160,7 @@ impl TaskTools {
         Ok(self.toolbox.store().read(&plan, read).await??)
     }
 
-    /// Returns the tasks of the list, the deleted ones only if they are asked for, and how many are left after these.
+    /// Returns the tasks of the list, the deleted ones only on request, and the number of those after these.
     ///
     /// # Errors
     /// A failure of the store.
@@ -180,7 +180,7 @@ impl TaskTools {
         Ok(self.toolbox.store().read(&plan, read).await?)
     }
 
-    /// Updates a task: all that is asked for, or nothing.
+    /// Updates a task: everything that the call asks for, or nothing.
     ///
     /// # Errors
     /// An unknown id; a task that is to start and waits for others; a cycle; an edit that the state of the task does not
@@ -222,7 +222,7 @@ impl TaskTools {
                 Err(ToolError::NoPlan) => {}
                 plan => return toolbox.change(&plan?, "TaskCreate", add()).await,
             }
-            // The same key for everybody, so that of two at once one finds it taken.
+            // All callers use the same key, so that of two simultaneous callers one finds it in use.
             let made = toolbox.change((Dialect::Tasks, list_head(number)), "TaskCreate", add());
             match made.await {
                 Err(ToolError::Store(StoreError::PlanTaken(_))) => number += 1,
@@ -248,7 +248,7 @@ impl TaskTools {
     }
 }
 
-/// Returns the head of a new task list: `tasks`, or `tasks-2` and so on where that is taken by another dialect's plan.
+/// Returns the head of a new task list: `tasks`, or `tasks-2` and so on if another dialect's plan has that key.
 fn list_head(number: u32) -> Head {
     let key = match number {
         1 => "tasks".to_owned(),
@@ -261,14 +261,14 @@ fn list_head(number: u32) -> Head {
     }
 }
 
-/// Returns the task that an id names.
+/// Returns the task with an id.
 fn find<'a>(plan: &'a Plan, id: &Id) -> Result<&'a Task, Refusal> {
     id.number()
         .and_then(|number| plan.task(TaskId(number)))
         .ok_or_else(|| Refusal::UnknownTask(one_line(id.as_str(), 60)))
 }
 
-/// Refuses an `activeForm` that is too long, which the core would call metadata.
+/// Refuses an `activeForm` that is too long; the core would report it as metadata.
 fn short(list: &str, active_form: Option<&String>) -> Result<(), ArgumentError> {
     match active_form.map(String::len) {
         Some(bytes) if bytes > MAX_ACTIVE_FORM => Err(ArgumentError::new(

@@ -51,7 +51,7 @@ impl EventView {
         value["at"] = time_text(change.at).into();
         value["plan"] = plan.as_str().into();
         value["why"] = change.why.as_str().into();
-        // An answer says by itself whose it is: what a person wrote into a file is taken in by the daemon.
+        // An answer names its author itself: the daemon applies what a person wrote into a file.
         if value.get("by").is_none() {
             value["by"] = change.by.as_str().into();
         }

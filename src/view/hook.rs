@@ -6,10 +6,10 @@ use super::EventView;
 use crate::plan::{Choice, Counts, Head, Plan, PlanId, PlanStatus, Question, TaskId, Time};
 use crate::wire::text::time_text;
 
-/// Events that one call of a hook tells; the rest is counted.
+/// The most events in one call of a hook; the rest is counted.
 pub const MOST_EVENTS: usize = 200;
 
-/// What a hook reads on its standard input: one JSON object on one line. Fields are added, never renamed or taken away.
+/// The standard input of a hook: one JSON object on one line. Fields are added, never renamed or removed.
 #[derive(Debug, Serialize)]
 pub struct Call {
     /// `question`, `finish` or `change`.
@@ -24,7 +24,7 @@ pub struct Call {
     pub change: Option<ChangePart>,
 }
 
-/// The plan that it is about.
+/// The plan of the event.
 #[derive(Debug, Serialize)]
 pub struct PlanPart {
     id: PlanId,
@@ -40,7 +40,7 @@ pub struct PlanPart {
     skipped: usize,
 }
 
-/// What a person is asked.
+/// The question to a person.
 #[derive(Debug, Serialize)]
 pub struct QuestionPart {
     id: String,
@@ -50,25 +50,25 @@ pub struct QuestionPart {
     task_name: Option<String>,
     reason: String,
     choices: Vec<Choice>,
-    /// Where the answer may be written in.
+    /// The file for the answer.
     file: String,
 }
 
 /// Changes of the plan, one or more.
 #[derive(Debug, Serialize)]
 pub struct ChangePart {
-    /// The first of them.
+    /// The first of these changes.
     pub from: i64,
-    /// The last of them.
+    /// The last of these changes.
     pub to: i64,
     /// As `log --json` prints them.
     pub events: Vec<EventView>,
-    /// Events that are not told for their number.
+    /// The number of events left out because of the limit.
     pub left_out: usize,
 }
 
 impl Call {
-    /// Tells of a question; `file` is where it lies.
+    /// Reports a question; `file` is the path of its file.
     pub fn question(plan: &Plan, question: &Question, file: String, now: Time) -> Self {
         let task = question.task.and_then(|id| plan.task(id));
         let part = QuestionPart {
@@ -86,7 +86,7 @@ impl Call {
         }
     }
 
-    /// Tells of the end of a plan.
+    /// Reports the end of a plan.
     pub fn finish(plan: &Plan, now: Time) -> Self {
         Self {
             outcome: plan.head().outcome.clone(),
@@ -94,7 +94,7 @@ impl Call {
         }
     }
 
-    /// Tells of changes.
+    /// Reports changes.
     pub fn change(plan: &Plan, change: ChangePart, now: Time) -> Self {
         Self {
             change: Some(change),

@@ -5,9 +5,9 @@ use serde::Serialize;
 use crate::plan::{Lanes, Plan, RoleLanes, TaskId};
 use crate::wire::lanes::role;
 
-/// Roles that are named, those at work first.
+/// The most roles that are named; roles at work come first.
 const ROLES: usize = 8;
-/// Tasks of a role that are named.
+/// The most tasks of a role that are named.
 const TASKS: usize = 8;
 
 /// How much may be under way at once, and what is.

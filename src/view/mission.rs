@@ -1,5 +1,5 @@
-//! MISSION.md: a plan as a person follows it in the workspace. Bounded in size however large the plan is, and whatever
-//! a name or a result says, it stays text: it cannot become a heading, a fence, markup or a terminal's command.
+//! MISSION.md: a plan as a person follows it in the workspace. Its size is bounded however large the plan is. A name or a
+//! result always stays text: it cannot become a heading, a fence, markup or a terminal's command.
 
 use std::fmt::Write as _;
 
@@ -10,21 +10,21 @@ use crate::plan::{Decision, Plan, PlanStatus, Task, TaskId, TaskStatus, Time, co
 use crate::wire::lanes;
 use crate::wire::text::{clip, one_line, printable_start, time_text};
 
-/// Bytes of the whole text at most; the parts below add up to less.
+/// The most bytes of the whole text; the sum of its parts is smaller.
 pub const MAX_BYTES: usize = 64 * 1024;
 
 const MAX_GOAL: usize = 1500;
 const MAX_SUMMARY: usize = 5000;
 const MAX_NAME: usize = 120;
 const MAX_TEXT: usize = 400;
-/// Bytes of the list of questions, and of the list of tasks.
+/// The most bytes of the list of questions, and of the list of tasks.
 const MAX_QUESTIONS: usize = 8 * 1024;
 const MAX_TASKS: usize = 22 * 1024;
-/// Tasks shown at most, and those of them before the first unsettled one.
+/// The most tasks that are shown, and how many of them come before the first unsettled one.
 const WINDOW: usize = 60;
 const BEFORE: usize = 15;
 
-/// Returns the text of MISSION.md at a moment. `program` is what a person types to call this program.
+/// Returns the text of MISSION.md at a given time. `program` is what a person types to call this program.
 pub fn render(plan: &Plan, now: Time, program: &str) -> String {
     let tasks = window(plan, WINDOW, BEFORE);
     let before = tasks.first().map_or(0, |first| plan.index_of(first));
@@ -97,8 +97,9 @@ fn question(question: &QuestionView, program: &str) -> String {
     text
 }
 
-/// Returns the tasks worth showing where at most `size` fit, in the plan's order: all of a small plan, else those around the
-/// first one that is being worked on or waits, with `before` of them before it, else the last ones.
+/// Returns the tasks to show where at most `size` fit, in the plan's order. These are all tasks of a small plan. Else they are
+/// the tasks around the first one in progress or, without one, the first unsettled one, with `before` tasks before it. If all
+/// are settled, they are the last tasks.
 pub fn window(plan: &Plan, size: usize, before: usize) -> Vec<&Task> {
     let middle = plan
         .in_progress()
@@ -156,7 +157,7 @@ fn task(task: &TaskView) -> String {
     text
 }
 
-/// Says in which state a task is, and why it is not further.
+/// Returns the state of a task, and why it is not further.
 fn standing(task: &TaskView) -> String {
     match task.status {
         TaskStatus::Completed => match task.verified {
@@ -222,7 +223,7 @@ fn decision(decision: Decision) -> &'static str {
     }
 }
 
-/// Adds the tasks while there is room, and how many are left out.
+/// Adds the tasks while they fit, and the number of those left out.
 fn push_tasks(text: &mut String, tasks: impl Iterator<Item = String>, hidden: usize) {
     text.push_str("## Tasks\n\n");
     let hidden = hidden + push_entries(text, tasks, MAX_TASKS);
@@ -246,7 +247,7 @@ fn push_list(text: &mut String, title: &str, entries: impl Iterator<Item = Strin
     }
 }
 
-/// Adds entries up to so many bytes and returns how many did not fit.
+/// Adds entries up to a number of bytes, and returns how many did not fit.
 fn push_entries(text: &mut String, entries: impl Iterator<Item = String>, max: usize) -> usize {
     let end = text.len() + max;
     let mut hidden = 0;
@@ -260,7 +261,7 @@ fn push_entries(text: &mut String, entries: impl Iterator<Item = String>, max: u
     hidden
 }
 
-/// Returns a stranger's text on one line, as text and nothing else.
+/// Returns an untrusted text on one line, without any markup.
 fn inline(text: &str, max: usize) -> String {
     let line = escape(&one_line(text, max)).replace("![", "!\\[");
     if line.matches('`').count() % 2 == 1 || line.contains("```") {
@@ -269,7 +270,7 @@ fn inline(text: &str, max: usize) -> String {
     line
 }
 
-/// Returns a stranger's text as a quotation, out of which no heading, fence or markup reaches.
+/// Returns an untrusted text as a quotation; no heading, fence or markup can break out of it.
 fn block(text: &str, max: usize) -> String {
     let text = escape(&clip(printable_start(text, max).trim(), max));
     let mut quoted = String::with_capacity(text.len() + 64);

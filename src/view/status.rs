@@ -68,7 +68,7 @@ impl PlanView {
         lines.join("\n") + "\n"
     }
 
-    /// Says what is under way on the lanes of each role; `None` of a plan without roles, or one that has ended.
+    /// Returns what is under way on the lanes of each role; `None` for a plan without roles or one that has ended.
     pub(super) fn at_work(&self) -> Option<String> {
         let lanes = self.lanes.as_ref();
         let lanes = lanes.filter(|_| !self.head.status.settled());

@@ -1,4 +1,4 @@
-//! A command's file: published, found again, taken back.
+//! The file of a command: publishing, finding and withdrawing it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,43 +13,43 @@ use crate::wire::command::Command;
 use crate::wire::report::command_of;
 use crate::wire::text::safe_name;
 
-/// Where a command was found.
+/// Where the file of a command was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whereabouts {
-    /// Nobody has taken it.
+    /// No worker has claimed it.
     Pending,
-    /// An agent has taken it.
+    /// A worker has claimed it.
     Processed,
-    /// It was taken back.
+    /// It was withdrawn.
     Withdrawn,
-    /// A report for it is there.
+    /// A report for it has arrived.
     Reported,
-    /// No trace: it was never published, or somebody removed it.
+    /// It was not found: it was never published, or was removed by hand.
     Nowhere,
 }
 
-/// Who was first when a command was taken back.
+/// The outcome of withdrawing a command, which can race with a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withdrawal {
-    /// It is taken back; no agent will see it.
+    /// It is withdrawn; no agent will see it.
     Withdrawn,
-    /// It was gone already: an agent has it.
+    /// It was not in its folder any more: a worker has claimed it.
     Taken,
 }
 
 impl Volumes {
-    /// Puts a command where agents look for it, whole and in one step. The same text under the same id may be
-    /// published again; it does not matter whether the file is there already.
+    /// Publishes a command where agents look for it, as a whole and in one step. The same text under the same id may be
+    /// published again; it does not matter whether the file still exists.
     ///
     /// # Errors
-    /// `AlreadyExists` when another text is there under this id, `InvalidInput` when the id cannot be a file name,
-    /// otherwise what the file system says.
+    /// `AlreadyExists` when another text exists under this id, `InvalidInput` when the id cannot be a file name, otherwise the
+    /// error of the file system.
     pub fn publish(&self, id: &CommandId, text: &str) -> Result<(), VolumesError> {
         self.publish_prepared(self.prepare(id, text)?, text)
     }
 
-    /// Writes a command beside its folder, where nobody looks, so that only a rename is left to publish it. The folder is
-    /// that of its assignee, if the assignee has one of its own.
+    /// Writes a command to a temporary folder that no worker reads, so that only a rename is left to publish it. The command
+    /// goes to its assignee's own folder, if the assignee has one.
     ///
     /// # Errors
     /// As [`Volumes::publish`].
@@ -66,7 +66,7 @@ impl Volumes {
     }
 
     fn where_published(&self, text: &str) -> Self {
-        // Only what may lie elsewhere has to be read.
+        // The text only has to be parsed if some roles have folders of their own.
         match self.own().next() {
             Some(_) => self.publishes(assignee(text).as_deref()),
             None => self.clone(),
@@ -89,11 +89,11 @@ impl Volumes {
         }
     }
 
-    /// Finds a command. The folders are looked at in the order in which its files move, so that one which moves
-    /// meanwhile is not missed.
+    /// Finds a command. The folders are checked in the order in which its file moves, so that a file which moves meanwhile is
+    /// not missed.
     ///
     /// # Errors
-    /// When a folder cannot be looked into.
+    /// When a folder cannot be read.
     pub fn whereabouts(&self, id: &CommandId) -> Result<Whereabouts, VolumesError> {
         file_name(id.as_str())?;
         let everywhere = self.everywhere();
@@ -115,10 +115,10 @@ impl Volumes {
         })
     }
 
-    /// Tells whether a report for a command has arrived, filed or not.
+    /// Returns whether a report for a command has arrived, whether or not it has been moved to an archive folder.
     ///
     /// # Errors
-    /// When a folder cannot be looked into.
+    /// When a folder cannot be read.
     pub fn reported(&self, id: &CommandId) -> Result<bool, VolumesError> {
         let pending = self.path(Folder::ReportsPending);
         let listing =
@@ -130,8 +130,8 @@ impl Volumes {
         if arrived {
             return Ok(true);
         }
-        // Filed under the name it came with; the two that the protocol names are looked for, so that the cost does
-        // not grow with what is filed.
+        // A report in an archive folder has the name with which it arrived. Only the two names of the protocol are checked, so
+        // that the cost does not grow with the number of archived reports.
         let short = id.as_str().strip_prefix("task-").unwrap_or(id.as_str());
         for folder in [
             Folder::ReportsProcessed,
@@ -147,10 +147,10 @@ impl Volumes {
         Ok(false)
     }
 
-    /// Takes a command back. One rename decides the race with an agent that takes it.
+    /// Withdraws a command. A single rename decides the race with a worker that claims it.
     ///
     /// # Errors
-    /// What the file system says; the command is where it was then.
+    /// The error of the file system; the command has then not moved.
     pub fn withdraw(&self, id: &CommandId) -> Result<Withdrawal, VolumesError> {
         file_name(id.as_str())?;
         let everywhere = self.everywhere();
@@ -162,7 +162,7 @@ impl Volumes {
                 Err(error) => return Err(error),
             }
         }
-        // A crash may have come between the rename and the note of it.
+        // A crash may have happened between the rename and its record.
         for volumes in &everywhere {
             if there(&volumes.command(Folder::CommandsWithdrawn, id))? {
                 return Ok(Withdrawal::Withdrawn);
@@ -174,18 +174,18 @@ impl Volumes {
     /// Takes a command back, or, where an agent has taken it and not reported, tells that to stop. May be done again.
     ///
     /// # Errors
-    /// What the file system says; whether the agent was told is not known then.
+    /// The error of the file system; it is then unknown whether the agent was asked to stop.
     pub fn recall(&self, id: &CommandId) -> Result<Withdrawal, VolumesError> {
         loop {
             if self.withdraw(id)? == Withdrawal::Withdrawn {
                 return Ok(Withdrawal::Withdrawn);
             }
             match self.whereabouts(id)? {
-                // An agent gave it back in between.
+                // A worker returned it in between.
                 Whereabouts::Pending => {}
                 Whereabouts::Processed if !self.reported(id)? => {
                     self.cancel(id)?;
-                    // It may have been given back before it was marked.
+                    // A worker may have returned it before the mark existed.
                     if self.whereabouts(id)? != Whereabouts::Pending {
                         return Ok(Withdrawal::Taken);
                     }
@@ -195,31 +195,31 @@ impl Volumes {
         }
     }
 
-    /// Takes a command for an agent. One rename decides the race with other agents and with the daemon.
+    /// Claims a command for an agent. A single rename decides the race with other agents and with the daemon.
     ///
     /// # Errors
-    /// `NotFound` when somebody was faster, otherwise what the file system says.
+    /// `NotFound` when another process was faster, otherwise the error of the file system.
     pub fn claim(&self, id: &CommandId) -> Result<(), VolumesError> {
         let pending = self.command(Folder::CommandsPending, id);
         move_new(&pending, &self.command(Folder::CommandsProcessed, id))
             .map_err(|error| VolumesError::new("take", &pending, error))
     }
 
-    /// Puts a command that was taken back to those that nobody has.
+    /// Returns a claimed command to the unclaimed ones.
     ///
     /// # Errors
-    /// What the file system says; the command is where it was then.
+    /// The error of the file system; the command has then not moved.
     pub fn give_back(&self, id: &CommandId) -> Result<(), VolumesError> {
         let taken = self.command(Folder::CommandsProcessed, id);
         move_new(&taken, &self.command(Folder::CommandsPending, id))
             .map_err(|error| VolumesError::new("give back", &taken, error))
     }
 
-    /// Asks whoever works on a command to stop. A mark that is there already is fine; what is no plain file in its place is
-    /// replaced, or an agent could have itself never be stopped.
+    /// Asks the agent that works on a command to stop. An existing mark is fine. Anything in its place that is not a plain file
+    /// is replaced; otherwise an agent could prevent that it is stopped.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn cancel(&self, id: &CommandId) -> Result<(), VolumesError> {
         file_name(id.as_str())?;
         let path = self.cancel_mark(id);
@@ -234,7 +234,7 @@ impl Volumes {
         )
     }
 
-    /// Returns the commands that nobody has taken, in the order of issue.
+    /// Returns the commands that no worker has claimed, in the order of issue.
     ///
     /// # Errors
     /// When the folder cannot be listed.
@@ -242,7 +242,7 @@ impl Volumes {
         self.ids(Folder::CommandsPending, "md")
     }
 
-    /// Returns the commands that were taken, in the order of issue.
+    /// Returns the claimed commands, in the order of issue.
     ///
     /// # Errors
     /// When the folder cannot be listed.
@@ -250,7 +250,7 @@ impl Volumes {
         self.ids(Folder::CommandsProcessed, "md")
     }
 
-    /// Returns the commands that a worker has or had when it died, in the order of issue.
+    /// Returns the commands that a worker holds or held when it died, in the order of issue.
     ///
     /// # Errors
     /// When the folder cannot be listed.
@@ -274,7 +274,7 @@ impl Volumes {
         Ok(ids)
     }
 
-    /// Reads the report on a command, as it arrived, wherever it is by now. `None` if there is none that can be read.
+    /// Reads the report on a command as it arrived, in whichever folder it is now. `None` if no readable report exists.
     pub fn read_report(&self, id: &CommandId) -> Option<String> {
         let short = id.as_str().strip_prefix("task-").unwrap_or(id.as_str());
         let folders = [
@@ -291,10 +291,10 @@ impl Volumes {
         })
     }
 
-    /// Reads a command in the folder where it is.
+    /// Reads a command in a given folder.
     ///
     /// # Errors
-    /// When it is not there, is no plain file, or is larger than any command.
+    /// When it does not exist there, is not a plain file, or is larger than the limit.
     pub fn read_command(&self, folder: Folder, id: &CommandId) -> Result<String, VolumesError> {
         let path = self.command(folder, id);
         let bytes = read_capped(&path, REPORT_CAP)
@@ -303,12 +303,12 @@ impl Volumes {
     }
 }
 
-/// Returns the role that is to take a command; `None` if it is anybody's, or cannot be read.
+/// Returns the role that must take a command; `None` if any worker may, or if the text cannot be parsed.
 fn assignee(text: &str) -> Option<String> {
     Command::parse(text).ok()?.assignee
 }
 
-/// Returns the file name of an id, or refuses one that could point anywhere else.
+/// Returns the file name for an id, or refuses an id that could lead to another place.
 pub(super) fn file_name(id: &str) -> Result<String, VolumesError> {
     if safe_name(id) {
         return Ok(format!("{id}.md"));
@@ -320,7 +320,7 @@ pub(super) fn file_name(id: &str) -> Result<String, VolumesError> {
     Err(VolumesError::new("use the id", Path::new(id), reason))
 }
 
-/// Tells whether something is at a path, whatever it is.
+/// Returns whether anything exists at a path.
 pub(super) fn there(path: &Path) -> Result<bool, VolumesError> {
     match fs::symlink_metadata(path) {
         Ok(_) => Ok(true),

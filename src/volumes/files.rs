@@ -1,5 +1,5 @@
-//! How single files are written, moved and read: whole or not at all, never over another one, and nothing from a
-//! stranger is opened that is not a plain file.
+//! How single files are written, moved and read: as a whole or not at all, and never over another file. Of other writers' files
+//! only plain files are opened.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata, OpenOptions};
@@ -13,12 +13,12 @@ use rustix::io::Errno;
 
 pub(super) use crate::files::open_unblocked as open_regular;
 
-/// Bytes of a name under which something is filed: with `.reason.md` behind it, it still fits into the 255 of a file system.
+/// The most bytes of an archived file's name: with `.reason.md` added, it still fits into the 255 bytes of a file system.
 const LONGEST_NAME: usize = 245;
-/// What is longer belongs to the stem, which can be cut.
+/// A longer extension counts as part of the stem, which can be cut.
 const LONGEST_EXTENSION: usize = 32;
 
-/// Something that could not be done with a file of the volumes.
+/// A failed operation on a file of the volumes.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} `{}`", path.display())]
 pub struct VolumesError {
@@ -36,13 +36,13 @@ impl VolumesError {
         }
     }
 
-    /// Returns what kind of fault it was, such as a full disk.
+    /// Returns the kind of the error, such as a full disk.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()
     }
 }
 
-/// What keeps a file from being read.
+/// Why a file is not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     #[error("it is a directory")]
@@ -65,7 +65,7 @@ pub enum Unreadable {
     Refused(String),
 }
 
-/// Returns why a file of this kind is not read, if so.
+/// Returns why a file of this kind is not read, if it is not.
 pub(super) fn foreign(metadata: &Metadata) -> Option<Unreadable> {
     let kind = metadata.file_type();
     if kind.is_dir() {
@@ -85,7 +85,7 @@ pub(super) fn foreign(metadata: &Metadata) -> Option<Unreadable> {
     }
 }
 
-/// Reads a plain file of at most `cap` bytes; anything else is an error that says what it is.
+/// Reads a plain file of at most `cap` bytes; anything else is an error that names what it is.
 pub(super) fn read_capped(path: &Path, cap: u64) -> io::Result<Vec<u8>> {
     let (file, metadata) = open_regular(path)?;
     if let Some(reason) = foreign(&metadata) {
@@ -100,8 +100,8 @@ pub(super) fn read_capped(path: &Path, cap: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Makes or replaces a file of our own in one step: written whole at `temp`, which is on the same file system, then
-/// renamed. A temporary name that a crash left behind is used again.
+/// Creates or replaces a file of this program in one step: the text is written to `temp`, which is on the same file system, and
+/// then renamed. A temporary file that a crash left behind is replaced.
 pub(super) fn replace(
     temp: &Path,
     path: &Path,
@@ -112,13 +112,12 @@ pub(super) fn replace(
     fs::rename(temp, path).map_err(|error| VolumesError::new("write", path, error))
 }
 
-/// Makes a file in one step that is not there yet; fails with `AlreadyExists` otherwise, and leaves that one alone.
+/// Creates a new file in one step. Fails with `AlreadyExists` if a file exists, and does not change that file.
 pub(super) fn create(temp: &Path, path: &Path, text: &[u8], mode: u32) -> Result<(), VolumesError> {
     Unpublished::write(temp, path, text, mode)?.publish()
 }
 
-/// A file that is written whole under a temporary name and not yet in its place. Dropped without being published, it is
-/// removed.
+/// A complete file under a temporary name that is not in its place yet. It is removed if it is dropped without being published.
 #[derive(Debug)]
 pub struct Unpublished {
     temp: PathBuf,
@@ -156,7 +155,7 @@ impl Unpublished {
 impl Drop for Unpublished {
     fn drop(&mut self) {
         if !self.published {
-            // The text is still the caller's; a leftover would be in the way of nobody.
+            // The caller still has the text. If this fails, the leftover file is harmless.
             fs::remove_file(&self.temp).ok();
         }
     }
@@ -168,7 +167,7 @@ fn write_temp(temp: &Path, text: &[u8], mode: u32) -> Result<(), VolumesError> {
         options.write(true).create_new(true).mode(mode).open(temp)
     };
     let created = match create() {
-        // A leftover of a crash.
+        // A crash left this file behind.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             remove_if_there(temp).and_then(|()| create())
         }
@@ -178,7 +177,7 @@ fn write_temp(temp: &Path, text: &[u8], mode: u32) -> Result<(), VolumesError> {
     written.map_err(|error| VolumesError::new("write", temp, error))
 }
 
-/// Removes a file of our own; that it is gone already is fine.
+/// Removes a file of this program; a missing file is fine.
 pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -186,10 +185,11 @@ pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Renames, but never over something: fails with `AlreadyExists` instead. Who comes second fails with `NotFound`.
+/// Renames a file, but never over another one: fails with `AlreadyExists` instead. Of two callers the second one fails with
+/// `NotFound`.
 pub(super) fn move_new(from: &Path, to: &Path) -> io::Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some network and foreign file systems do not know the flag.
+        // Some network file systems and foreign file systems do not support the flag.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
             fs::hard_link(from, to)?;
             fs::remove_file(from)
@@ -198,14 +198,14 @@ pub(super) fn move_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Moves something into a folder under its own name, or with `-2`, `-3` … before the extension where that is taken.
-/// Returns where it went.
+/// Moves a file into a folder under its own name, or with `-2`, `-3` … before the extension if that name is taken. Returns its
+/// new path.
 pub(super) fn move_aside(from: &Path, folder: &Path) -> Result<PathBuf, VolumesError> {
     let name = from.file_name().unwrap_or(OsStr::new("unnamed"));
     move_aside_as(from, &folder.join(name))
 }
 
-/// As [`move_aside`], where it is to have another name.
+/// As [`move_aside`], with another name.
 pub(super) fn move_aside_as(from: &Path, place: &Path) -> Result<PathBuf, VolumesError> {
     let name = place.file_name().unwrap_or(OsStr::new("unnamed"));
     for count in 1_u32.. {
@@ -219,8 +219,8 @@ pub(super) fn move_aside_as(from: &Path, place: &Path) -> Result<PathBuf, Volume
     unreachable!("a folder has fewer files than there are numbers")
 }
 
-/// Returns the name under which something is filed that is the so-manieth of its name: with its stem cut where it would be too long
-/// for a file system, with what is put behind it.
+/// Returns the `count`-th name for archiving a file of this name. The stem is cut where the name would be too long for a file
+/// system, including what is added to it.
 pub(super) fn numbered(name: &OsStr, count: u32) -> OsString {
     let (stem, extension) = match name.as_bytes().iter().rposition(|byte| *byte == b'.') {
         Some(dot) if dot > 0 && name.len() - dot <= LONGEST_EXTENSION => {

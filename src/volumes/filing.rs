@@ -1,4 +1,4 @@
-//! Where files go that have been dealt with: out of the folder in which they arrived, never over another one.
+//! Archiving of processed files: each leaves the folder in which it arrived, and never replaces another file.
 
 use std::io;
 use std::path::Path;
@@ -10,26 +10,26 @@ use super::layout::{Folder, Volumes};
 use super::torn::is_part;
 use crate::plan::{CommandId, QuestionId};
 
-/// Held while a report is rejected.
+/// This lock is held while a report is rejected.
 static REJECTING: Mutex<()> = Mutex::new(());
 
-/// What became of a report.
+/// What happened to a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filing<'a> {
     /// It counted.
     Processed,
-    /// It came too late, twice, or for nothing known.
+    /// It came too late, twice, or for no known command.
     Stale,
-    /// It could not be read; the text says what is wrong, where, and how to mend it.
+    /// It could not be read; the text names the problems, their lines, and how to repair them.
     Rejected(&'a str),
 }
 
 impl Volumes {
-    /// Moves a report out of `reports/pending`, under its own name or a numbered one. It is never opened, whatever it
-    /// is; one that is gone already is fine.
+    /// Moves a report out of `reports/pending`, under its own name or a numbered one. The report is never opened; a report that
+    /// no longer exists is fine.
     ///
     /// # Errors
-    /// What the file system says; the report is where it was then.
+    /// The error of the file system; the report has then not moved.
     pub fn file_report(&self, name: &str, filing: Filing<'_>) -> Result<(), VolumesError> {
         let path = self.path(Folder::ReportsPending).join(plain(name)?);
         let folder = match filing {
@@ -40,10 +40,10 @@ impl Volumes {
         gone_is_fine(move_aside(&path, &self.path(folder))).map(drop)
     }
 
-    /// The reason is there before the report is: a crash in between leaves the report where it is found again, and never
-    /// one of which nobody learns why it was rejected.
+    /// The reason is written before the report moves. After a crash in between, the report is found again in its old place. A
+    /// rejected report without its reason cannot occur.
     fn reject(&self, report: &Path, reason: &str) -> Result<(), VolumesError> {
-        // Reports are filed beside each other, and two names may be alike once they are cut.
+        // Rejected reports share one folder, and two long names may become equal when they are cut.
         let _alone = REJECTING.lock().unwrap_or_else(PoisonError::into_inner);
         if !there(report)? {
             return Ok(());
@@ -67,26 +67,26 @@ impl Volumes {
         unreachable!("a folder has fewer files than there are numbers")
     }
 
-    /// Puts a report where the daemon looks for it, whole and in one step. One that is there already is left alone:
-    /// the agent wrote it.
+    /// Writes a report where the daemon reads it, as a whole and in one step. An existing report does not change: the agent
+    /// wrote it.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn submit(&self, id: &CommandId, text: &str) -> Result<(), VolumesError> {
         let temp = self.temp("reports", &format!("report-{id}.md"));
         there_is_fine(create(&temp, &self.report(id), text.as_bytes(), 0o666))
     }
 
-    /// Puts a question where a person finds it. One that is there already is left alone: somebody may be answering.
+    /// Writes a question where a person finds it. An existing question does not change: a person may be answering it.
     ///
     /// # Errors
-    /// `InvalidInput` when the id cannot be a file name, otherwise what the file system says.
+    /// `InvalidInput` when the id cannot be a file name, otherwise the error of the file system.
     pub fn write_question(&self, id: &QuestionId, text: &str) -> Result<(), VolumesError> {
         let temp = self.temp("questions", &file_name(id.as_str())?);
         there_is_fine(create(&temp, &self.question(id), text.as_bytes(), 0o666))
     }
 
-    /// Says what is wrong with an answer, beside the question's file and never in it.
+    /// Writes what is wrong with an answer into a file beside the question's file, never into that file.
     ///
     /// # Errors
     /// As [`Volumes::write_question`].
@@ -102,7 +102,7 @@ impl Volumes {
         )
     }
 
-    /// Moves a question that needs no answer any more, and the complaint about it if there is one.
+    /// Archives a question that no longer needs an answer, and the complaint about its answer if one exists.
     ///
     /// # Errors
     /// As [`Volumes::file_report`].
@@ -132,7 +132,7 @@ fn gone_is_fine<T>(moved: Result<T, VolumesError>) -> Result<Option<T>, VolumesE
     }
 }
 
-/// Returns the name if it names something in a folder and nothing elsewhere.
+/// Returns the name if it names an entry of a folder and cannot lead to another place.
 fn plain(name: &str) -> Result<&Path, VolumesError> {
     let path = Path::new(name);
     if path

@@ -1,5 +1,5 @@
-//! `.plan-agent` in the workspace: where an agent that may write nowhere else leaves its report. A worker reads it there and
-//! files it; the folder is kept out of the workspace's git history and goes away with its last file.
+//! `.plan-agent` in the workspace: an agent that may write nowhere else leaves its report there. A worker reads the report and
+//! moves it to the daemon's folder. The folder is excluded from the workspace's git history and is removed with its last file.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,25 +16,25 @@ use crate::safe_open;
 
 /// The folder's name.
 const FOLDER: &str = ".plan-agent";
-/// The name of a report that does not say in its name which command it is for.
+/// The name of a report whose name does not contain its command.
 const COMMON: &str = "report.md";
-/// How often the folder is made that others remove in the same instant.
+/// How often creating the folder is tried when other processes remove it in the same instant.
 const TRIES: u32 = 100;
-/// The clock of a file system is that coarse.
+/// The clock of a file system can be this coarse.
 const COARSE: Duration = Duration::from_millis(20);
 
-/// What the agent of one command leaves in a workspace.
+/// The files that the agent of one command leaves in a workspace.
 #[derive(Clone, Debug)]
 pub struct Inbox {
     folder: PathBuf,
     id: CommandId,
-    /// The folder, locked together with others who work in it: nobody removes it meanwhile. A lock on the folder, not a
-    /// file in it: a crash leaves nothing behind.
+    /// The folder, with a lock that is shared by all workers in it: no process removes it meanwhile. The lock is on the folder
+    /// and not on a file in it, so a crash leaves nothing behind.
     held: Option<Arc<File>>,
 }
 
 impl Inbox {
-    /// Names the one of a command in a workspace.
+    /// Returns the inbox of a command in a workspace, without creating it.
     pub fn of(workspace: &Path, id: &CommandId) -> Self {
         Self {
             folder: workspace.join(FOLDER),
@@ -43,18 +43,18 @@ impl Inbox {
         }
     }
 
-    /// Makes the folder, which stays there until it is closed or this process ends. That git cannot be told about it is only
+    /// Creates the folder, which then exists until it is closed or this process ends. A failure to exclude it from git is only
     /// logged.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn open(&mut self) -> Result<(), VolumesError> {
         if let Some(workspace) = self.folder.parent()
             && let Err(error) = keep_out_of_git(workspace)
         {
             tracing::warn!(%error, "the folder for reports is not kept out of git");
         }
-        // Not the workspace: an agent that works in a folder which is not there is an error.
+        // The workspace itself is not created: an agent whose workspace does not exist is an error.
         let failed = |error| VolumesError::new("make the folder", &self.folder, error);
         for _ in 0..TRIES {
             match fs::create_dir(&self.folder) {
@@ -66,7 +66,8 @@ impl Inbox {
             let Ok(folder) = safe_open::folder(&self.folder) else {
                 continue;
             };
-            // Waits only for who is about to remove it. A file system without locks keeps it all the same.
+            // This waits only for a process that is about to remove the folder. A file system without locks keeps the folder
+            // nevertheless.
             drop(folder.lock_shared());
             if is_at(&folder, &self.folder) {
                 self.held = Some(Arc::new(folder));
@@ -81,9 +82,9 @@ impl Inbox {
         self.folder.join(format!("report-{}.md", self.id))
     }
 
-    /// Reads what the command's agent left: the report under its own name, or one under the common name that was written
-    /// since a moment, if it names the command: another agent may be at work in here. Not what is larger than any report, or
-    /// no plain file.
+    /// Reads what the command's agent left: the report under its own name, or a report under the common name that was written
+    /// since a given time and names the command, because other agents may work in this workspace. A file is not read if it is
+    /// larger than any report or is not a plain file.
     pub fn read(&self, since: SystemTime) -> Option<(PathBuf, Vec<u8>)> {
         let own = self.report();
         if let Ok(bytes) = read_capped(&own, REPORT_CAP) {
@@ -100,8 +101,8 @@ impl Inbox {
         ours.then_some((common, bytes))
     }
 
-    /// Removes a report that was filed, and the folder if that was the last. What cannot be removed is logged, and never
-    /// counts again: it is older than the next command.
+    /// Removes a report that was archived, and the folder if that was its last file. A failure is logged; the report never
+    /// counts again because it is older than the next command.
     pub fn remove(&self, report: &Path) {
         if let Err(error) = fs::remove_file(report) {
             tracing::warn!(%error, path = %report.display(), "a report that was filed stays in the workspace");
@@ -109,14 +110,14 @@ impl Inbox {
         self.close();
     }
 
-    /// Removes what the command's agent left here although it reported elsewhere.
+    /// Removes what the command's agent left here although it reported in another place.
     pub fn discard(&self) {
-        // Most leave nothing.
+        // Most agents leave nothing.
         fs::remove_file(self.report()).ok();
         self.close();
     }
 
-    /// Removes the folder if it is empty and nobody else works in it.
+    /// Removes the folder if it is empty and no other worker uses it.
     pub fn close(&self) {
         let opened = match &self.held {
             Some(held) => Some(Arc::clone(held)),
@@ -126,7 +127,7 @@ impl Inbox {
             return;
         };
         if folder.try_lock().is_ok() {
-            // An agent that needs no worker may have its report in there.
+            // This fails if the folder holds the report of an agent that works without a worker.
             fs::remove_dir(&self.folder).ok();
         }
         drop(folder.unlock());
@@ -139,7 +140,7 @@ fn is_at(opened: &File, path: &Path) -> bool {
     opened.is_some() && opened == fs::symlink_metadata(path).map(place).ok()
 }
 
-/// Finds the command that a report names in its front matter.
+/// Returns the command that a report names in its front matter.
 fn named(report: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(report);
     let front = text.lines().skip_while(|line| line.trim() != "---").skip(1);

@@ -1,4 +1,4 @@
-//! Where everything is below the root of the volumes.
+//! The folders and files below the root of the volumes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,33 +14,33 @@ use crate::plan::{CommandId, PlanId};
 use crate::safe_open;
 use crate::wire::text::safe_name;
 
-/// Names the variable that tells an agent's own tools which exchange folder its command came from.
+/// The variable that tells an agent's own tools which exchange folder its command came from.
 pub const EXCHANGE: &str = "PLAN_AGENT_EXCHANGE";
 
 /// A folder of the volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Folder {
-    /// Commands that nobody has taken.
+    /// Commands that no worker has claimed.
     CommandsPending,
-    /// Commands that an agent has taken.
+    /// Commands that a worker has claimed.
     CommandsProcessed,
-    /// Commands that the daemon has taken back.
+    /// Commands that the daemon has withdrawn.
     CommandsWithdrawn,
     /// Reports as they arrive.
     ReportsPending,
     /// Reports that counted.
     ReportsProcessed,
-    /// Reports that came too late, twice, or for nothing known.
+    /// Reports that came too late, twice, or for no known command.
     ReportsStale,
-    /// Reports that could not be read, with the reason beside each.
+    /// Reports that could not be read, each with a file that states the reason.
     ReportsRejected,
     /// Questions to a person.
     QuestionsPending,
     /// Questions that are answered or closed.
     QuestionsAnswered,
-    /// Signs of life, cancel marks, and the workers' claims.
+    /// Heartbeats, cancel marks, and the workers' claims.
     Active,
-    /// Output of agents and of a daemon in the background.
+    /// Output of agents, and of a daemon in the background.
     Logs,
     /// The default work folder.
     Workspace,
@@ -63,7 +63,7 @@ impl Folder {
         Self::Workspace,
     ];
 
-    /// Tells whether a role can have a folder of this kind for itself.
+    /// Returns whether a role can have its own folder of this kind.
     fn is_of_commands(self) -> bool {
         matches!(
             self,
@@ -90,11 +90,11 @@ impl Folder {
     }
 }
 
-/// What has the folders of commands.
+/// The parent of the command folders.
 const COMMANDS: &str = "commands";
 
-/// Folders in which files are written before they are renamed into place: beside the place, so on its file system,
-/// and out of sight of those who watch it.
+/// Folders in which files are written before they are renamed into place. They are beside that place, so on the same file
+/// system, and outside the folders that are watched.
 const TEMP: [&str; 4] = [
     "commands/.tmp",
     "reports/.tmp",
@@ -102,24 +102,24 @@ const TEMP: [&str; 4] = [
     "active/.tmp",
 ];
 
-/// What is below the root for a role with command folders of its own.
+/// The folder below the root for roles with command folders of their own.
 const ROLES: &str = "roles";
-/// … for the worktrees of plans, and for what git knows of workspaces; made where they are needed.
+/// The folders for the worktrees of plans and for git snapshots of workspaces; they are created where they are needed.
 const WORKTREES: &str = "worktrees";
 const TREES: &str = "trees";
 
-/// The volumes at one root. Cheap to clone; holds no handle.
+/// The volumes at one root. Cheap to clone; holds no open file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volumes {
     root: PathBuf,
-    /// Whose commands these are, where that role has command folders of its own.
+    /// The role whose commands these are, if that role has command folders of its own.
     role: Option<Arc<str>>,
     /// The roles whose commands are published in folders of their own.
     own: Arc<[String]>,
 }
 
 impl Volumes {
-    /// Names the volumes at a root without touching the disk, for those who only look.
+    /// Returns the volumes at a root without accessing the disk, for callers that only read.
     ///
     /// # Errors
     /// When the root is relative and the current folder is gone, or the path is empty.
@@ -133,10 +133,10 @@ impl Volumes {
         })
     }
 
-    /// Returns the same volumes where the commands of these roles are published in folders of their own, and makes those.
+    /// Returns the same volumes with command folders of their own for these roles, and creates those folders.
     ///
     /// # Errors
-    /// A folder cannot be made, or a role's name cannot be that of a folder.
+    /// A folder cannot be created, or a role's name cannot be the name of a folder.
     pub fn with_own(&self, roles: &[String]) -> Result<Self, VolumesError> {
         if let Some(name) = roles.iter().find(|role| !safe_name(role)) {
             let error = io::Error::new(io::ErrorKind::InvalidInput, "it can be no folder's name");
@@ -150,7 +150,7 @@ impl Volumes {
         Ok(volumes)
     }
 
-    /// Returns the volumes as a role has them whose commands lie in folders of its own; all else is common.
+    /// Returns the volumes of a role with command folders of its own; all other folders are common.
     pub fn of_role(&self, role: &str) -> Self {
         Self {
             role: safe_name(role).then(|| role.into()),
@@ -159,7 +159,7 @@ impl Volumes {
         }
     }
 
-    /// Returns the role whose commands these are, where it has folders of its own.
+    /// Returns the role whose commands these are, if it has folders of its own.
     pub fn role(&self) -> Option<&str> {
         self.role.as_deref()
     }
@@ -177,8 +177,8 @@ impl Volumes {
         }
     }
 
-    /// Returns everywhere that commands may be: these volumes, and those of each role that has folders of its own by now,
-    /// whoever made them. Of the volumes of a role only themselves.
+    /// Returns all volumes in which commands may be: these volumes, and those of each role that has folders of its own by now,
+    /// whichever process created them. For the volumes of a role it returns only themselves.
     pub fn everywhere(&self) -> Vec<Self> {
         let mut all = vec![self.clone()];
         if self.role.is_none()
@@ -195,10 +195,10 @@ impl Volumes {
         all
     }
 
-    /// Makes every folder that is missing and checks that all can be written to.
+    /// Creates every missing folder and checks that all folders are writable.
     ///
     /// # Errors
-    /// Names the first folder that cannot be made or written to.
+    /// Names the first folder that cannot be created or is not writable.
     pub fn open(root: &Path) -> Result<Self, VolumesError> {
         let volumes = Self::at(root)?;
         volumes.make_missing()?;
@@ -210,16 +210,17 @@ impl Volumes {
         Ok(volumes)
     }
 
-    /// Makes the folders that are missing and returns which.
+    /// Creates the missing folders and returns them.
     ///
     /// # Errors
-    /// Names the first that cannot be made, or that is a link: what is written, filed or swept there would be somebody else's.
+    /// Names the first folder that cannot be created, or that is a link: files written, archived or removed there would be
+    /// another owner's.
     pub(super) fn make_missing(&self) -> Result<Vec<PathBuf>, VolumesError> {
         self.refuse_links()?;
         let logs = self.path(Folder::Logs);
         let missing: Vec<_> = self.folders().filter(|path| !path.is_dir()).collect();
         for path in &missing {
-            // What agents print may hold anything; nobody else needs to read it.
+            // Agents may print anything; only the owner needs to read it.
             let mode = if *path == logs { 0o700 } else { 0o777 };
             fs::DirBuilder::new()
                 .recursive(true)
@@ -230,7 +231,7 @@ impl Volumes {
         Ok(missing)
     }
 
-    /// The root and the workspace may be links: these are a person's choice.
+    /// Refuses links, except for the root and the workspace: these are a person's choice.
     fn refuse_links(&self) -> Result<(), VolumesError> {
         let below = |path: &Path| *path != *self.root && path.starts_with(&self.root);
         let others = [WORKTREES, TREES, ROLES].map(|name| self.root.join(name));
@@ -300,12 +301,12 @@ impl Volumes {
             .join(format!("report-{id}.md"))
     }
 
-    /// Returns the path of a command's sign of life.
+    /// Returns the path of a command's heartbeat.
     pub fn life(&self, id: &CommandId) -> PathBuf {
         self.path(Folder::Active).join(format!("{id}.json"))
     }
 
-    /// Returns the path of the file that the worker locks which has claimed a command.
+    /// Returns the path of the file that the worker of a claimed command locks.
     pub fn claim_lock(&self, id: &CommandId) -> PathBuf {
         self.path(Folder::Active).join(format!("{id}.lock"))
     }
@@ -315,18 +316,18 @@ impl Volumes {
         self.path(Folder::Active).join(format!("{id}.cancel"))
     }
 
-    /// Returns the path of a log about a command: `out` and `err` hold what its agent printed.
+    /// Returns the path of a log about a command: `out` and `err` contain its agent's output.
     pub fn log(&self, id: &CommandId, kind: &str) -> PathBuf {
         self.path(Folder::Logs).join(format!("{id}.{kind}"))
     }
 
-    /// Returns the folder that has the worktrees of a plan.
+    /// Returns the folder for the worktrees of a plan.
     pub fn worktrees(&self, plan: &PlanId) -> PathBuf {
         self.root.join(WORKTREES).join(plan.as_str())
     }
 
-    /// Returns the path under which a file for `commands`, `reports`, `questions` or `active` is written before it
-    /// gets its name.
+    /// Returns the temporary path of a file for `commands`, `reports`, `questions` or `active`, before it is renamed into
+    /// place.
     pub(super) fn temp(&self, area: &str, name: &str) -> PathBuf {
         let base = match &self.role {
             Some(role) if area == COMMANDS => self.of(role),
@@ -335,7 +336,7 @@ impl Volumes {
         base.join(area).join(".tmp").join(name)
     }
 
-    /// Removes what a killed daemon had not finished writing. Only for the one who holds the daemon's lock.
+    /// Removes files that a killed daemon left unfinished. Only the holder of the daemon's lock may call this.
     pub(super) fn sweep(&self) -> io::Result<()> {
         let commands = self.own().map(|volumes| volumes.temp(COMMANDS, ""));
         let common = [COMMANDS, "questions"].map(|area| self.temp(area, ""));

@@ -1,4 +1,4 @@
-//! The sign of life that an agent keeps in `active/<command id>.json` while it works on a command.
+//! The heartbeat of an agent: `active/<command id>.json`, which it writes while it works on a command.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,13 +7,13 @@ use super::layout::Volumes;
 use crate::plan::{CommandId, Time};
 use crate::wire::text::{one_line, parse_time, time_text};
 
-/// The most that is read of a sign of life.
+/// The most bytes of a heartbeat.
 const LIFE_CAP: u64 = 16 * 1024;
 
-/// Characters that are read of what an agent says of its model.
+/// The most characters of an agent's text about its model.
 const SAID: usize = 200;
 
-/// What an agent says while it works. Everything may be left out: that the file is written again is sign enough.
+/// The content of a heartbeat. Every field may be missing: writing the file again is enough.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Life {
     /// The agent's process; leader of its own process group where a worker started it.
@@ -21,15 +21,15 @@ pub struct Life {
     pub session: Option<String>,
     pub started_at: Option<Time>,
     pub last_output_at: Option<Time>,
-    /// The agent may not go on before (a usage limit).
+    /// The agent may not continue before this time (a usage limit).
     pub blocked_until: Option<Time>,
-    /// All that it says is that its model fails and is asked again: no more than these words is no sign of life.
+    /// The text of a heartbeat that only says that the model fails and is retried: such a text alone is not a heartbeat.
     pub model_fails: Option<String>,
-    /// Where the output of this run begins in the logs, for the worker that collects it when this one is gone.
+    /// Where the output of this run begins in the logs. A later worker needs it to collect the output when this one has gone.
     pub run: Option<Mark>,
 }
 
-/// Where a run begins in the logs of its command.
+/// Where the output of a run begins in the logs of its command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     pub out: u64,
@@ -54,7 +54,7 @@ struct Fields {
 }
 
 impl Life {
-    /// Reads what an agent wrote; what cannot be read is left out.
+    /// Reads what an agent wrote; unreadable fields are left out.
     pub(super) fn parse(bytes: &[u8]) -> Self {
         let fields: Fields = serde_json::from_slice(bytes).unwrap_or_default();
         let time = |text: Option<String>| text.as_deref().and_then(parse_time);
@@ -84,24 +84,24 @@ impl Life {
 }
 
 impl Volumes {
-    /// Writes the sign of life of a command, in one step.
+    /// Writes the heartbeat of a command in one step.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn live(&self, id: &CommandId, life: &Life) -> Result<(), VolumesError> {
         let temp = self.temp("active", &format!("{id}.json"));
         replace(&temp, &self.life(id), &life.render(), 0o666)
     }
 
-    /// Reads the sign of life of a command; what is not there or cannot be read is left out.
+    /// Reads the heartbeat of a command; missing or unreadable fields are left out.
     pub fn read_life(&self, id: &CommandId) -> Life {
         Life::parse(&read_capped(&self.life(id), LIFE_CAP).unwrap_or_default())
     }
 
-    /// Removes the sign of life of a command that is done, and the mark to stop it.
+    /// Removes the heartbeat of a command that is done, and its cancel mark.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn rest(&self, id: &CommandId) -> Result<(), VolumesError> {
         for path in [self.life(id), self.cancel_mark(id)] {
             remove_if_there(&path).map_err(|error| VolumesError::new("remove", &path, error))?;

@@ -1,4 +1,4 @@
-//! What is in a folder, asked again and again.
+//! The names in a folder that is listed repeatedly.
 
 use std::fs;
 use std::io;
@@ -7,12 +7,12 @@ use std::path::Path;
 
 use rustix::fs::{Dir, Mode, OFlags};
 
-/// A folder that is listed again and again. It is kept open: to open it is an event that wakes whoever watches it.
+/// A folder that is listed repeatedly. It stays open: opening it is an event that wakes the processes that watch it.
 #[derive(Debug, Default)]
 pub(super) struct Listing(Option<Dir>);
 
 impl Listing {
-    /// Returns the names that are text, with their inodes; none if there is no such folder.
+    /// Returns the names that are text, with their inodes; empty if the folder does not exist.
     pub(super) fn names(&mut self, path: &Path) -> io::Result<Vec<(String, u64)>> {
         let Some(folder) = self.open(path)? else {
             return Ok(Vec::new());
@@ -21,7 +21,7 @@ impl Listing {
         let mut names = Vec::new();
         for entry in folder {
             let entry = entry?;
-            // A name that is no text can be no report.
+            // A name that is not text cannot be that of a report.
             if let Ok(name) = entry.file_name().to_str()
                 && !matches!(name, "." | "..")
             {
@@ -31,7 +31,7 @@ impl Listing {
         Ok(names)
     }
 
-    /// Returns the folder that is there now, which may be another than the last one.
+    /// Returns the folder that exists now, which may be another one than before.
     fn open(&mut self, path: &Path) -> io::Result<Option<&mut Dir>> {
         let now = match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

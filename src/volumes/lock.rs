@@ -1,4 +1,4 @@
-//! One daemon a folder: a lock that the kernel lets go when its holder dies, and a note of who holds it.
+//! One daemon for each folder: the kernel releases the lock when its holder dies, and a note names the holder.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -13,17 +13,17 @@ use super::layout::Volumes;
 use crate::processes::has_ended;
 use crate::safe_open;
 
-/// Whoever looks whether a daemon runs holds the lock for an instant; a start in that instant tries again.
+/// A process that only checks whether a daemon runs holds the lock for an instant; a start in that instant tries again.
 const TRIES: u32 = 4;
-/// Whoever has just taken a lock that nobody had before has not signed it yet.
+/// The first holder of a new lock has not signed it yet.
 const TRIES_FOR_A_NAME: u32 = 40;
-/// A daemon that was killed while it started a program leaves the lock with the child until that has begun: two seconds.
+/// A daemon that was killed while it started a program leaves the lock with the child until the program has begun: two seconds.
 const TRIES_AFTER_A_DEATH: u32 = 134;
 const PAUSE: Duration = Duration::from_millis(15);
-/// Far more than the note ever has.
+/// Far more than the note ever contains.
 const NOTE_CAP: u64 = 16 * 1024;
 
-/// What other commands may know of a running daemon.
+/// What other commands can read about a running daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonInfo {
     pub pid: u32,
@@ -32,34 +32,34 @@ pub struct DaemonInfo {
     pub started_at: String,
     #[serde(default)]
     pub version: String,
-    /// The plan it carries out, once it has one.
+    /// The plan that it carries out, once it has one.
     #[serde(default)]
     pub plan: Option<String>,
     #[serde(default)]
     pub root: PathBuf,
 }
 
-/// What a daemon says at its end, for whoever asks later.
+/// A daemon's record of its end, for later commands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastWord {
-    /// The plan that it carried out.
+    /// The plan that it was carrying out.
     pub plan: String,
     /// RFC 3339.
     pub at: String,
     pub why: String,
 }
 
-/// Why the lock could not be had.
+/// Why the lock could not be acquired.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another daemon has it; the pid is unknown in the instant in which it starts.
+    /// Another daemon holds it; the pid is unknown in the instant in which that daemon starts.
     #[error("another daemon holds the folder{}", pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default())]
     Held { pid: Option<u32> },
     #[error(transparent)]
     Volumes(#[from] VolumesError),
 }
 
-/// Held as long as the daemon lives.
+/// Held until the daemon ends.
 #[derive(Debug)]
 pub struct DaemonLock {
     volumes: Volumes,
@@ -67,8 +67,8 @@ pub struct DaemonLock {
     place: LockPlace,
 }
 
-/// Where a lock that is held lies, to look whether it still does: whoever finds another file under its name, or none, can hold
-/// that one as well.
+/// The place of a held lock, to check whether the file is still there: a process that finds another file under its name, or
+/// none, can also acquire a lock.
 #[derive(Clone, Debug)]
 pub struct LockPlace {
     path: PathBuf,
@@ -91,7 +91,7 @@ impl LockPlace {
         &self.path
     }
 
-    /// Tells whether the lock was removed or replaced. One that cannot be looked at was not.
+    /// Returns whether the lock file was removed or replaced. If it cannot be checked, it counts as present.
     pub fn is_lost(&self) -> bool {
         match self.path.symlink_metadata() {
             Ok(there) => (there.dev(), there.ino()) != (self.device, self.inode),
@@ -101,11 +101,11 @@ impl LockPlace {
 }
 
 impl Volumes {
-    /// Takes the daemon's lock. Does not wait for a daemon that works; blocks for at most two seconds while the one that signed
-    /// the lock is dead.
+    /// Acquires the daemon's lock. Does not wait for a daemon that runs; blocks for at most two seconds while the process that
+    /// signed the lock is dead.
     ///
     /// # Errors
-    /// `Held` with the pid when another daemon has it; otherwise what is wrong with the lock file.
+    /// `Held` with the pid when another daemon holds it; otherwise the error of the lock file.
     pub fn lock(&self) -> Result<DaemonLock, LockError> {
         let path = self.lock_path();
         let failed = |error| VolumesError::new("lock", &path, error);
@@ -140,15 +140,15 @@ impl Volumes {
         })
     }
 
-    /// Takes over the lock that another process handed to this one; `None` if the file is not that lock.
+    /// Takes over the lock that another process passed to this one; `None` if the file is not that lock.
     ///
     /// # Errors
-    /// What is wrong with the lock file.
+    /// The error of the lock file.
     pub fn take_over(&self, mut file: File) -> Result<Option<DaemonLock>, VolumesError> {
         let path = self.lock_path();
         let failed = |error| VolumesError::new("lock", &path, error);
         let place = LockPlace::of(&path, &file).map_err(failed)?;
-        // It is held through this file already: then this changes nothing.
+        // The lock is already held through this file: then this call changes nothing.
         if place.is_lost() || file.try_lock().is_err() {
             return Ok(None);
         }
@@ -160,7 +160,7 @@ impl Volumes {
         }))
     }
 
-    /// Returns who carries out plans here, if anybody does: the lock decides, never the note alone.
+    /// Returns the daemon that carries out plans here, if one runs: the lock decides, never the note alone.
     pub fn running(&self) -> Option<DaemonInfo> {
         let file = safe_open::file(OpenOptions::new().read(true), &self.lock_path()).ok()?;
         let Err(TryLockError::WouldBlock) = file.try_lock_shared() else {
@@ -181,16 +181,16 @@ impl Volumes {
             })
     }
 
-    /// Returns how the last daemon ended that nobody looked on, if it could say so and none has begun since.
+    /// Returns how the last daemon ended, if it could record that and no daemon has started since.
     pub fn last_word(&self) -> Option<LastWord> {
         let word = read_capped(&self.last_word_path(), NOTE_CAP).ok()?;
         serde_json::from_slice(&word).ok()
     }
 
-    /// Returns the daemon that was here and is not any more, if it could not even take its note away.
+    /// Returns a daemon that has ended without removing its note.
     pub fn vanished(&self) -> Option<DaemonInfo> {
         let note = read_capped(&self.note_path(), NOTE_CAP).ok()?;
-        // Looked at last: it may have begun just now.
+        // The lock is checked last: a daemon may have started just now.
         serde_json::from_slice(&note)
             .ok()
             .filter(|_| self.running().is_none())
@@ -210,23 +210,23 @@ impl Volumes {
 }
 
 impl DaemonLock {
-    /// Returns where the lock lies.
+    /// Returns the place of the lock.
     pub fn place(&self) -> &LockPlace {
         &self.place
     }
 
-    /// Returns the file through which the lock is held, for a process that is to go on with it: the folder is never free in
-    /// between. The lock is let go when the last process has closed the file.
+    /// Returns the file through which the lock is held, for a process that takes the lock over: the folder is never free in
+    /// between. The lock is released when the last process has closed the file.
     ///
     /// # Errors
-    /// When the system has no file left to give.
+    /// When the system cannot open a further file.
     pub fn hand_over(self) -> Result<File, VolumesError> {
         self.file
             .try_clone()
             .map_err(|error| VolumesError::new("hand over", &self.volumes.lock_path(), error))
     }
 
-    /// Tells other commands what this daemon does; may be said again when it changes.
+    /// Writes the note about this daemon for other commands; may be repeated when the content changes.
     ///
     /// # Errors
     /// When the note cannot be written.
@@ -238,7 +238,7 @@ impl DaemonLock {
         remove_if_there(&earlier).map_err(|error| VolumesError::new("remove", &earlier, error))
     }
 
-    /// Leaves behind how this daemon ends, unless the folder is another one's by now.
+    /// Records how this daemon ends, unless the folder belongs to another daemon by now.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -255,7 +255,7 @@ impl DaemonLock {
 impl Drop for DaemonLock {
     fn drop(&mut self) {
         if self.place.is_lost() {
-            // The note is that of whoever has the folder now.
+            // The note belongs to the daemon that holds the folder now.
             return;
         }
         if let Err(error) = remove_if_there(&self.volumes.note_path()) {
@@ -264,7 +264,7 @@ impl Drop for DaemonLock {
     }
 }
 
-/// Writes down who holds the lock. Whoever reads at this moment finds one name or the other.
+/// Writes the pid of the lock's holder. A process that reads at this moment finds the old pid or the new one.
 fn sign(file: &mut File) -> std::io::Result<()> {
     let name = format!("{}\n", std::process::id());
     file.rewind()?;

@@ -1,5 +1,5 @@
-//! MISSION.md in the workspace: never seen half-written, and kept out of the workspace's git history with what else is ours
-//! there.
+//! MISSION.md in the workspace: it is never visible half-written, and it is excluded from the workspace's git history together
+//! with this program's other files there.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -9,17 +9,17 @@ use super::files::{VolumesError, read_capped, replace};
 use crate::safe_open;
 
 const NAME: &str = "MISSION.md";
-/// The name under which it is written, before it gets its own.
+/// The temporary name of MISSION.md before it is renamed.
 const TEMP: &str = ".MISSION.md.tmp";
-/// Where agents that may not write elsewhere leave their reports.
+/// The folder for reports of agents that may not write elsewhere.
 const AGENT_FOLDER: &str = ".plan-agent/";
-/// The files of git that are read here have some lines.
+/// The git files that are read here have only a few lines.
 const GIT_CAP: u64 = 1024 * 1024;
 
-/// Writes MISSION.md in one step. In a git work tree its name is first added to `.git/info/exclude`, once.
+/// Writes MISSION.md in one step. In a git work tree its name is added to `.git/info/exclude` first, once.
 ///
 /// # Errors
-/// When it cannot be written. That git's file cannot be is only logged.
+/// When it cannot be written. A failure to write git's file is only logged.
 pub fn write_mission(workspace: &Path, text: &str) -> Result<(), VolumesError> {
     if let Some(git) = git_folder(workspace)
         && let Err(error) = exclude(&git, &[NAME, TEMP])
@@ -30,10 +30,10 @@ pub fn write_mission(workspace: &Path, text: &str) -> Result<(), VolumesError> {
     replace(&workspace.join(TEMP), &path, text.as_bytes(), 0o666)
 }
 
-/// Keeps the folder in which an agent may leave its report out of the git history of a project and of all its worktrees.
+/// Excludes the folder for agents' reports from the git history of a project and of all its worktrees.
 ///
 /// # Errors
-/// When git's file of what it ignores cannot be read or written.
+/// When git's exclude file cannot be read or written.
 pub fn keep_out_of_git(project: &Path) -> io::Result<()> {
     match git_folder(project) {
         Some(git) => exclude(&git, &[AGENT_FOLDER]),
@@ -41,7 +41,7 @@ pub fn keep_out_of_git(project: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns the folder that all work trees of the workspace's repository share, if it is in one.
+/// Returns the folder that all work trees of the workspace's repository share, if the workspace is in a repository.
 fn git_folder(workspace: &Path) -> Option<PathBuf> {
     let found = workspace
         .ancestors()
@@ -50,7 +50,7 @@ fn git_folder(workspace: &Path) -> Option<PathBuf> {
     if found.is_dir() {
         return Some(found);
     }
-    // A linked work tree or a submodule: `gitdir: <path>`.
+    // The link of a linked work tree or a submodule: `gitdir: <path>`.
     let link = read_line(&found)?;
     let git = found.parent()?.join(link.strip_prefix("gitdir:")?.trim());
     let common = read_line(&git.join("commondir"));

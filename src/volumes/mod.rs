@@ -1,6 +1,6 @@
-//! The folders through which the daemon, the agents and people exchange files: where everything is, how a file is put
-//! there whole, how a command is taken back, what has arrived. Nothing that somebody else wrote is ever deleted or
-//! overwritten, and nothing in here decides what a file means: that is for `wire` and the plan.
+//! The folders through which the daemon, the agents and people exchange files: their layout, writing files as a whole,
+//! withdrawing commands, scanning for arrivals. Files of other writers are never deleted or overwritten. This module never
+//! decides what a file means: `wire` and the plan do that.
 
 mod commands;
 mod files;

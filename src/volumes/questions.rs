@@ -1,4 +1,4 @@
-//! Which questions lie open in their folder.
+//! The open questions in their folder.
 
 use std::fs;
 use std::io;
@@ -28,7 +28,7 @@ impl Volumes {
         Ok(ids)
     }
 
-    /// Returns whether a question of that id has a file, open or not. What cannot be looked at has none.
+    /// Returns whether a question with that id has a file, open or answered. If that cannot be checked, the answer is no.
     pub fn has_question(&self, id: &QuestionId) -> bool {
         let filed = self.path(Folder::QuestionsAnswered);
         let name = format!("question-{id}.md");
@@ -36,7 +36,7 @@ impl Volumes {
         places.iter().any(|path| fs::symlink_metadata(path).is_ok())
     }
 
-    /// Reads an open question's file, `None` if there is none that can be read.
+    /// Reads an open question's file; `None` if no readable file exists.
     pub fn read_question(&self, id: &QuestionId) -> Option<String> {
         let bytes = read_capped(&self.question(id), REPORT_CAP).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())

@@ -1,5 +1,5 @@
-//! What has arrived: the folder listing is the truth, events only say when to look. One look costs as much as there
-//! are files in `reports/pending` and open commands, however many have been filed.
+//! The scan for arrived files: the folder listing is the truth; events only say when to scan. A scan costs as much as there are
+//! files in `reports/pending` and open commands, however many files have been archived.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::{self, Metadata};
@@ -18,64 +18,64 @@ use super::listing::Listing;
 use super::settle::{FileAges, Hints, Look, settled};
 use crate::plan::{CommandId, QuestionId};
 
-/// The most that is read of a report, a command or a question.
+/// The most bytes of a report, a command or a question.
 pub(super) const REPORT_CAP: u64 = 1024 * 1024;
-/// One look hands over at most that many reports and stops after that many bytes, so that a flood of files holds up
-/// neither the loop nor the memory.
+/// One scan returns at most this many reports and stops after this many bytes, so that a flood of files blocks neither the loop
+/// nor the memory.
 pub const MOST_REPORTS: usize = 256;
 const MOST_BYTES: usize = 8 * 1024 * 1024;
-/// Names that are none of ours (`~`, `.swp`, half-written) get that long to go away.
+/// Files with unknown names (`~`, `.swp`, half-written) have this long to disappear.
 const STRANGER: Duration = Duration::from_secs(60);
-/// A text under another name was meant as a report, unless it gets its right name by then.
+/// A text with another name was meant as a report, unless it gets its right name within this time.
 const MISNAMED: Duration = Duration::from_secs(10);
 
-/// A person's file that has not changed for so long is looked at.
+/// A person's file is read when it has not changed for this long.
 const QUESTION_QUIET: Duration = Duration::from_millis(300);
-/// Keeps an empty folder in a git repository.
+/// The name of the file that keeps an empty folder in a git repository.
 const KEEPER: &str = ".gitkeep";
 
-/// What one look found.
+/// The result of one scan.
 #[derive(Debug, Default)]
 pub struct Scan {
-    /// Reports not handed over before, by name.
+    /// Reports that were not returned before, by name.
     pub reports: Vec<Arrived>,
-    /// The open commands that somebody works on.
+    /// The open commands with a sign that an agent works on them.
     pub signs: BTreeMap<CommandId, Sign>,
     /// Open questions whose file is new or has changed, with its text.
     pub questions: Vec<(QuestionId, String)>,
-    /// Questions whose file lies in its folder, open or not; looked for when the reports are listed.
+    /// Questions whose file exists in its folder, open or not; scanned when the reports are listed.
     pub lying: Vec<QuestionId>,
-    /// Something is there that is not finished yet: look again within some hundred milliseconds.
+    /// Some file is not finished yet: scan again within some hundred milliseconds.
     pub waiting: bool,
-    /// More is there than one look takes: look again at once.
+    /// More files exist than one scan returns: scan again immediately.
     pub more: bool,
-    /// The folder of reports was listed; otherwise this look goes on with an earlier listing.
+    /// The folder of reports was listed; otherwise this scan continues an earlier listing.
     pub listed: bool,
 }
 
 /// A file that has arrived in `reports/pending`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrived {
-    /// The file's name, as [`Volumes::file_report`] wants it.
+    /// The file's name, as [`Volumes::file_report`] expects it.
     pub name: String,
     /// SHA-256 of the content in hexadecimal; empty if it is not read.
     pub hash: String,
     pub content: Result<Vec<u8>, Unreadable>,
 }
 
-/// That somebody works on a command. Two signs of one command that differ mean that the agent was alive in between;
-/// the moments in it are by the agent's clock and are not compared with ours.
+/// The signs that an agent works on a command. If two signs of one command differ, the agent was alive in between. The times in
+/// it are by the agent's clock and are not compared with ours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sign {
     /// The command was moved to `processed`.
     pub claimed: bool,
-    /// When the sign of life was last written, by the file system's clock.
+    /// When the heartbeat was last written, by the file system's clock.
     pub beat: Option<SystemTime>,
-    /// What the agent says there.
+    /// The content of the heartbeat.
     pub life: Life,
 }
 
-/// Tells one state of a file from another without reading it.
+/// Distinguishes one state of a file from another without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -96,27 +96,27 @@ impl Stamp {
 #[derive(Debug)]
 struct Seen {
     stamp: Stamp,
-    /// Since when it has had this stamp.
+    /// Since when the file has had this stamp.
     since: Instant,
-    /// Handed over in this state.
+    /// The file was returned in this state.
     handed: bool,
 }
 
-/// Looks into the folders and remembers what it has handed over.
+/// Scans the folders and remembers what it has returned.
 #[derive(Debug)]
 pub struct Scanner {
     volumes: Volumes,
     hints: Hints,
     ages: FileAges,
     reports: HashMap<String, Seen>,
-    /// Names and inodes of the last listing that have not been looked at.
+    /// Names and inodes of the last listing that have not been processed yet.
     listed: VecDeque<(String, u64)>,
-    /// Every file is asked for its state that often, even one that was handed over and that nobody was heard to touch since.
+    /// How often the state of every file is read, even of a file that was returned and for which no later event arrived.
     every: Duration,
-    /// When every file was last looked at, and whether the last listing is such a look.
+    /// When the last full scan was, and whether the last listing belongs to a full scan.
     full: (Option<Instant>, bool),
     listing: Listing,
-    /// The last look was only at what had been renamed in.
+    /// The last scan only read files that had been renamed into the folder.
     ahead: bool,
     /// A file of the last listing was not finished.
     unfinished: bool,
@@ -125,8 +125,8 @@ pub struct Scanner {
 }
 
 impl Scanner {
-    /// Makes a scanner that has seen nothing yet; `hints` are those of the [`super::Watch`], or empty ones. It looks at every
-    /// file that often, in case an event was lost.
+    /// Creates a scanner that has not read anything yet; `hints` are those of the [`super::Watch`], or empty ones. Every
+    /// `every`, it reads the state of all files, in case an event was lost.
     pub fn new(volumes: &Volumes, hints: Hints, every: Duration) -> Self {
         Self {
             volumes: volumes.clone(),
@@ -144,8 +144,7 @@ impl Scanner {
         }
     }
 
-    /// Looks at everything once and hands over at most `most` reports. A missing folder is an empty one: the watch makes it
-    /// again.
+    /// Scans everything once and returns at most `most` reports. A missing folder counts as empty: the watch creates it again.
     ///
     /// # Errors
     /// When the folder of reports cannot be listed.
@@ -178,12 +177,12 @@ impl Scanner {
         Ok(scan)
     }
 
-    /// Returns how many files the last look found in `reports/pending`: about what the next one costs.
+    /// Returns how many files the last scan found in `reports/pending`: the next scan costs about as much.
     pub fn last_listed(&self) -> usize {
         self.reports.len()
     }
 
-    /// Makes the next look hand a report over again, whose effect could not be kept.
+    /// Makes the next scan return a report again because its effect could not be persisted.
     pub fn forget(&mut self, name: &str) {
         self.reports.remove(name);
     }
@@ -191,13 +190,13 @@ impl Scanner {
     fn look_for_reports(&mut self, scan: &mut Scan, most: usize) -> Result<(), VolumesError> {
         if self.listed.is_empty() {
             let arrived = self.hints.take_arrived();
-            // Never twice before a listing, which is the truth.
+            // Never twice before a listing, because the listing is the truth.
             if !std::mem::take(&mut self.ahead) {
                 for name in arrived {
                     self.take_report(&name, scan);
                 }
                 if !scan.reports.is_empty() {
-                    // The folder itself comes at once, when what follows from these is on its way.
+                    // The folder itself is scanned next, while the effects of these reports are under way.
                     (self.ahead, scan.more) = (true, true);
                     return Ok(());
                 }
@@ -221,7 +220,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// Looks at one file and hands it over if it is a finished report. Returns how many bytes that took.
+    /// Reads one file and adds it to the scan if it is a finished report. Returns how many bytes were read.
     fn take_report(&mut self, name: &str, scan: &mut Scan) -> usize {
         match self.look_at_report(name) {
             Found::Nothing => 0,
@@ -259,8 +258,8 @@ impl Scanner {
         Ok(())
     }
 
-    /// Tells whether a file was handed over and nobody was heard to touch it since: it is not even asked for its state then,
-    /// except in a full look, because events may be lost.
+    /// Returns whether a file was returned before and no event for it arrived since. Then not even its state is read, except in
+    /// a full scan, because events may be lost.
     fn untouched(&self, name: &str, inode: u64) -> bool {
         let (_, full) = self.full;
         let seen = self.reports.get(name).filter(|seen| seen.handed);
@@ -276,7 +275,7 @@ impl Scanner {
         if name == KEEPER {
             return Found::Nothing;
         }
-        // Gone since it was listed: not there, then.
+        // It was removed after the listing, so it counts as missing.
         let Ok(metadata) = fs::symlink_metadata(&path) else {
             return Found::Nothing;
         };
@@ -366,7 +365,7 @@ impl Scanner {
         if seen.handed {
             return;
         }
-        // An editor may save in place: half an answer is no answer.
+        // An editor may save in place, and half an answer must not be read.
         let age = self.ages.age(&metadata);
         let still = now.duration_since(seen.since).max(age.unwrap_or_default());
         if still < QUESTION_QUIET {
@@ -408,14 +407,14 @@ impl Found {
 enum Reading {
     Whole(Vec<u8>),
     Refused(Unreadable),
-    /// Somebody removed it since it was looked at.
+    /// It was removed since its state was read.
     Vanished,
-    /// Somebody wrote to it since it was looked at.
+    /// It was written since its state was read.
     Changed,
 }
 
 impl Reading {
-    /// What is short for a moment in this process says nothing about the file.
+    /// A temporary shortage in this process says nothing about the file.
     fn failed(error: &io::Error) -> Self {
         let short = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::INTR];
         match Errno::from_io_error(error) {
@@ -425,7 +424,7 @@ impl Reading {
     }
 }
 
-/// Reads a file that was looked at, from one opening only: what is read is what was judged fit to be read.
+/// Reads a file whose state was checked. The file is opened once, so the checked file is the one that is read.
 fn read(path: &Path, expected: Stamp) -> Reading {
     let (mut file, metadata) = match open_regular(path) {
         Ok(opened) => opened,
@@ -438,7 +437,7 @@ fn read(path: &Path, expected: Stamp) -> Reading {
     if metadata.size() > REPORT_CAP {
         return Reading::Refused(Unreadable::TooLarge(metadata.size()));
     }
-    // One more than there should be: the end shows without another buffer.
+    // One byte more than expected: the end is found without another buffer.
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.size()).unwrap_or(0) + 1);
     if let Err(error) = (&mut file).take(REPORT_CAP + 1).read_to_end(&mut bytes) {
         return Reading::failed(&error);
@@ -453,7 +452,7 @@ fn read(path: &Path, expected: Stamp) -> Reading {
     }
 }
 
-/// Returns what is remembered of a file, renewed if it has changed.
+/// Returns the remembered state of a file; it is reset if the file has changed.
 fn look<'a, K, Q>(
     seen: &'a mut HashMap<K, Seen>,
     name: &Q,
@@ -496,7 +495,7 @@ fn hash(bytes: &[u8]) -> String {
 }
 
 impl Volumes {
-    /// Returns the names of what lies in `reports/pending`, in order; a folder that cannot be listed is empty.
+    /// Returns the names in `reports/pending`, in order; a folder that cannot be listed counts as empty.
     pub fn unread(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path(Folder::ReportsPending));
         let mut names: Vec<String> = entries

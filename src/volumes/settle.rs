@@ -1,5 +1,5 @@
-//! When a file that somebody else writes is finished. File events help where there are any; where they are missing
-//! or lost, time decides.
+//! Decides when a file of another writer is finished. File events decide where they exist; where they are missing or lost, time
+//! decides.
 
 use std::collections::HashMap;
 use std::fs::Metadata;
@@ -9,45 +9,45 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::clock::Clock;
 use crate::plan::Time;
 
-/// After a writer has closed it: editors and `truncate` then `write` open it again within that time.
+/// After a writer has closed the file: editors, and writers that truncate and then write, open it again within this time.
 const AFTER_CLOSE: Duration = Duration::from_millis(300);
 /// Without any event: long enough for a writer that pauses, short enough for a person who waits.
 pub const UNSEEN: Duration = Duration::from_secs(2);
-/// An empty file is hardly ever meant; `> report` comes long before the text.
+/// An empty file is hardly ever intended; `> report` creates the file long before its text.
 const EMPTY: Duration = Duration::from_secs(5);
 /// Opened for writing and never closed: the event of closing may have been lost.
 const NEVER_CLOSED: Duration = Duration::from_secs(60);
-/// As many names as the kernel's queue of events has places; those beyond wait out [`UNSEEN`].
+/// As many names as the kernel's event queue holds; further files wait for [`UNSEEN`].
 const MOST_NAMES: usize = 16_384;
 
-/// Files that are looked at before the folder is listed: a flood of them is found by the listing.
+/// The most files that are read before the folder is listed; the listing finds a flood of them.
 const MOST_ARRIVED: usize = 8;
 
-/// The kernel marks a loss once and may lose more behind the mark: so long nobody waits for an event of closing.
+/// The kernel marks a loss once and may lose more events after the mark: for this long no event of closing is awaited.
 const LOSS: Duration = Duration::from_secs(10);
 
-/// The wall clock was set if it moved by so much more or less than the time that passed.
+/// The wall clock was set if it moved by this much more or less than the time that passed.
 const CLOCK_SET: Duration = Duration::from_secs(1);
 
 /// What an event said about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It got its name by a rename: whoever does that has finished.
+    /// It got its name by a rename: its writer has finished.
     RenamedIn,
-    /// Somebody writes it in place.
+    /// It is being written in place.
     Writing,
-    /// Whoever wrote it has closed it.
+    /// Its writer has closed it.
     Closed,
 }
 
-/// What the watcher heard about files that have not been read yet; shared by the watcher and the scanner.
+/// The events for files that have not been read yet; the watcher and the scanner share them.
 #[derive(Clone, Debug, Default)]
 pub struct Hints(Arc<Mutex<Heard>>);
 
 #[derive(Debug, Default)]
 struct Heard {
     files: HashMap<String, (Phase, Instant)>,
-    /// What was renamed in since somebody last asked, as far as there is room.
+    /// The files that were renamed into the folder since the last query, up to a limit.
     arrived: Vec<String>,
     /// When events were last known to be lost.
     lost: Option<Instant>,
@@ -67,7 +67,7 @@ impl Hints {
         }
     }
 
-    /// Returns the names of the first few files that were renamed in since this was last asked.
+    /// Returns the names of the first few files that were renamed into the folder since the last call.
     pub(super) fn take_arrived(&self) -> Vec<String> {
         std::mem::take(&mut self.heard().arrived)
     }
@@ -76,7 +76,7 @@ impl Hints {
         self.heard().files.remove(name);
     }
 
-    /// Events were lost: nothing heard so far can be relied on.
+    /// Records that events were lost: no earlier event can be relied on.
     pub(super) fn lose(&self, at: Instant) {
         let mut heard = self.heard();
         heard.files.clear();
@@ -87,7 +87,7 @@ impl Hints {
         self.heard().files.get(name).copied()
     }
 
-    /// Drops what is known of files that a listing begun at that moment does not have.
+    /// Removes the events of files that are not in a listing; events since the listing began stay.
     pub(super) fn keep(&self, listed: impl Fn(&str) -> bool, begun: Instant) {
         self.heard()
             .files
@@ -95,18 +95,18 @@ impl Hints {
     }
 
     fn heard(&self) -> MutexGuard<'_, Heard> {
-        // A panic elsewhere leaves at worst a hint too few.
+        // After a panic elsewhere, at worst one hint is missing.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Measures how long ago files were written. Their times are those of the wall clock, which may be set meanwhile.
+/// Measures how long ago files were written. File times are by the wall clock, which may be set meanwhile.
 #[derive(Debug)]
 pub(super) struct FileAges {
     clock: Clock,
     /// Microseconds that the wall clock is ahead of the plan time.
     ahead: i64,
-    /// When the wall clock was last noticed to have been set.
+    /// When this last noticed that the wall clock was set.
     set: Option<Time>,
 }
 
@@ -120,8 +120,8 @@ impl FileAges {
         }
     }
 
-    /// Returns how long ago a file was written; `None` if its time lies in the future, or if it may have been written before the
-    /// wall clock was set: a file that is being written would seem as old as the clock was put forward.
+    /// Returns how long ago a file was written. `None` if its time is in the future, or if it may have been written before the
+    /// wall clock was set: otherwise a file that is being written would seem older by the span the clock was moved forward.
     pub(super) fn age(&mut self, metadata: &Metadata) -> Option<Duration> {
         let written = metadata.modified().ok()?;
         self.age_at(written, SystemTime::now(), self.clock.now())
@@ -145,25 +145,25 @@ fn microseconds(wall: SystemTime) -> i64 {
     i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// What is known of a file when it is looked at.
+/// The known state of a file at the time of a scan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
-    /// What was heard, and how long ago.
+    /// The last event, and how long ago it arrived.
     pub heard: Option<(Phase, Duration)>,
-    /// How long the scanner has seen it with the same size and time of writing.
+    /// How long the scanner has seen the same size and modification time.
     pub unchanged: Duration,
-    /// How long ago it was written by the wall clock, if that makes sense.
+    /// How long ago the file was written by the wall clock, if that is known.
     pub age: Option<Duration>,
     pub empty: bool,
-    /// Has more than one name: perhaps only until its writer removes the temporary one.
+    /// The file has more than one name: perhaps only until its writer removes the temporary name.
     pub linked: bool,
 }
 
-/// Tells whether a file can be taken as finished.
+/// Returns whether a file counts as finished.
 pub(super) fn settled(look: Look) -> bool {
     let still = |least| look.unchanged >= least;
     let old = |least| still(least) || look.age.is_some_and(|age| age >= least);
-    // What was heard says nothing about what was written since, of which the events may still be on their way.
+    // An earlier event says nothing about later writes, whose events may still be under way.
     let since = |ago| look.age.is_some_and(|age| age < ago);
     match look.heard {
         Some((Phase::Writing, _)) => still(NEVER_CLOSED),

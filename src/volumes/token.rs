@@ -1,4 +1,4 @@
-//! The secret that whoever calls over the network has to know: a file that only its owner can read.
+//! The secret that network clients must know: a file that only its owner can read.
 
 use std::fs::Metadata;
 use std::io;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::files::{VolumesError, create, foreign, open_regular};
 use super::layout::Volumes;
 
-/// Letters of a token at the least; a shorter one could be guessed.
+/// The fewest letters of a token; a shorter token could be guessed.
 const LEAST: usize = 32;
 const MOST: u64 = 4096;
 
@@ -20,10 +20,10 @@ impl Volumes {
         self.root().join("mcp.token")
     }
 
-    /// Returns the secret, which is made if it is not there.
+    /// Returns the secret, and creates it if it does not exist.
     ///
     /// # Errors
-    /// The file is none of ours, is too short to be one, or others can read it.
+    /// The file does not belong to this user, is too short, or can be read by others.
     pub fn token(&self) -> Result<String, VolumesError> {
         let path = self.token_path();
         let unusable = |error| VolumesError::new("trust the token", &path, error);
@@ -61,7 +61,7 @@ impl Volumes {
     }
 }
 
-/// Returns why others may know what is in a file, if so.
+/// Returns why others may know the content of a file, if they may.
 fn exposed(metadata: &Metadata) -> Option<String> {
     let mode = metadata.mode() & 0o777;
     if mode & 0o077 != 0 {

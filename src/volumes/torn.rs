@@ -1,6 +1,6 @@
-//! Files of ours that a power cut left empty or in part. They are put into their place without a flush, which would take as long
-//! as all else between a report and the next command; the store has the text of each. What is torn is moved aside, and so is
-//! nowhere: whoever puts missing files back puts it back as well.
+//! Files of this program that a power cut left empty or incomplete. They are renamed into place without a flush, which would
+//! take as long as everything else between a report and the next command; the store has the text of each. A torn file is moved
+//! aside and so becomes missing: the code that restores missing files also restores this one.
 
 use std::fs::File;
 use std::io;
@@ -15,13 +15,13 @@ use super::layout::{Folder, Volumes};
 use crate::plan::{CommandId, QuestionId};
 
 impl Volumes {
-    /// Moves a command out of the way that a power cut tore; the text is the one that it was published with. One that was taken is
-    /// left alone if a worker holds it, if its agent lives, or if there is a report. Returns whether there was one.
+    /// Moves a command aside that a power cut tore; `text` is the text with which it was published. A claimed command does not
+    /// move if a worker holds it, if its agent is alive, or if a report exists. Returns whether a command was moved.
     ///
-    /// A command that is taken meanwhile is never moved: it is not looked for again where it goes then.
+    /// A command that is claimed meanwhile is never moved: it is not searched for in its new folder.
     ///
     /// # Errors
-    /// What the file system says; the command is where it was then.
+    /// The error of the file system; the command has then not moved.
     pub fn set_torn_command_aside(&self, id: &CommandId, text: &str) -> Result<bool, VolumesError> {
         file_name(id.as_str())?;
         let name = format!("{id}.torn.md");
@@ -42,8 +42,8 @@ impl Volumes {
         Ok(false)
     }
 
-    /// Moves an open question out of the way that a power cut tore; the text is the one that it was written with. Returns whether
-    /// there was one.
+    /// Moves an open question aside that a power cut tore; `text` is the text with which it was written. Returns whether a
+    /// question was moved.
     ///
     /// # Errors
     /// As [`Volumes::set_torn_command_aside`].
@@ -59,7 +59,8 @@ impl Volumes {
         Ok(is_torn(&question, text) && set_aside(&question, &aside)?)
     }
 
-    /// Locks the claim of a command on which nobody works; `None` if somebody may. Nothing is locked where no worker ever claimed it.
+    /// Locks the claim of a command on which no agent works; `None` if one may be working. Locks nothing if no worker ever
+    /// claimed the command.
     fn lock_unheld(&self, id: &CommandId) -> Option<Option<File>> {
         let lock = match open_regular(&self.claim_lock(id)) {
             Ok((file, _)) => Some(file),
@@ -69,7 +70,7 @@ impl Volumes {
         if lock.as_ref().is_some_and(|file| file.try_lock().is_err()) {
             return None;
         }
-        // An agent that needs no worker has no lock. Where another process has its number by now, nothing is mended.
+        // An agent without a worker has no lock. If another process has its pid by now, nothing is repaired.
         let agent = self.read_life(id).pid;
         let agent = agent.and_then(|pid| Pid::from_raw(pid.cast_signed()));
         let lives = agent.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH));
@@ -77,13 +78,14 @@ impl Volumes {
     }
 }
 
-/// Returns whether a file that was written with this text lost part of it, as a power cut makes it lose it: it is empty, or has
-/// the beginning of the text, and at most zeros behind that. Anything else is somebody's edit, and so is what cannot be read.
+/// Returns whether a file that was written with this text lost a part of it as in a power cut: it is empty, or has the
+/// beginning of the text, followed by zeros at most. Any other content is a person's edit; a file that cannot be read also
+/// counts as one.
 fn is_torn(path: &Path, text: &str) -> bool {
     part(path, text).is_some_and(|part| part != text.as_bytes())
 }
 
-/// Returns whether a file that was written with this text has all of it, or is torn.
+/// Returns whether a file that was written with this text is complete or torn.
 pub(super) fn is_part(path: &Path, text: &str) -> bool {
     part(path, text).is_some()
 }
@@ -95,7 +97,7 @@ fn part(path: &Path, text: &str) -> Option<Vec<u8>> {
     part.then_some(there)
 }
 
-/// Moves a torn file aside; false if it has gone: somebody took it.
+/// Moves a torn file aside; false if it no longer exists because a worker claimed it.
 fn set_aside(torn: &Path, aside: &Path) -> Result<bool, VolumesError> {
     match move_aside_as(torn, aside) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

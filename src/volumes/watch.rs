@@ -1,5 +1,5 @@
-//! Wakes whoever waits when something happens in the folders. An event only means "look again": none is relied on,
-//! and where there are none the regular looks go on alone.
+//! Wakes waiting tasks when something happens in the folders. An event only means "scan again": no event is relied on, and
+//! without events the regular scans continue alone.
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use super::layout::{Folder, Volumes};
 use super::settle::{Hints, Phase};
 
-/// Folders in which something happens that the daemon waits for.
+/// The folders whose events the daemon waits for.
 const DAEMON: [Folder; 5] = [
     Folder::ReportsPending,
     Folder::CommandsProcessed,
@@ -24,10 +24,10 @@ const DAEMON: [Folder; 5] = [
     Folder::Active,
 ];
 
-/// Watched folders that were removed. Their number alone does not tell: a new folder often gets the inode of the old.
+/// Watched folders that were removed. The inode alone does not show this: a new folder often gets the inode of the old one.
 type Gone = Arc<Mutex<HashSet<PathBuf>>>;
 
-/// Watches the folders as long as it lives.
+/// Watches the folders until it is dropped.
 #[derive(Debug)]
 pub struct Watch {
     volumes: Volumes,
@@ -36,30 +36,30 @@ pub struct Watch {
     hints: Hints,
     gone: Gone,
     wake: Arc<Notify>,
-    /// The fault has been logged; it is logged again only after things were well in between.
+    /// The fault has been logged; it is logged again only after the watch has worked in between.
     faulty: bool,
 }
 
 #[derive(Debug)]
 struct Watched {
     path: PathBuf,
-    /// What was there at the last check, watched or not.
+    /// The inode at the last check, watched or not.
     inode: Option<u64>,
-    /// It is heard of what happens there.
+    /// Events of this path arrive.
     heard: bool,
 }
 
-/// What a check of one path found.
+/// The result of a check of one path.
 struct Checked {
     well: bool,
-    /// Another one is there now than at the last check.
+    /// The path now leads to another file or folder than at the last check.
     replaced: bool,
 }
 
 impl Watch {
-    /// Watches everything that a daemon waits for. A commit to the store wakes `stored`, because nothing new is in the
-    /// folders then; everything else wakes `wake`. Without watches it says so once in the log, and the regular looks
-    /// are all there is.
+    /// Watches everything that a daemon waits for. A commit to the store wakes `stored`, because the folders then contain
+    /// nothing new; everything else wakes `wake`. If watching is impossible, this is logged once, and only the regular scans
+    /// remain.
     pub fn start(volumes: &Volumes, wake: Arc<Notify>, stored: Arc<Notify>) -> Self {
         let own = volumes.own().flat_map(|volumes| {
             [Folder::CommandsProcessed, Folder::CommandsPending].map(|folder| volumes.path(folder))
@@ -69,7 +69,7 @@ impl Watch {
         Self::of(volumes, paths, wake, Some(stored))
     }
 
-    /// Watches what a worker waits for that takes commands from these volumes.
+    /// Watches the folders from which a worker claims commands.
     pub fn for_worker(from: &[Volumes], wake: Arc<Notify>) -> Self {
         let paths = from
             .iter()
@@ -77,7 +77,7 @@ impl Watch {
         Self::of(&from[0], paths.collect(), wake, None)
     }
 
-    /// Watches only the store, for those who serve plans: every commit of any process wakes `stored`.
+    /// Watches only the store, for processes that serve plans: every commit of any process wakes `stored`.
     pub fn for_server(volumes: &Volumes, stored: Arc<Notify>) -> Self {
         Self::of(volumes, Vec::new(), Arc::clone(&stored), Some(stored))
     }
@@ -126,18 +126,18 @@ impl Watch {
         watch
     }
 
-    /// Returns what is heard about files in `reports/pending`, for the [`super::Scanner`].
+    /// Returns the events for files in `reports/pending`, for the [`super::Scanner`].
     pub fn hints(&self) -> Hints {
         self.hints.clone()
     }
 
-    /// Tells whether every folder is watched; otherwise only regular looks find what happens.
+    /// Returns whether every folder is watched; otherwise only regular scans find changes.
     pub fn complete(&self) -> bool {
         self.watched.iter().all(|watched| watched.heard)
     }
 
-    /// Makes folders again that are gone and watches those again that are new; tells whether a folder was gone, and with it
-    /// perhaps what was in it. To be called every few seconds: a folder that was removed or moved away sends no further event.
+    /// Creates missing folders again and watches new ones. Returns whether a folder was missing; its files may then be lost.
+    /// The caller calls this every few seconds: a folder that was removed or moved away sends no further event.
     pub fn check(&mut self) -> bool {
         let made = self.volumes.make_missing().unwrap_or_else(|error| {
             self.complain(&error);
@@ -180,19 +180,19 @@ impl Watch {
         Checked { well, replaced }
     }
 
-    /// Begins to watch a path; tells whether that is possible.
+    /// Starts to watch a path; returns whether that is possible.
     fn hear(&mut self, path: &Path, heard: bool) -> bool {
         let Some(watcher) = &mut self.watcher else {
             return false;
         };
         if heard {
-            // Fails when the kernel has dropped it with the folder: that is what is wanted.
+            // Fails when the kernel has dropped the watch with the folder, which is the desired state.
             watcher.unwatch(path).ok();
             self.hints.lose(Instant::now());
         }
         match watcher.watch(path, RecursiveMode::NonRecursive) {
             Ok(()) => {
-                // Whatever came before the watch sent no event.
+                // Files that arrived before the watch sent no event.
                 self.wake.notify_one();
                 true
             }
@@ -214,7 +214,7 @@ impl Watch {
     }
 }
 
-/// What the watcher's thread does with an event. It never waits: the kernel's queue would overflow meanwhile.
+/// Handles events in the watcher's thread. It never waits: the kernel's queue would overflow meanwhile.
 struct Hear {
     reports: PathBuf,
     store: PathBuf,
@@ -231,7 +231,7 @@ impl Hear {
             Ok(event) => event,
             Err(error) => return self.lose(&error.to_string()),
         };
-        // Has no path, so it comes before everything that looks at paths.
+        // This event has no path, so it is checked before everything that reads paths.
         if event.need_rescan() {
             return self.lose("more came than the kernel keeps");
         }
@@ -267,7 +267,7 @@ impl Hear {
             EventKind::Modify(ModifyKind::Data(_)) => Some(Phase::Writing),
             EventKind::Access(AccessKind::Close(AccessMode::Write)) => Some(Phase::Closed),
             EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => None,
-            // A hard link is created and never closed, so that creation alone says nothing.
+            // A hard link is created and never closed, so creation alone says nothing.
             _ => return,
         };
         for path in &event.paths {
@@ -289,7 +289,7 @@ fn locked(gone: &Gone) -> MutexGuard<'_, HashSet<PathBuf>> {
     gone.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Our own looking must not wake us.
+/// This program's own reads must not wake it.
 fn only_read(kind: EventKind) -> bool {
     matches!(
         kind,

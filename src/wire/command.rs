@@ -1,4 +1,5 @@
-//! The command file: what a CodingAgent is asked to do. Written by the daemon, read by workers; also by hand.
+//! The command file: the instructions for a CodingAgent. The daemon writes it and workers read it; people may write one by
+//! hand.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +9,7 @@ use super::text::{parse_time, printable, quote, safe_name, safe_session, time_te
 use super::{Problem, front};
 use crate::plan::{CommandId, Origin, PlanId, SessionId, TaskId, Time};
 
-/// In which language the headings of a command are written; reading accepts both.
+/// The language of a command's headings; reading accepts both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Language {
@@ -22,7 +23,7 @@ pub enum Language {
 pub enum CommandType {
     /// Begin a session.
     New,
-    /// Go on in the session that is named.
+    /// Continue the session that is named.
     Continue,
     /// The session is over; nothing is to be done or reported.
     End,
@@ -50,7 +51,7 @@ impl CommandType {
 pub struct Command {
     /// The stem of the file's name.
     pub id: CommandId,
-    /// `None` only in a command written by hand that leaves it out.
+    /// `None` only in a command that was written by hand without it.
     pub created_at: Option<Time>,
     /// `None` is `auto`: the agent chooses.
     pub session: Option<SessionId>,
@@ -59,17 +60,17 @@ pub struct Command {
     pub task: Option<TaskId>,
     /// Counts the task's attempts from 1.
     pub attempt: Option<u32>,
-    /// The role that is to take it; anybody if `None`. Written as far as it is printable.
+    /// The role that takes it; any worker if `None`. Only printable text is written.
     pub assignee: Option<String>,
-    /// Who wrote the task: decides whether code in it may be executed as it is.
+    /// Who wrote the task: this decides whether code in it may be executed unchanged.
     pub origin: Origin,
-    /// Folder in which to work; absolute, or empty in a command written by hand.
+    /// The folder for the work; absolute, or empty in a command that was written by hand.
     pub workspace: String,
-    /// The report to write; absolute, or empty in a command written by hand.
+    /// The report file; absolute, or empty in a command that was written by hand.
     pub report: String,
-    /// Names a collaboration that waits for the answer.
+    /// The collaboration that waits for the answer.
     pub request_id: Option<String>,
-    /// Markdown, without blank lines around it.
+    /// Markdown, without blank lines before and after it.
     pub body: String,
 }
 
@@ -105,8 +106,8 @@ impl Command {
         front::join(&header, &self.body)
     }
 
-    /// Reads a command file. Only `id`, `session_id` and `command_type` are needed; unknown fields are ignored, and a
-    /// task without a word on its origin counts as a model's.
+    /// Reads a command file. Only `id`, `session_id` and `command_type` are required. Unknown fields are ignored, and a task
+    /// that does not state its origin counts as a model's.
     ///
     /// # Errors
     /// All problems of the file, with its lines.
@@ -151,8 +152,8 @@ impl Command {
     }
 }
 
-/// Finds the parts of a command's body by their headings, English or Chinese or both. Text without such a heading is
-/// the description.
+/// Finds the parts of a command's body by their headings: English, Chinese or both. Text without such a heading is the
+/// description.
 pub fn sections(body: &str) -> Sections {
     let [description, constraints, expected_output] = markdown::parts(
         body,
@@ -248,7 +249,7 @@ impl Header {
     }
 }
 
-/// Reads a session as it stands in a file: `None` for `auto` or nothing.
+/// Reads a session from a file: `None` for `auto` or an empty text.
 pub(super) fn read_session(text: &str) -> Result<Option<SessionId>, String> {
     match text.trim() {
         "" | "auto" => Ok(None),

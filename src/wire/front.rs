@@ -1,5 +1,5 @@
-//! The one place that takes a file with front matter apart: mends what is evidently meant (BOM, CRLF, a fence around
-//! the whole file), guards the header, and only then lets gray_matter split and serde_yaml read it.
+//! The one place that splits a file with front matter. It repairs what is evidently meant (BOM, CRLF, a fence around the whole
+//! file), guards the header, and only then lets gray_matter split the text and serde_yaml read it.
 
 mod guard;
 
@@ -13,14 +13,14 @@ use serde::de::DeserializeOwned;
 use self::guard::{MAX_HEADER, Objection};
 use super::Problem;
 
-/// A file taken apart.
+/// A file split into header and body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Front {
-    /// The YAML between the `---` lines, with the keys of its own level in lower case; empty without front matter.
+    /// The YAML between the `---` lines, with its top-level keys in lower case; empty without front matter.
     header: String,
     /// Line of the file on which the header begins.
     header_line: usize,
-    /// What follows the front matter, with `\n` line ends and without leading blank lines.
+    /// The text after the front matter, with `\n` line ends and without leading blank lines.
     pub body: String,
     /// Line of the file on which the body begins.
     pub body_line: usize,
@@ -33,12 +33,12 @@ pub struct Field {
     pub line: usize,
     /// In lower case, without quotes.
     pub key: String,
-    /// What follows the colon, with the lines that belong to it.
+    /// The text after the colon, with the lines that belong to it.
     pub text: String,
 }
 
 impl Field {
-    /// Returns the value if it is one line: without quotes around it and without a comment after it.
+    /// Returns the value if it is on one line: without its quotes and without a comment.
     pub fn scalar(&self) -> Option<&str> {
         let text = self.text.trim();
         if text.contains('\n') {
@@ -53,10 +53,10 @@ impl Field {
     }
 }
 
-/// Takes a file apart that must have front matter.
+/// Splits a file that must have front matter.
 ///
 /// # Errors
-/// No front matter, no closing `---`, or a header that is empty or longer than any that is read.
+/// No front matter, no closing `---`, or a header that is empty or longer than the limit.
 pub fn split(text: &str) -> Result<Front, Problem> {
     let front = take_apart(text, MAX_HEADER)?;
     if front.header.is_empty() {
@@ -68,7 +68,7 @@ pub fn split(text: &str) -> Result<Front, Problem> {
     Ok(front)
 }
 
-/// Takes a file apart that may have front matter; without one all of it is body.
+/// Splits a file that may have front matter; without front matter the whole file is body.
 ///
 /// # Errors
 /// An opening `---` without a closing one.
@@ -76,7 +76,7 @@ pub fn split_any(text: &str) -> Result<Front, Problem> {
     take_apart(text, usize::MAX)
 }
 
-/// Reads a YAML document that a person wrote for us.
+/// Reads a YAML document that a person wrote for this program.
 ///
 /// # Errors
 /// Anchors, deep nesting, or YAML that does not fit the type.
@@ -85,7 +85,7 @@ pub fn document<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
 }
 
 impl Front {
-    /// Reads the header into a type. Unknown keys are for the type to refuse or to ignore.
+    /// Reads the header into a type. The type decides whether it refuses or ignores unknown keys.
     ///
     /// # Errors
     /// A header that the guards refuse, a key written twice, or YAML that does not fit the type.
@@ -100,7 +100,7 @@ impl Front {
         serde_yaml::from_str(&self.header).map_err(|error| yaml_problem(&error, self.header_line))
     }
 
-    /// Reads the header of a file that a person wrote for us, which may hold long text; otherwise as `parse`.
+    /// Reads the header of a file that a person wrote for this program; it may contain long text. Otherwise as `parse`.
     ///
     /// # Errors
     /// As `parse`.
@@ -109,14 +109,15 @@ impl Front {
         parse_yaml(&self.header, self.header_line)
     }
 
-    /// Returns the keys of the header's own level with their lines.
+    /// Returns the top-level keys of the header with their lines.
     pub fn keys(&self) -> impl Iterator<Item = (usize, &str)> {
         (self.header_line..)
             .zip(self.header.lines())
             .filter_map(|(line, text)| Some((line, key_and_value(text)?.0)))
     }
 
-    /// Reads the header's own level line by line, without YAML, for headers in which one field spoils the YAML of all.
+    /// Reads the top level of the header line by line, without YAML. This serves headers in which one field spoils the YAML of
+    /// all.
     ///
     /// # Errors
     /// A header that the guards refuse, or a line that belongs to no field.
@@ -148,7 +149,7 @@ impl Front {
         Ok(fields)
     }
 
-    /// Returns the line on which a key stands, or the first line of the header.
+    /// Returns the line of a key, or the first line of the header.
     pub fn line_of(&self, key: &str) -> usize {
         self.keys()
             .find(|(_, found)| *found == key)
@@ -174,8 +175,8 @@ pub(crate) fn join<T: serde::Serialize>(header: &T, body: &str) -> String {
     format!("---\n{header}---\n\n{}\n", body.trim())
 }
 
-/// Takes a file apart whose header has at most `longest` bytes. No list of the file's lines is kept, and what is not
-/// the header is not looked at line by line: a megabyte of line ends is read as fast as one of words.
+/// Splits a file whose header has at most `longest` bytes. It keeps no list of the file's lines, and does not read what follows
+/// the header line by line: a megabyte of line ends is read as fast as a megabyte of words.
 fn take_apart(text: &str, longest: usize) -> Result<Front, Problem> {
     let (text, skipped) = mend(text);
     if !text.starts_with("---\n") && text != "---" {
@@ -196,7 +197,7 @@ fn take_apart(text: &str, longest: usize) -> Result<Front, Problem> {
     }
     let blank = front.lines().skip(1).take(closing - 1);
     let blank = blank.take_while(|line| line.trim().is_empty()).count();
-    // The splitter takes the indentation of the first line away: it would become a field that it is not.
+    // The splitter removes the indentation of the first line: the line would wrongly become a field of the top level.
     let first = front.lines().nth(1 + blank).unwrap_or_default();
     if first.starts_with([' ', '\t']) && !first.trim_start().starts_with('#') {
         let message = "the front matter begins with an indented line, and not every line is";
@@ -209,7 +210,7 @@ fn take_apart(text: &str, longest: usize) -> Result<Front, Problem> {
     let body = rest.trim_start_matches('\n');
     let mut behind = rest.len() - body.len();
     if body.is_empty() {
-        // The last line has no end of its own.
+        // The last line has no line end.
         behind = behind.saturating_sub(1);
     }
     Ok(Front {
@@ -220,7 +221,7 @@ fn take_apart(text: &str, longest: usize) -> Result<Front, Problem> {
     })
 }
 
-/// Returns which line closes the front matter, counted from 0, and where the line behind it begins.
+/// Returns the number of the line that closes the front matter, counted from 0, and the byte where the next line begins.
 fn closing(text: &str) -> Option<(usize, usize)> {
     let mut end = 0;
     for (number, line) in text.split_inclusive('\n').enumerate() {
@@ -239,7 +240,7 @@ fn parse_yaml<T: DeserializeOwned>(text: &str, first_line: usize) -> Result<T, P
     }
 }
 
-/// Tells an error of the YAML parser in lines of the file; its own text counts them from inside the header.
+/// Returns an error of the YAML parser with the line of the file; the parser counts lines from the start of the header.
 fn yaml_problem(error: &serde_yaml::Error, first_line: usize) -> Problem {
     let text = error.to_string();
     let message = text.split(" at line ").next().unwrap_or(&text);
@@ -263,7 +264,7 @@ fn yaml_problem(error: &serde_yaml::Error, first_line: usize) -> Problem {
     problem.with_hint("put text with `: `, quotes or brackets in it in double quotes")
 }
 
-/// Lets gray_matter split and parse nothing: its own YAML parser has no bounds.
+/// Prevents gray_matter from parsing YAML: its own parser has no limits.
 struct Splitter;
 
 impl Engine for Splitter {
@@ -272,8 +273,8 @@ impl Engine for Splitter {
     }
 }
 
-/// Returns the text as it was evidently meant, with `\n` between its lines and none at its end, and how many lines of
-/// the file were left out before it.
+/// Returns the text as it was evidently meant, with `\n` between its lines and without one at its end. Also returns how many
+/// lines of the file before it were left out.
 fn mend(text: &str) -> (Cow<'_, str>, usize) {
     let (mut text, mut skipped) = without_blank_lines(text.trim_start_matches('\u{feff}'));
     if let Some(fence) = text.lines().next().and_then(opening_fence) {
@@ -303,7 +304,7 @@ fn mend(text: &str) -> (Cow<'_, str>, usize) {
     (mended, skipped)
 }
 
-/// Returns the text from its first line with something on it, and how many lines are before that.
+/// Returns the text from its first line that is not blank, and the number of lines before it.
 fn without_blank_lines(text: &str) -> (&str, usize) {
     let rest = text.trim_start();
     if rest.is_empty() {
@@ -334,8 +335,8 @@ fn opens_header(text: &str) -> bool {
     text.lines().next().is_some_and(|line| line.trim() == "---")
 }
 
-/// Returns how many bytes of indentation all lines of a header have in common, and the number of the line up to which they are
-/// taken away: that of the closing `---`. An indentation of some lines only may say whose a field is, and stays.
+/// Returns how many bytes of indentation all lines of a header share, and the number of the line up to which this indentation
+/// is removed: that of the closing `---`. An indentation of only some lines may show to which key a field belongs, and stays.
 fn indentation(text: &str) -> (usize, usize) {
     let lines = || text.lines().skip(1);
     let closing = lines().position(|line| line.trim() == "---").unwrap_or(0);
@@ -347,13 +348,13 @@ fn indentation(text: &str) -> (usize, usize) {
     (common.map_or(0, str::len), closing + 1)
 }
 
-/// Returns what two lines begin with alike.
+/// Returns the common beginning of two lines.
 fn shared<'a>(one: &'a str, other: &str) -> &'a str {
     let alike = one.bytes().zip(other.bytes());
     &one[..alike.take_while(|(one, other)| one == other).count()]
 }
 
-/// Takes the indentation from the lines of the header, and what surrounds the `---` from the first.
+/// Removes the indentation from the lines of the header, and the spaces around the `---` in the first line.
 fn without_indentation(text: &str, indent: usize, until: usize) -> String {
     let mut mended = String::with_capacity(text.len());
     let mut end = 0;
@@ -368,12 +369,12 @@ fn without_indentation(text: &str, indent: usize, until: usize) -> String {
     mended + &text[end..]
 }
 
-/// Returns how many bytes a line is indented.
+/// Returns the indentation of a line in bytes.
 fn width(line: &str) -> usize {
     line.len() - line.trim_start_matches([' ', '\t']).len()
 }
 
-/// Returns the fence of a line such as ```` ```markdown ````.
+/// Returns the opening fence of a line such as ```` ```markdown ````.
 fn opening_fence(line: &str) -> Option<&str> {
     let line = line.trim();
     let info = line.trim_start_matches('`');
@@ -387,11 +388,11 @@ fn delimits(line: &str) -> bool {
     line.trim_end() == "---"
 }
 
-/// Says after which line the closing `---` belongs: behind the last line that looks like a field.
+/// Returns the problem of a missing closing `---`, with its place: after the last line that looks like a field.
 fn no_closing(text: &str, skipped: usize) -> Problem {
     let lines = text.lines().skip(1);
     let fields = lines
-        // No header that is read has more.
+        // A header that passes the size limit has no more lines.
         .take(MAX_HEADER)
         .take_while(|line| {
             key_and_value(line).is_some() || (line.starts_with(' ') && !line.trim().is_empty())
@@ -402,7 +403,7 @@ fn no_closing(text: &str, skipped: usize) -> Problem {
         .with_hint(format!("put a line `---` after line {line}"))
 }
 
-/// Splits a line of the header's own level.
+/// Splits a top-level line of the header into key and value.
 fn key_and_value(line: &str) -> Option<(&str, &str)> {
     if line.starts_with([' ', '\t', '#']) || line.starts_with("- ") {
         return None;
@@ -420,7 +421,7 @@ fn key_and_value(line: &str) -> Option<(&str, &str)> {
     (!key.is_empty()).then_some((key, &line[end + 1..]))
 }
 
-/// Writes keys in lower case; lengths and so columns stay as they are.
+/// Converts keys to lower case; their lengths, and so the columns, stay the same.
 fn lower_case_keys(header: &str) -> String {
     let mut text = String::with_capacity(header.len());
     for (number, line) in header.lines().enumerate() {

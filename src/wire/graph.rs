@@ -1,4 +1,4 @@
-//! The dependencies of a plan as a graph for Graphviz and for Mermaid. Names cannot leave their quotes.
+//! The dependencies of a plan as a graph for Graphviz and for Mermaid. Names cannot break out of their quotes.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,7 +6,7 @@ use super::lanes::role;
 use super::text::one_line;
 use crate::plan::{Plan, Task, TaskId, TaskStatus};
 
-/// The longest name that is shown in a box, in characters.
+/// The most characters of a name in a box.
 const NAME: usize = 100;
 
 /// Returns the graph of these tasks for Graphviz, with the dependencies between them.
@@ -89,7 +89,7 @@ pub fn mermaid<'a>(plan: &Plan, tasks: impl IntoIterator<Item = &'a Task>) -> St
     lines.join("\n") + "\n"
 }
 
-/// Returns the state of a task in words; of a pending one, whether it may start.
+/// Returns the state of a task in words; a pending task has a word for whether it may start.
 pub fn state(plan: &Plan, task: &Task) -> &'static str {
     match task.status {
         TaskStatus::Pending if plan.is_ready(task) => "ready",
@@ -101,7 +101,7 @@ pub fn state(plan: &Plan, task: &Task) -> &'static str {
     }
 }
 
-/// Returns what stands below a task's name: its state, and whose it is.
+/// Returns the text below a task's name: its state and its role.
 fn below(plan: &Plan, task: &Task) -> String {
     let state = state(plan, task);
     match &task.assignee {
@@ -110,7 +110,7 @@ fn below(plan: &Plan, task: &Task) -> String {
     }
 }
 
-/// Returns the tasks by the steps that they belong to, each where its first task stands; those of none stay where they are.
+/// Returns the tasks grouped by step, each step at the place of its first task; tasks without a step keep their places.
 fn by_step<'a>(tasks: &[&'a Task]) -> Vec<(Option<String>, Vec<&'a Task>)> {
     let mut steps: Vec<(Option<String>, Vec<&Task>)> = Vec::new();
     let mut places: HashMap<(Option<&str>, &str), usize> = HashMap::new();
@@ -133,7 +133,7 @@ fn by_step<'a>(tasks: &[&'a Task]) -> Vec<(Option<String>, Vec<&'a Task>)> {
     steps
 }
 
-/// Returns the dependencies between the tasks, from the one that comes first to the one that waits for it.
+/// Returns the dependencies between the tasks, from each dependency to the task that waits for it.
 fn edges(tasks: &[&Task]) -> impl Iterator<Item = (TaskId, TaskId)> {
     let shown: BTreeSet<TaskId> = tasks.iter().map(|task| task.number).collect();
     tasks.iter().flat_map(move |task| {
@@ -154,7 +154,7 @@ fn fill(status: TaskStatus) -> &'static str {
     }
 }
 
-/// Writes what Mermaid would read as markup by its code point.
+/// Replaces characters that Mermaid would read as markup with their code points.
 fn entities(text: &str) -> String {
     text.chars()
         .map(|c| match c {

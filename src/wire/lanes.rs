@@ -3,15 +3,15 @@
 use super::text::one_line;
 use crate::plan::Wait;
 
-/// The longest name of a role.
+/// The most characters of a role's name.
 const NAME: usize = 40;
 
-/// Returns the name of a role on a line with other things.
+/// Returns the name of a role for a line with other text.
 pub fn role(name: &str) -> String {
     one_line(name, NAME)
 }
 
-/// Says who waits for whom.
+/// Returns which role waits for which.
 pub fn waits(wait: &Wait) -> String {
     format!("{} waits for {}", role(&wait.role), role(&wait.on))
 }

@@ -1,14 +1,14 @@
-//! As much Markdown as the files need: lines that know whether they are inside a code fence, and headings with the
-//! text below them, word for word.
+//! The part of Markdown that the files need: lines that know whether they are inside a code fence, and headings with the text
+//! below them, unchanged.
 
-/// Follows code fences from line to line.
+/// Tracks code fences from line to line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fences {
     open: Option<(char, usize)>,
 }
 
 impl Fences {
-    /// Takes the next line and tells whether it is code: inside a fence, or the fence itself.
+    /// Reads the next line and returns whether it is code: inside a fence, or the fence itself.
     pub(crate) fn is_code(&mut self, line: &str) -> bool {
         let Some((mark, length, rest)) = fence(line) else {
             return self.open.is_some();
@@ -37,10 +37,10 @@ impl Fences {
     }
 }
 
-/// A heading and what stands below it up to the next heading.
+/// A heading and the text below it up to the next heading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Section<'a> {
-    /// 1 to 6; 0 for what stands before the first heading.
+    /// 1 to 6; 0 for the text before the first heading.
     pub(crate) level: usize,
     pub(crate) title: &'a str,
     /// The heading's line and the lines below it.
@@ -51,8 +51,8 @@ pub(crate) struct Section<'a> {
     pub(crate) line: usize,
 }
 
-/// Cuts a text at its headings; headings inside code fences are text. One section at a time: a list of those in a
-/// megabyte of headings would be many times as large as the text.
+/// Splits a text at its headings; headings inside code fences are text. The sections are returned one at a time: for a megabyte
+/// of headings a list would be many times as large as the text.
 pub(crate) fn sections(text: &str) -> impl Iterator<Item = Section<'_>> {
     let mut fences = Fences::default();
     let mut lines = text.split_inclusive('\n').enumerate();
@@ -94,7 +94,7 @@ pub(crate) fn sections(text: &str) -> impl Iterator<Item = Section<'_>> {
     })
 }
 
-/// Returns level and title of a line that is a heading.
+/// Returns level and title if a line is a heading.
 pub(crate) fn heading(line: &str) -> Option<(usize, &str)> {
     let text = line.trim_start_matches(' ');
     if line.len() - text.len() > 3 {
@@ -108,7 +108,7 @@ pub(crate) fn heading(line: &str) -> Option<(usize, &str)> {
     Some((level, without_closing(title.trim())))
 }
 
-/// Cuts the optional `##` at the end of a heading, which stands apart: `C#` keeps its own.
+/// Removes the optional `##` at the end of a heading, which is separated by a space: `C#` keeps its `#`.
 fn without_closing(title: &str) -> &str {
     let text = title.trim_end_matches('#');
     if text.is_empty() || text.ends_with([' ', '\t']) {
@@ -118,10 +118,10 @@ fn without_closing(title: &str) -> &str {
     }
 }
 
-/// Bytes of a heading that may still be one of the known ones.
+/// The most bytes of a heading that may be one of the known ones.
 const LONGEST_TITLE: usize = 120;
 
-/// What the known headings of a text hold, and the rest of it.
+/// The texts under the known headings, and the rest of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts<const N: usize> {
     pub(crate) known: [String; N],
@@ -191,8 +191,8 @@ fn in_letters(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| letters(word)).collect()
 }
 
-/// Returns the part that a heading names, in any of its languages or several at once: `Core results / 核心成果`,
-/// `1. Core results:`, `核心成果 (core results)`.
+/// Returns the part that a heading names, in any of its languages or several together: `Core results / 核心成果`, `1. Core
+/// results:`, `核心成果 (core results)`.
 fn named(title: &str, words: &[Vec<String>]) -> Option<usize> {
     if title.is_empty() || title.len() > LONGEST_TITLE {
         return None;

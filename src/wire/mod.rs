@@ -1,5 +1,5 @@
-//! What is written into files and read from them: text ⇄ types. Pure: no file, clock, network or task in here.
-//! Whatever is read was written by a stranger: it is bounded, never guessed at, and never makes a reader panic.
+//! Conversion of files: text ⇄ types. Pure: no file, clock, network or async task. All input is untrusted: it is bounded, never
+//! guessed, and never makes a parser panic.
 
 pub mod command;
 pub mod front;

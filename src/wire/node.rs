@@ -1,5 +1,5 @@
-//! YAML as a tree in which every value knows its place, so that all problems of a file can be told at once, each where it
-//! stands.
+//! YAML as a tree in which every value knows its place, so that all problems of a file are reported together, each with its
+//! place.
 
 use std::cell::Cell;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::wire::plan_file::{nearest, suggestion};
 /// Where a file begins.
 const START: Place = Place { line: 1, column: 1 };
 
-/// A value and where it begins: a list or a map where its first entry does.
+/// A value and its place: a list or a map has the place of its first entry.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
     pub place: Place,
@@ -27,19 +27,19 @@ pub(super) struct Node {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Data {
     Null,
-    /// With its text as it is written.
+    /// With its text in the file.
     Bool(bool, String),
     Number(Number, String),
     Text(String),
     List(Vec<Node>),
-    /// Keys in the order of the file; one may be there twice.
+    /// Keys in the order of the file; a key may occur twice.
     Map(Vec<(Node, Node)>),
 }
 
-/// Reads a YAML document that a person wrote for us.
+/// Reads a YAML document that a person wrote for this program.
 ///
 /// # Errors
-/// Anchors, tags, deep nesting, or what is no YAML.
+/// Anchors, tags, deep nesting, or invalid YAML.
 pub(super) fn read(text: &str) -> Result<Node, Problem> {
     let Root(mut node) = front::document(text)?;
     let text = text.trim_start_matches('\u{feff}');
@@ -74,7 +74,7 @@ impl Node {
         }
     }
 
-    /// Returns what the value is, for a message.
+    /// Returns the kind of the value, for a message.
     pub fn kind(&self) -> &'static str {
         match self.data {
             Data::Null => "nothing",
@@ -86,7 +86,7 @@ impl Node {
         }
     }
 
-    /// Returns the value without its places; of a key that is there twice the last counts.
+    /// Returns the value without its places; of a repeated key the last value counts.
     pub fn value(&self) -> Value {
         match &self.data {
             Data::Null => Value::Null,
@@ -103,7 +103,7 @@ impl Node {
         }
     }
 
-    /// Calls a function with each text in the value, keys left out.
+    /// Calls a function with each text in the value, except the keys.
     pub fn each_text<'a>(&'a self, see: &mut impl FnMut(&'a Self, &'a str)) {
         match &self.data {
             Data::Text(text) => see(self, text),
@@ -113,7 +113,7 @@ impl Node {
         }
     }
 
-    /// Puts other texts in place of those in the value, keys left out.
+    /// Replaces each text in the value, except the keys.
     pub fn change_texts(&mut self, change: &mut impl FnMut(&str) -> String) {
         match &mut self.data {
             Data::Text(text) => *text = change(text),
@@ -127,8 +127,8 @@ impl Node {
         }
     }
 
-    /// Gives what is empty the place of what it is in, and numbers and truth values the text that is written in the file:
-    /// `1.10` is a version where a text is wanted.
+    /// Gives empty values the place of the value that contains them, and gives numbers and truth values their text in the file:
+    /// `1.10` is a version where a text is expected.
     fn complete(&mut self, lines: &[&str], within: Place) {
         if self.place == Place::default() {
             self.place = within;
@@ -162,15 +162,15 @@ impl Node {
     }
 }
 
-/// The fields of a map, as far as they are known; all that is wrong with them is noted as they are read.
+/// The fields of a map; problems with them are collected while they are read.
 pub(super) struct Fields<'a> {
-    /// Where the map begins.
+    /// The map itself, with its place.
     pub node: &'a Node,
     entries: &'a [(Node, Node)],
 }
 
 impl<'a> Fields<'a> {
-    /// Takes a map apart. Fields that are not among the known ones are problems.
+    /// Opens a map. Unknown fields are problems.
     pub fn of(
         node: &'a Node,
         what: &str,
@@ -182,7 +182,7 @@ impl<'a> Fields<'a> {
         Some(fields)
     }
 
-    /// Refuses fields that nearly have the name of a known one.
+    /// Refuses unknown fields whose names are close to a known one.
     pub fn refuse_slips(&self, known: &[&'static str], problems: &mut Problems) {
         let near = |word: &str| nearest(word, known.iter().copied()).is_some();
         let slip = |word: &str| !known.contains(&word) && near(word);
@@ -214,7 +214,7 @@ impl<'a> Fields<'a> {
         Some(Self { node, entries })
     }
 
-    /// Takes a map apart that may have any fields.
+    /// Opens a map that may have any fields.
     pub fn open(node: &'a Node, what: &str, problems: &mut Problems) -> Option<Self> {
         let fields = Self::fitting(node, what, problems)?;
         let entries = fields.entries;
@@ -238,14 +238,14 @@ impl<'a> Fields<'a> {
         self.entries.iter().map(|(key, value)| (key, value))
     }
 
-    /// Returns a field; one without a value is as good as not there.
+    /// Returns a field; a field without a value counts as missing.
     pub fn get(&self, key: &str) -> Option<&'a Node> {
         let mut entries = self.entries.iter();
         let (_, value) = entries.find(|(name, _)| name.text() == Some(key))?;
         (value.data != Data::Null).then_some(value)
     }
 
-    /// Returns a field that must be there.
+    /// Returns a required field.
     pub fn need(&self, key: &str, what: &str, problems: &mut Problems) -> Option<&'a Node> {
         let found = self.get(key);
         if found.is_none() {
@@ -292,7 +292,7 @@ impl<'a> Fields<'a> {
         found.map(|(_, value)| *value)
     }
 
-    /// Returns the text of a field that must be there and not be empty.
+    /// Returns the text of a required field that must not be empty.
     pub fn word(&self, key: &str, what: &str, problems: &mut Problems) -> Option<&'a str> {
         self.need(key, what, problems)?;
         let text = self.text(key, problems)?;
@@ -303,7 +303,7 @@ impl<'a> Fields<'a> {
         Some(text)
     }
 
-    /// Returns the text of a field that may be left out, but not be empty.
+    /// Returns the text of an optional field that must not be empty.
     pub fn word_if_there(&self, key: &str, problems: &mut Problems) -> Option<&'a str> {
         self.get(key)?;
         self.word(key, "", problems)
@@ -358,8 +358,8 @@ fn unknown(known: &[&'static str]) -> impl Fn(&Node, &str) -> Problem {
 
 /// Reads a tree.
 ///
-/// The parser tells places in its errors and nowhere else. So a single value is kept aside and answered with an error, which
-/// brings the place.
+/// The parser reports places only in its errors. Therefore a single value is stored, and the visitor answers with an error,
+/// which contains the place.
 struct Root(Node);
 
 impl<'de> de::Deserialize<'de> for Root {
@@ -385,7 +385,7 @@ impl<'de> de::Deserialize<'de> for Root {
     }
 }
 
-/// Reads ` at line 3 column 5` at the end of an error; the beginning of the file is not named in numbers.
+/// Reads ` at line 3 column 5` at the end of an error; at the beginning of the file the error has no numbers.
 fn place(error: &str) -> Place {
     let numbers = || {
         let (_, place) = error.rsplit_once(" at line ")?;
@@ -398,7 +398,7 @@ fn place(error: &str) -> Place {
     numbers().unwrap_or_default()
 }
 
-/// Keeps a single value where its place is not known yet.
+/// Stores a single value whose place is not known yet.
 struct Kept<'a>(&'a Cell<Option<Data>>);
 
 impl Kept<'_> {
@@ -439,7 +439,7 @@ impl<'de> Visitor<'de> for Kept<'_> {
         let text = value.to_string();
         self.keep(match Number::from_f64(value) {
             Some(number) => Data::Number(number, text),
-            // Not a number, or infinite: nothing but its text.
+            // Not a number, or infinite: only the text is kept.
             None => Data::Text(text),
         })
     }

@@ -1,5 +1,5 @@
-//! Plan files, which a person writes or edits: Markdown with a `## ` heading a task, a plain `- [ ]` checklist, or
-//! `structure_data` as YAML or JSON. All problems of a file are told at once.
+//! Plan files, which a person writes or edits: Markdown with a `## ` heading for each task, a plain `- [ ]` checklist, or
+//! `structure_data` as YAML or JSON. All problems of a file are reported together.
 
 mod markdown_tasks;
 mod render;
@@ -17,34 +17,34 @@ pub use render::render;
 pub(super) use structure::Others;
 pub use structure::{Structure, StructureStep, StructureTask, from_structure};
 
-/// Bytes of a plan file that are read at most.
+/// The most bytes of a plan file.
 pub const MAX_BYTES: usize = 1024 * 1024;
 
-/// What a plan file says.
+/// The content of a plan file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanFile {
     /// The plan's title; the file's name if it has none.
     pub name: String,
-    /// What is to be achieved; the name if the file does not say.
+    /// The goal; the name if the file does not state one.
     pub goal: String,
     pub description: String,
     pub expected_outcome: String,
-    /// What holds for every task.
+    /// Constraints for every task.
     pub constraints: String,
-    /// The template that it was made from, if the file says so.
+    /// The template from which it was made, if the file states one.
     pub source: Option<String>,
-    /// `None` where the file leaves it to whoever carries the plan out.
+    /// `None` if the file leaves the order to the program that carries the plan out.
     pub order: Option<Order>,
     /// In the order of the file; dependencies are [`TaskRef::New`].
     pub tasks: Vec<NewTask>,
-    /// The checks that its tasks name; which there are is known elsewhere.
+    /// The checks that its tasks name; the caller knows which checks exist.
     pub checks: Vec<Word>,
-    /// The files that its tasks produce; where links lead is known elsewhere.
+    /// The files that its tasks produce; the caller checks where links lead.
     pub produced: Vec<Word>,
 }
 
 impl PlanFile {
-    /// Returns what is wrong with the checks that the file names, given those there are.
+    /// Returns problems for the checks that the file names and that do not exist.
     pub fn unknown_checks<'a>(
         &self,
         known: &(impl Iterator<Item = &'a str> + Clone),
@@ -97,7 +97,7 @@ pub fn parse(file_name: &str, text: &str) -> Result<PlanFile, Vec<Problem>> {
     finish(plan, drafts, problems, file_name)
 }
 
-/// Makes a plan out of a structure whose values know their places.
+/// Creates a plan from a structure whose values know their places.
 pub(super) fn from_node(node: &Node, what: &str, others: Others) -> Result<PlanFile, Vec<Problem>> {
     let mut problems = Problems::default();
     let (plan, drafts) = structure::of_node(node, what, others, &mut problems);
@@ -107,7 +107,7 @@ pub(super) fn from_node(node: &Node, what: &str, others: Others) -> Result<PlanF
     finish(plan, drafts, problems, "")
 }
 
-/// Makes the plan of a file out of what was read of it.
+/// Creates the plan of a file from the parts that were read.
 fn finish(
     mut plan: PlanFile,
     mut drafts: Vec<Draft>,
@@ -151,7 +151,7 @@ impl Format {
     }
 }
 
-/// A task whose references to others are still words.
+/// A task whose references to other tasks are still words.
 #[derive(Debug, Default)]
 struct Draft {
     task: NewTask,
@@ -162,14 +162,14 @@ struct Draft {
 }
 
 impl Draft {
-    /// Returns the word by which other tasks may refer to this one.
+    /// Returns the word by which other tasks can refer to this one.
     fn word(&self) -> String {
         let key = self.task.key.clone();
         key.unwrap_or_else(|| self.task.name.to_lowercase())
     }
 }
 
-/// A word that names something else, such as another task, and where it stands.
+/// A word that refers to something else, such as another task, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
     pub word: String,
@@ -183,7 +183,7 @@ impl Word {
     }
 }
 
-/// What the references of a file may mean: the tasks' own ids where they have them, else numbers and names.
+/// The names that references in a file can use: the tasks' own ids where they have some, else numbers and names.
 struct Names<'a> {
     drafts: &'a [Draft],
     by_word: HashMap<String, Vec<usize>>,
@@ -203,7 +203,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Returns the place of the task that a reference means.
+    /// Returns the index of the task that a reference means.
     fn find(&self, reference: &Word) -> Result<usize, Problem> {
         if self.keyed {
             let places = self.by_word.get(&reference.word);
@@ -249,7 +249,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Keeps the files that a task produces as the plan knows them.
+/// Converts the paths of a task's produced files to their stored form.
 fn keep_paths(draft: &mut Draft, problems: &mut Problems) {
     if let Some(word) = draft.produced.get(MAX_PRODUCED) {
         problems.add(word.problem(format!("a task produces at most {MAX_PRODUCED} files")));
@@ -265,7 +265,7 @@ fn keep_paths(draft: &mut Draft, problems: &mut Problems) {
     draft.task.produces = words(&draft.produced);
 }
 
-/// Turns the words that point at other tasks into references.
+/// Converts the words that refer to other tasks into references.
 fn resolve(drafts: Vec<Draft>, problems: &mut Problems) -> Vec<NewTask> {
     let names = Names::of(&drafts);
     let mut edges: Vec<Vec<usize>> = Vec::with_capacity(drafts.len());
@@ -319,12 +319,12 @@ fn name_after(plan: &mut PlanFile, file_name: &str) {
     }
 }
 
-/// Says which of the known words was probably meant, or which there are.
+/// Returns which of the known words was probably meant, or which exist.
 pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
     if let Some(near) = nearest(word, known.iter().copied()) {
         return format!("did you mean `{near}`?");
     }
-    // Names that a file has twice are told once.
+    // Lists a name that a file contains twice only once.
     let mut names: Vec<&str> = Vec::new();
     for name in known {
         if !name.is_empty() && !names.contains(name) {
@@ -338,7 +338,7 @@ pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// Returns the word that was probably meant, looking at so many that a large file is not searched for long.
+/// Returns the word that was probably meant. It compares only a limited number of words, because a large file would take long.
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > 64 {
         return None;

@@ -1,8 +1,8 @@
-//! What is wrong with a file that a person or an agent wrote, in the words and line numbers of that file.
+//! Problems of a file that a person or an agent wrote, in the words and line numbers of that file.
 
 use std::fmt;
 
-/// One thing that is wrong with a text. Parsers return all of a file's problems at once.
+/// One problem of a text. Parsers return all problems of a file together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Line of the file, counted from 1.
@@ -11,12 +11,12 @@ pub struct Problem {
     pub column: Option<usize>,
     /// Lower-case fragment that says what is wrong.
     pub message: String,
-    /// How to mend it.
+    /// How to repair it.
     pub hint: Option<String>,
 }
 
 impl Problem {
-    /// Makes a problem of the whole text.
+    /// Creates a problem of the whole text.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             line: None,
@@ -26,7 +26,7 @@ impl Problem {
         }
     }
 
-    /// Makes a problem of a line.
+    /// Creates a problem of a line.
     pub fn on_line(line: usize, message: impl Into<String>) -> Self {
         Self {
             line: Some(line),
@@ -34,7 +34,7 @@ impl Problem {
         }
     }
 
-    /// Makes a problem of a place in a line.
+    /// Creates a problem of a place in a line.
     pub fn at(line: usize, column: usize, message: impl Into<String>) -> Self {
         Self {
             column: Some(column),
@@ -42,7 +42,7 @@ impl Problem {
         }
     }
 
-    /// Returns what is wrong with the place in a file, as compilers say it: `file:line:column: what`.
+    /// Returns the problem with its place in a file, in the form of compilers: `file:line:column: what`.
     pub fn in_file(&self, file: &str) -> String {
         let message = &self.message;
         match (self.line, self.column) {
@@ -52,7 +52,7 @@ impl Problem {
         }
     }
 
-    /// Adds how to mend it.
+    /// Adds how to repair it.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<String>) -> Self {
         Self {
@@ -94,7 +94,7 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// Collects problems while a parser goes on, so that all of them are reported at once.
+/// Collects problems while a parser continues, so that all of them are reported together.
 #[derive(Debug, Default)]
 pub(crate) struct Problems(Vec<Problem>);
 

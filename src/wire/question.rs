@@ -1,4 +1,4 @@
-//! The question file: what a human is asked, and where the answer is written in.
+//! The question file: a question to a human, with a place for the answer.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ pub fn render(question: &Question, plan: &str, task: Option<&Task>, program: &st
         answer: Some(String::new()),
         note: Some(String::new()),
     };
-    // Empty places are easier to fill in without quotes; the fields before them are on one line each.
+    // Empty places are easier to fill in without quotes; each of the fields before them is on one line.
     front::join(&header, &body(question, program)).replacen(
         "\nanswer: ''\nnote: ''\n",
         "\nanswer:\nnote:\n",
@@ -31,11 +31,11 @@ pub fn render(question: &Question, plan: &str, task: Option<&Task>, program: &st
     )
 }
 
-/// Reads a question file that a person may have filled in: the choice and the note, or `None` while there is no answer.
-/// The choices are those of the file; whoever takes the answer checks it against the question itself.
+/// Reads a question file that a person may have filled in. Returns the choice and the note, or `None` while the file has no
+/// answer. The choices are those of the file; the caller checks the answer against the question itself.
 ///
 /// # Errors
-/// A file that is no longer readable, or an answer that was not offered; the words that are allowed are named.
+/// A file that is no longer readable, or an answer that was not offered; the error names the allowed words.
 pub fn parse(text: &str) -> Result<Option<(Choice, String)>, Vec<Problem>> {
     let (header, answer_line) = read(text).map_err(|problem| vec![problem])?;
     let Some(word) = header
@@ -76,8 +76,8 @@ struct Header {
     note: Option<String>,
 }
 
-/// Reads the header and finds the line of the answer. A note such as `see: the log` is no YAML: answer and note are then
-/// read as they stand, and the choices from their list.
+/// Reads the header and finds the line of the answer. A note such as `see: the log` is not YAML: then the answer and the note
+/// are read as plain text, and the choices from their list.
 fn read(text: &str) -> Result<(Header, usize), Problem> {
     let front = front::split(text)?;
     let line = front.line_of("answer");
@@ -107,7 +107,7 @@ fn list(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns a note as it was meant: the lines of a block without its `|`, quotes left alone.
+/// Returns a note as it was meant: a block's lines without its `|`; quotes stay.
 fn note(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     match lines.split_first() {
@@ -146,7 +146,7 @@ fn body(question: &Question, program: &str) -> String {
     body
 }
 
-/// Says what a choice does, for a person.
+/// Returns the meaning of a choice, for a person.
 pub fn meaning(about: About, choice: Choice) -> &'static str {
     match (choice, about) {
         (Choice::Approve, About::Review) => "go ahead with the plan as shown",

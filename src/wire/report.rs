@@ -1,5 +1,5 @@
-//! The report file: what an agent says about its command. Read strictly in meaning and forgivingly in form: what is
-//! evident is accepted, everything else is a problem with a line and the mend, and never a success.
+//! The report file: an agent's report on its command. It is read strictly in meaning and leniently in form: what is evident is
+//! accepted; everything else is a problem with a line and the way to repair it, and never a success.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use crate::plan::{CommandId, ReportStatus, SessionId, Time};
 
 pub use crate::plan::Collaboration;
 
-/// Bytes of a report that are read at most.
+/// The most bytes of a report.
 pub const MAX_BYTES: usize = 1024 * 1024;
 
 /// The shortest report that is accepted.
@@ -45,10 +45,10 @@ const KNOWN: [&str; 8] = [
     "collaboration",
 ];
 
-/// A report as it was read.
+/// A parsed report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// The command it answers.
+    /// The command that it answers.
     pub command: CommandId,
     pub status: ReportStatus,
     /// `None` if the agent did not name one.
@@ -56,25 +56,25 @@ pub struct Report {
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub cost_usd: f64,
-    /// The agent's usage limit ends then.
+    /// The agent's usage limit ends at this time.
     pub blocked_until: Option<Time>,
-    /// What the agent wants to know from the human.
+    /// The agent's question to the human.
     pub question: Option<String>,
     /// The collaboration that it answers.
     pub request_id: Option<String>,
     pub collaboration: Option<Collaboration>,
-    /// What was achieved; the whole body if it has none of the known headings.
+    /// The results; the whole body if it has none of the known headings.
     pub results: String,
     pub pitfalls: String,
     pub next_steps: String,
     /// Everything else in the body.
     pub other: String,
-    /// Fields that mean nothing to the plan, and known ones that could not be read, as text.
+    /// Fields that the plan does not use, and known fields that could not be read, as text.
     pub extra: Vec<(String, String)>,
 }
 
 impl Report {
-    /// Makes a report with nothing but a status in it.
+    /// Creates a report that has only a status.
     pub fn new(command: CommandId, status: ReportStatus) -> Self {
         Self {
             command,
@@ -96,8 +96,8 @@ impl Report {
     }
 }
 
-/// Returns the command that a file in the reports folder answers, by its name alone: `report-task-<id>.md`, or
-/// `report-<id>.md`. `None` if it is no report's name.
+/// Returns the command that a file in the reports folder answers, from its name alone: `report-task-<id>.md`, or
+/// `report-<id>.md`. `None` if the name is not that of a report.
 pub fn command_of(file_name: &str) -> Option<CommandId> {
     let (stem, extension) = file_name.rsplit_once('.')?;
     let (prefix, id) = stem.split_at_checked("report-".len())?;
@@ -112,7 +112,7 @@ pub fn command_of(file_name: &str) -> Option<CommandId> {
 /// Reads a report from its file's name and bytes.
 ///
 /// # Errors
-/// All problems that were found, with the lines of the file.
+/// All problems found, with the lines of the file.
 pub fn parse(name: &str, bytes: &[u8]) -> Result<Report, Vec<Problem>> {
     let only = |problem| vec![problem];
     let command = command_of(name).ok_or_else(|| {
@@ -145,7 +145,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Report, Vec<Problem>> {
     Ok(report)
 }
 
-/// Returns the text of a report file, for whoever writes one.
+/// Returns the text of a report file.
 pub fn render(report: &Report) -> String {
     let text = |value: &Option<String>| value.as_deref().map(printable);
     let usage = Usage {
@@ -177,7 +177,7 @@ pub fn render(report: &Report) -> String {
     front::join(&header, &body)
 }
 
-/// Returns the text of `NAME.reason.md`: what is wrong with a report, on which line, and how to mend it.
+/// Returns the text of `NAME.reason.md`: the problems of a report, their lines, and how to repair them.
 pub fn rejection(name: &str, problems: &[Problem]) -> String {
     let mut text = format!("# {} was not accepted\n\n", quote(name));
     for problem in problems {
@@ -241,8 +241,8 @@ fn text_of(bytes: &[u8]) -> Result<&str, Problem> {
     }
 }
 
-/// Reads the known fields of a header that is no YAML because of some other field, each from its own single line.
-/// Returns `spoiled`, what YAML had to say, where that does not work.
+/// Reads the known fields of a header in which some other field is not valid YAML; each known field is read from its own single
+/// line. Returns `spoiled`, the error of the YAML parser, where that does not work.
 fn read_by_line(front: &front::Front, spoiled: Problem) -> Result<Header, Problem> {
     let Ok(fields) = front.fields() else {
         return Err(spoiled);
@@ -315,7 +315,7 @@ fn read_header(
     })
 }
 
-/// What is wrong with a field, and the mend.
+/// The problem of a field, and how to repair it.
 type Fault = (String, &'static str);
 
 impl Header {
@@ -366,7 +366,7 @@ impl Header {
     }
 }
 
-/// Returns a field's text unless it is left out or empty.
+/// Returns a field's text unless it is missing or empty.
 fn stated(field: &Option<String>) -> Option<&str> {
     field
         .as_deref()
@@ -374,7 +374,7 @@ fn stated(field: &Option<String>) -> Option<&str> {
         .filter(|text| !text.is_empty())
 }
 
-/// Returns the word's status, if it is one of the three in any case.
+/// Returns the status for a word: one of the three, in upper or lower case.
 fn status(word: &str) -> Option<ReportStatus> {
     let word = word.trim().to_ascii_uppercase().replace(['-', ' '], "_");
     [
@@ -414,7 +414,7 @@ fn read_body(body: &str, report: &mut Report) {
     report.other = other;
 }
 
-/// Tells whether a report says nothing at all. One that only asks or only waits has said it in its header.
+/// Returns whether a report is blank. A report that only asks or only waits states that in its header, and is not blank.
 fn is_blank(report: &Report) -> bool {
     let texts = [
         &report.results,

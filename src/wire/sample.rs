@@ -1,4 +1,4 @@
-//! Plans for the tests of what is written from them.
+//! Plans for the tests of the texts that are written from them.
 
 use crate::plan::{Head, Origin, Plan, PlanId, PlanStatus, Row, Task, TaskId, TaskStatus, Time};
 

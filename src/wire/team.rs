@@ -1,5 +1,5 @@
-//! Team files: the roles that do tasks, and the workflows from which plans are made without a model. All problems of a
-//! file are told at once, with line and column.
+//! Team files: the roles that do tasks, and the workflows from which plans are made without a model. All problems of a file are
+//! reported together, with line and column.
 
 pub(crate) mod fill;
 mod misfits;
@@ -22,21 +22,22 @@ use super::text::{quote, safe_name};
 pub use misfits::Known;
 pub use workflow::{Parameter, ParameterKind, Workflow};
 
-/// Bytes of a team file that are read at most.
+/// The most bytes of a team file.
 pub const MAX_BYTES: usize = 256 * 1024;
-/// Roles, workflows, and whatever else is listed, of each at most.
+/// The most roles, workflows, or entries of any other list.
 const MAX_ENTRIES: usize = 100;
 
-/// Why a task without an assignee is not done where there is no agent for all.
+/// Why a task without an assignee is not done if no agent takes all tasks.
 pub const ONLY_ITS_OWN: &str = "every role of the team takes only its own tasks";
 
-/// What a team file says.
+/// The content of a team file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Team {
     pub name: String,
-    /// The name of its file, for plans to tell what they were made from; whoever reads the file sets it.
+    /// The name of its file, which plans record as their source; the code that reads the file sets it.
     pub file: String,
-    /// Whether tasks without an assignee are for nobody, as there is no agent for all; whoever mans the team sets it.
+    /// Whether tasks without an assignee have no worker, because no agent takes all tasks; the code that starts the team's
+    /// workers sets it.
     pub roles_only: bool,
     /// In the order of the file, each with an id of its own.
     pub roles: Vec<RoleSpec>,
@@ -44,7 +45,7 @@ pub struct Team {
     pub workflows: Vec<Workflow>,
 }
 
-/// Somebody who does tasks.
+/// A role that does tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoleSpec {
     /// `[A-Za-z0-9][A-Za-z0-9_-]{0,63}`; tasks name it as their assignee.
@@ -52,23 +53,23 @@ pub struct RoleSpec {
     pub kind: RoleKind,
     pub description: String,
     pub folder: RoleFolder,
-    /// Who takes the commands of a role of kind `files`; `None` if it is whoever `--agent` names.
+    /// The worker that takes the commands of a role of kind `files`; `None` means the agent that `--agent` names.
     pub worker: Option<RoleWorker>,
-    /// A file with words for the role, relative to the team file.
+    /// A file with instructions for the role, relative to the team file.
     pub prompt: Option<PathBuf>,
-    /// The actions that it may carry out besides `ask`, which every role inside the process has.
+    /// The actions that it may carry out, in addition to `ask`, which every role inside the process has.
     pub actions: Vec<String>,
     /// The tools that it may use: `plan.<tool>`, or `<server>.<tool>`.
     pub tools: Vec<String>,
     pub templates: Vec<StepTemplate>,
-    /// Tasks that it does side by side; at least one.
+    /// The most tasks that it does simultaneously; at least one.
     pub concurrency: u32,
-    /// How long a task may take; `None` leaves it to the plan.
+    /// How long a task may take; `None` means the deadline of the plan.
     pub timeout: Option<Duration>,
     /// How long it waits for another role.
     pub collaboration_timeout: Duration,
     pub on_timeout: OnTimeout,
-    /// Whether its kind is one that there is; nothing follows from it otherwise.
+    /// Whether its kind is a known one; otherwise nothing is derived from it.
     kind_known: bool,
     place: Place,
 }
@@ -76,33 +77,33 @@ pub struct RoleSpec {
 /// Where the tasks of a role are done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RoleKind {
-    /// By a coding agent, a program or a person behind the files.
+    /// By a coding agent, a program or a person that exchanges files.
     #[default]
     Files,
     /// Inside the process.
     Agent,
 }
 
-/// Where the commands of a role are put.
+/// Where the commands of a role are published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RoleFolder {
-    /// With those of all others.
+    /// In the common folder, with the commands of all other roles.
     #[default]
     Common,
     /// In a folder of its own.
     Own,
 }
 
-/// Who takes the commands of a role.
+/// The worker that takes the commands of a role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoleWorker {
-    /// An agent by its name, as `--agent` knows it, and what would follow `--`.
+    /// An agent by its name, as `--agent` knows it, and the arguments that would follow `--`.
     Agent { name: String, argv: Vec<String> },
-    /// Somebody who is started elsewhere.
+    /// A worker that is started elsewhere.
     External,
 }
 
-/// What is done when another role does not answer in time.
+/// What follows if another role does not answer in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnTimeout {
     #[default]
@@ -111,16 +112,16 @@ pub enum OnTimeout {
     Replan,
 }
 
-/// A ready list of steps for tasks of a kind.
+/// A prepared list of steps for tasks of a kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepTemplate {
     pub name: String,
-    /// Words that are all in the name or the description of the task, in any case; at least one.
+    /// Words that must all occur in the name or the description of the task, in upper or lower case; at least one.
     pub matches: Vec<String>,
     pub steps: Vec<StepSpec>,
 }
 
-/// One of these steps.
+/// One step of a template.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepSpec {
     pub name: String,
@@ -145,7 +146,7 @@ pub enum StepDoes {
         #[serde(default)]
         params: Map<String, Value>,
     },
-    /// Asks another role, and waits for the answer.
+    /// Sends another role a request, and waits for the answer.
     RequestCollaboration {
         target: String,
         description: String,
@@ -157,7 +158,8 @@ pub enum StepDoes {
 /// Reads a team file, YAML or JSON.
 ///
 /// # Errors
-/// All problems of the file, with line and column. What depends on the world outside is told by [`Team::misfits`].
+/// All problems of the file, with line and column. Problems that depend on what exists outside the file are returned by
+/// [`Team::misfits`].
 pub fn parse(text: &str) -> Result<Team, Vec<Problem>> {
     match gather(text) {
         (team, none) if none.is_empty() => Ok(team),
@@ -165,8 +167,8 @@ pub fn parse(text: &str) -> Result<Team, Vec<Problem>> {
     }
 }
 
-/// As [`parse`], but returns a team with problems as far as it goes, so that what is wrong with the rest of it can be told with
-/// them.
+/// As [`parse`], but returns a team with problems as far as it could be read, so that problems of the rest can be reported
+/// together with them.
 pub fn gather(text: &str) -> (Team, Vec<Problem>) {
     if text.len() > MAX_BYTES {
         let message = format!("the file has {} bytes, more than {MAX_BYTES}", text.len());
@@ -214,7 +216,7 @@ fn read(node: &Node, problems: &mut Problems) -> Team {
     team
 }
 
-/// Returns a list that is not too long.
+/// Returns a list if it is not too long.
 fn bounded<'a>(fields: &Fields<'a>, key: &str, problems: &mut Problems) -> &'a [Node] {
     let entries = fields.list(key, problems);
     if let Some(first) = entries.get(MAX_ENTRIES) {
@@ -260,10 +262,10 @@ impl Team {
         self.workflows.iter().find(|workflow| workflow.id == id)
     }
 
-    /// Makes the plan of a workflow; it tells what it was made from.
+    /// Creates the plan of a workflow; the plan records its source.
     ///
     /// # Errors
-    /// As [`Workflow::instantiate`], tasks for roles that the team does not have, and tasks for nobody.
+    /// As [`Workflow::instantiate`], tasks for roles that the team does not have, and tasks without a worker.
     pub fn plan(
         &self,
         workflow: &Workflow,
@@ -278,13 +280,13 @@ impl Team {
         Ok(plan)
     }
 
-    /// Says which role was probably meant, or which there are.
+    /// Returns which role was probably meant, or which exist.
     pub fn role_meant(&self, word: &str) -> String {
         let ids: Vec<&str> = self.roles.iter().map(|role| role.id.as_str()).collect();
         suggestion(word, &ids)
     }
 
-    /// Says which workflow was probably meant, and which there are.
+    /// Returns which workflow was probably meant, and which exist.
     pub fn workflow_meant(&self, word: &str) -> String {
         let all: Vec<&str> = self.workflow_ids();
         match (nearest(word, all.iter().copied()), all.as_slice()) {

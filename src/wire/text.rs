@@ -1,4 +1,4 @@
-//! Small things about text that strangers wrote: made safe to show, bounded, checked as a name; and moments as text.
+//! Helpers for untrusted text: making it safe to show, limiting it, checking it as a name; and times as text.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::plan::Time;
 
-/// Returns the text without anything that a terminal obeys or an eye cannot see: escape sequences, control
-/// characters but newline and tab, marks that change the direction of writing, zero-width characters.
+/// Returns the text without anything that a terminal obeys or that is invisible: escape sequences, control characters except
+/// newline and tab, marks that change the direction of writing, zero-width characters.
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     let mut vain = usize::MAX;
     loop {
-        // Nearly all of nearly every text, copied at once.
+        // Nearly all of nearly every text is plain; it is copied in one piece.
         let plain = rest.bytes().take_while(|byte| plain(*byte)).count();
         shown.push_str(&rest[..plain]);
         rest = &rest[plain..];
@@ -60,10 +60,10 @@ pub fn one_line(text: &str, max: usize) -> String {
     clip(&words.join(" "), max)
 }
 
-/// Returns the start of a text made printable: enough of it for `max` characters to be shown, with `…` if the rest was
-/// not looked at. A short line of a long report costs no more than the line.
+/// Returns the start of a text made printable: enough of it to show `max` characters, with `…` if the rest was not read. A
+/// short line of a long report costs no more than the line.
 pub(crate) fn printable_start(text: &str, max: usize) -> String {
-    // What is shown may be a small part of what is written: escapes and white space are left out.
+    // The shown text may be a small part of the written one: escapes and white space are left out.
     let looked_at = max.saturating_mul(8).saturating_add(1024);
     match text.char_indices().nth(looked_at) {
         Some((end, _)) => printable(&text[..end]) + "…",
@@ -71,7 +71,7 @@ pub(crate) fn printable_start(text: &str, max: usize) -> String {
     }
 }
 
-/// Tells whether the text may become part of a file name: `[A-Za-z0-9][A-Za-z0-9_-]{0,63}`.
+/// Returns whether the text may become part of a file name: `[A-Za-z0-9][A-Za-z0-9_-]{0,63}`.
 pub fn safe_name(text: &str) -> bool {
     text.len() <= 64
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -80,7 +80,7 @@ pub fn safe_name(text: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
-/// Tells whether the text may name an agent's session: `[A-Za-z0-9][A-Za-z0-9._:-]{0,127}`.
+/// Returns whether the text may name an agent's session: `[A-Za-z0-9][A-Za-z0-9._:-]{0,127}`.
 pub fn safe_session(text: &str) -> bool {
     text.len() <= 128
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -89,7 +89,7 @@ pub fn safe_session(text: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || "._:-".contains(c))
 }
 
-/// Returns the moment as RFC 3339 in UTC, with as many decimals as it needs.
+/// Returns the time as RFC 3339 in UTC, with as many decimals as it needs.
 pub fn time_text(time: Time) -> String {
     let nearest = if time.0 < 0 {
         Timestamp::MIN
@@ -101,13 +101,13 @@ pub fn time_text(time: Time) -> String {
         .to_string()
 }
 
-/// Returns the moment that an RFC 3339 text with `Z` or an offset names.
+/// Returns the time of an RFC 3339 text with `Z` or an offset.
 pub fn parse_time(text: &str) -> Option<Time> {
     let timestamp: Timestamp = text.trim().parse().ok()?;
     Some(Time(timestamp.as_microsecond()))
 }
 
-/// Returns a stranger's word in backticks, short enough for a message.
+/// Returns an untrusted word in backticks, short enough for a message.
 pub(crate) fn quote(word: &str) -> String {
     format!("`{}`", one_line(word, 40).replace('`', "'"))
 }
@@ -125,7 +125,7 @@ fn visible(c: char) -> bool {
         | '\u{e0000}'..='\u{e007f}') // tags: text that no one sees but a model reads
 }
 
-/// Returns what follows an escape sequence whose ESC has been taken.
+/// Returns the text after an escape sequence whose ESC has been removed.
 fn after_escape<'a>(rest: &'a str, vain: &mut usize) -> &'a str {
     let mut chars = rest.chars();
     match chars.next() {
@@ -140,18 +140,18 @@ fn after_escape<'a>(rest: &'a str, vain: &mut usize) -> &'a str {
     }
 }
 
-/// Returns what follows the parameters and the final byte of a control sequence.
+/// Returns the text after the parameters and the final byte of a control sequence.
 fn after_control_sequence(rest: &str) -> &str {
     let rest = rest.trim_start_matches(|c| matches!(c, ' '..='?'));
     rest.strip_prefix(|c| matches!(c, '@'..='~'))
         .unwrap_or(rest)
 }
 
-/// Returns what follows the terminator of a control string. Without one on the same line only the introducer
-/// is dropped: what follows is then harmless, and a stray byte must not hide the rest of a report.
+/// Returns the text after the terminator of a control string. If the line has no terminator, only the introducer is dropped:
+/// the text after it is then harmless, and a stray byte must not hide the rest of a report.
 ///
-/// `vain` remembers how much text followed the place up to which no terminator was found: each introducer before that
-/// place would find the same, and a megabyte of them would be searched for hours.
+/// `vain` stores how much text followed the place up to which no terminator was found. Each introducer before that place would
+/// find the same, and searching a megabyte of them would take hours.
 fn after_control_string<'a>(rest: &'a str, vain: &mut usize) -> &'a str {
     if rest.len() >= *vain {
         return rest;
@@ -167,17 +167,17 @@ fn after_control_string<'a>(rest: &'a str, vain: &mut usize) -> &'a str {
     behind.unwrap_or(rest)
 }
 
-/// Returns the time that a person writes as `90s`, `10m` or `1h 30m`; more than nothing.
+/// Returns the span that a person writes as `90s`, `10m` or `1h 30m`; it is never zero.
 pub fn parse_span(text: &str) -> Option<Duration> {
     let span = text.trim().parse::<SignedDuration>().ok()?;
     Duration::try_from(span).ok().filter(|span| !span.is_zero())
 }
 
-/// Quotes a word for a shell if it needs that; what a terminal obeys is left out.
+/// Quotes a word for a shell if necessary; what a terminal obeys is removed.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+%{}".contains(c);
     let word = &printable(word);
-    // Braces around a list are expanded.
+    // A shell expands braces around a list.
     if !word.is_empty() && word.chars().all(plain) && !word.contains(',') {
         word.to_owned()
     } else {

@@ -6,7 +6,8 @@ use std::fs;
 
 use crate::common::env::{DEADLINE, lives, wait_until};
 
-/// Stands for Claude Code: keeps what it was asked and how, and says what lies in a file for this question.
+/// Stands for Claude Code: records its questions and how it was called, and answers with the content of a file for that
+/// question.
 const FAKE: &str = r#"
 here=$(dirname "$0")
 [ "$1" = --version ] && { echo "2.1.330 (Claude Code)"; exit; }
@@ -45,7 +46,7 @@ impl Scene {
         scene
     }
 
-    /// Has the script say this to a question.
+    /// Sets the script's answer to a question.
     fn says(&self, name: &str, text: &str) {
         let event = json!({
             "type": "result", "subtype": "success", "is_error": false, "terminal_reason": "completed",
@@ -60,7 +61,7 @@ impl Scene {
         self.env.read(&format!("fake/{kind}.asked"))
     }
 
-    /// Carries a goal out; whoever works makes the file.
+    /// Carries a goal out; the agent that works makes the file.
     fn reach(&self, more: &[&str]) -> Ran {
         let file = self.made();
         let script = format!(

@@ -1,4 +1,4 @@
-//! What `doctor` tells of the coding agents.
+//! What `doctor` reports about the coding agents.
 
 use super::*;
 
@@ -70,7 +70,7 @@ fn doctor_looks_for_the_key_where_codex_s_own_configuration_has_it() {
     scene.env.show_script("codex", "echo 'codex-cli 0.169.0'");
     let config = "model_provider = \"mine\"\n[model_providers.mine]\nbase_url = \"http://127.0.0.1:1/v1\"\nenv_key = \"MY_KEY\"\n";
     scene.env.write("home/.codex/config.toml", config);
-    // A login does not help where a provider of one's own is chosen.
+    // A login does not help if the configuration chooses another provider.
     scene.env.write("home/.codex/auth.json", "{}");
     let codex = |scene: &Scene| {
         let told = told(scene);
@@ -85,7 +85,7 @@ fn doctor_looks_for_the_key_where_codex_s_own_configuration_has_it() {
     ");
     scene.env.set("MY_KEY", "sk-canary");
     insta::assert_snapshot!(codex(&scene), @"ok  codex      0.169.0 at [BIN]/codex; its provider is `mine` of [FOLDER]/home/.codex/config.toml, and MY_KEY is set");
-    // What is not passed on does not count.
+    // A variable that is not passed on does not count.
     scene.env.write("config.toml", "");
     insta::assert_snapshot!(codex(&scene), @r"
     --  codex      0.169.0 at [BIN]/codex; no login seen: its provider `mine` of [FOLDER]/home/.codex/config.toml has its key in MY_KEY, which is not set or not named in [worker] env

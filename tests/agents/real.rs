@@ -3,7 +3,7 @@
 use super::*;
 use crate::common::vendor::{READ, WRITTEN};
 
-/// Answers questions, and makes the file for whoever is to work.
+/// Answers questions, and makes the file for an agent that works.
 fn both(file: &Path) -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
     let file = file.to_owned();
     move |heard| {
@@ -67,7 +67,7 @@ fn opencode_plans() {
     asks("opencode");
 }
 
-/// Has one agent do everything: plan, work, judge, look at the goal, sum up.
+/// Has one agent do everything: plan, work, judge, audit, summarise.
 fn reaches_a_goal(agent: &str) {
     let mut scene = Scene::new("llm.provider = 'agent'");
     let vendor = Vendor::start(both(&scene.made()));
@@ -154,13 +154,13 @@ fn a_key_that_is_refused_is_a_failure_that_names_it() {
     }
 }
 
-/// One task, whose first result is not enough.
+/// One task, whose first result is not sufficient.
 const PLAN: &str = "---\nname: A greeting\ngoal: Greet twice\n---\n\n## Greet\n\nMake `hello.txt` and say BANANA.\n";
 
-/// By rules, with a check that only a second attempt passes.
+/// Rules, with a check that only a second attempt passes.
 const TWICE: &str = "llm.provider = 'none'\n[run]\nchecks = ['twice']\n[checks]\ntwice = { run = ['test', '-s', 'again.txt'] }\n";
 
-/// Has an agent do a task and be sent back by a check, so that it does it again; `None` where the agent is not installed.
+/// Has an agent do a task and fail a check, so that it does the task again; `None` if the agent is not installed.
 fn sent_back(mut scene: Scene, agent: &str) -> Option<(Scene, Vendor)> {
     scene.env.write("plan.md", PLAN);
     let (first, second) = (scene.made(), scene.env.path("volumes/workspace/again.txt"));
@@ -182,7 +182,7 @@ fn sent_back(mut scene: Scene, agent: &str) -> Option<(Scene, Vendor)> {
     Some((scene, vendor))
 }
 
-/// Has an agent do a task, be sent back, and go on in its session.
+/// Has an agent do a task, fail a check, and continue in its session.
 fn works(agent: &str) {
     let Some((scene, vendor)) = sent_back(Scene::new(TWICE), agent) else {
         return;
@@ -211,7 +211,7 @@ fn works(agent: &str) {
         reports[0].field("session_id"),
         reports[1].field("session_id")
     );
-    // The second attempt is asked for in the conversation of the first.
+    // The second attempt is requested in the conversation of the first.
     let heard = vendor.heard();
     let again = heard
         .iter()
@@ -246,7 +246,7 @@ fn aider_works_and_goes_on() {
     works("aider");
 }
 
-/// Has an agent do a task, be sent back by a check after which its sessions are gone, and begin anew.
+/// Has an agent do a task, fail a check after which its sessions are gone, and begin a new session.
 fn works_after_a_loss(agent: &str, sessions: &str) {
     let scene = Scene::new("");
     let sessions = scene.env.path("home").join(sessions);
@@ -264,7 +264,7 @@ fn works_after_a_loss(agent: &str, sessions: &str) {
     let session = |at: usize| reports[at].field("session_id");
     assert!(session(0).is_some(), "{reports:?}");
     assert_ne!(session(0), session(1));
-    // The new session is told what the lost one was.
+    // The new session gets the contents of the lost one.
     let heard = vendor.heard();
     let again = heard.iter().find(|heard| heard.was_told("`twice`"));
     assert!(again.unwrap().was_told("the earlier one is lost"));

@@ -1,10 +1,11 @@
-//! Whether an agent lives, what becomes of one that does not begin or does not end, and what the person is told meanwhile.
+//! Whether an agent is alive, what happens to one that does not begin or does not end, and what the person sees in the
+//! meantime.
 
 use super::*;
 
 #[test]
 fn silence_ends_an_attempt_and_activity_does_not() {
-    // A machine that stands still makes an agent silent that wants to speak: it says when it spoke.
+    // On a machine that stands still, even an agent that tries to speak is silent: it records when it spoke.
     let silent = "[ $run = 1 ] && sleep 1000
         for i in 1 2 3 4 5 6 7 8 9 10; do say; date +%s >> $notes/$run/spoke; sleep 0.5; done; result 'made'";
     let scene = Scene::configured(silent, "[run]\ntask_timeout = \"3s\"\nmax_attempts = 20\n");

@@ -1,5 +1,5 @@
-//! An agent from outside: knows the exchange folder and nothing of the product. It takes commands by a rename, writes
-//! reports by another name and a rename, and behaves or misbehaves as a closure says.
+//! An agent from outside: knows the exchange folder and nothing of the product. It claims commands by a rename, writes reports
+//! under another name and renames them, and behaves or misbehaves as a closure says.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use super::env::{DEADLINE, wait_until};
 
-/// How often the agent looks for commands.
+/// How often the agent scans for commands.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The exchange folder as whoever works with it sees it.
+/// The exchange folder as a worker sees it.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     root: PathBuf,
 }
 
-/// A command as an agent reads it: lines of `key: value` between two rulers, then the text.
+/// A command as an agent reads it: lines of `key: value` between two `---` lines, then the text.
 #[derive(Clone, Debug)]
 pub struct Command {
     pub id: String,
@@ -31,11 +31,11 @@ pub struct Command {
 /// What the agent does with a command.
 #[derive(Clone, Debug)]
 pub enum Act {
-    /// Takes it and reports this.
+    /// Claims it and reports this.
     Report(String),
     /// Leaves it where it is and reports this, written in place, a byte at a time.
     InPlace(String),
-    /// Leaves it to others.
+    /// Leaves it to other workers.
     Leave,
 }
 
@@ -118,7 +118,7 @@ impl Command {
 }
 
 impl Exchange {
-    /// Looks at an exchange folder.
+    /// Opens an exchange folder.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
@@ -128,7 +128,7 @@ impl Exchange {
         self.root.join(name)
     }
 
-    /// Returns the names in one of its folders, in order; a folder that is not there is empty.
+    /// Returns the names in one of its folders, in order; a missing folder counts as empty.
     pub fn names(&self, folder: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(folder)) else {
             return Vec::new();
@@ -142,7 +142,7 @@ impl Exchange {
         names
     }
 
-    /// Reads every file of a folder whose name ends so.
+    /// Reads every file of a folder with this ending.
     pub fn texts(&self, folder: &str, ending: &str) -> Vec<String> {
         self.names(folder)
             .iter()
@@ -151,7 +151,7 @@ impl Exchange {
             .collect()
     }
 
-    /// Returns the commands that nobody has taken.
+    /// Returns the commands that no worker has claimed.
     pub fn pending(&self) -> Vec<Command> {
         self.names("commands/pending")
             .iter()
@@ -169,14 +169,38 @@ impl Exchange {
         found.expect("it was waited for")
     }
 
-    /// Waits for a command that fits, and takes it.
+    /// Waits for a command that fits, and claims it.
     pub fn take(&self, what: &str, fits: impl Fn(&Command) -> bool) -> Command {
         let command = self.await_command(what, fits);
         assert!(self.claim(&command.id), "{what}: somebody was faster");
         command
     }
 
-    /// Takes a command; false when it is gone.
+    /// Waits for any command, and leaves it where it is.
+    pub fn await_any(&self) -> Command {
+        self.await_command("a command", |_| true)
+    }
+
+    /// Waits for the command of an attempt, and leaves it where it is.
+    pub fn await_attempt(&self, number: u32) -> Command {
+        self.await_command(&format!("attempt {number}"), |command| {
+            command.attempt() == number
+        })
+    }
+
+    /// Waits for any command, and takes it.
+    pub fn take_any(&self) -> Command {
+        self.take("a command", |_| true)
+    }
+
+    /// Waits for the command of a task, and takes it.
+    pub fn take_task(&self, number: u32) -> Command {
+        self.take(&format!("task {number}"), |command| {
+            command.task() == number
+        })
+    }
+
+    /// Claims a command; false if it is gone.
     pub fn claim(&self, id: &str) -> bool {
         let name = format!("{id}.md");
         fs::rename(
@@ -186,9 +210,19 @@ impl Exchange {
         .is_ok()
     }
 
-    /// Puts a report where it is looked for, in one step.
+    /// Puts a report where the daemon expects it, in one step.
     pub fn submit(&self, id: &str, text: &str) {
         self.drop_report(&format!("report-{id}.md"), text.as_bytes());
+    }
+
+    /// Reports success on a command.
+    pub fn succeed(&self, command: &Command, results: &str) {
+        self.submit(&command.id, &report("SUCCESS", results));
+    }
+
+    /// Reports failure on a command.
+    pub fn fail(&self, command: &Command, results: &str) {
+        self.submit(&command.id, &report("FAILED", results));
     }
 
     /// Puts a file among the reports, in one step.
@@ -199,14 +233,14 @@ impl Exchange {
         fs::rename(aside, self.path("reports/pending").join(name)).unwrap();
     }
 
-    /// Waits until a file with that name lies in a folder.
+    /// Waits until a folder has a file with that name.
     pub fn await_name(&self, folder: &str, name: &str) {
         wait_until(&format!("{folder}/{name} is there"), DEADLINE, || {
             self.path(folder).join(name).exists()
         });
     }
 
-    /// Waits until so many questions lie open, and returns their texts with their ids.
+    /// Waits until so many questions are open, and returns their texts with their ids.
     pub fn await_questions(&self, count: usize) -> Vec<(String, String)> {
         let mut found = Vec::new();
         wait_until(&format!("{count} questions are open"), DEADLINE, || {
@@ -245,7 +279,7 @@ impl Exchange {
 }
 
 impl Agent {
-    /// Starts an agent that does with each command what the closure says; commands that end a session it only takes.
+    /// Starts an agent that treats each command as the closure says; commands that end a session it only claims.
     pub fn start(exchange: &Exchange, script: impl Fn(&Command) -> Act + Send + 'static) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -325,7 +359,7 @@ impl Work {
         }
         let act = (self.script)(command);
         match act {
-            // Whoever finds the command gone leaves it alone: it was taken back.
+            // If the command is gone, the agent leaves it alone: the daemon withdrew it.
             Act::Report(text) if self.exchange.claim(&command.id) => {
                 self.exchange.submit(&command.id, &text);
             }

@@ -1,5 +1,5 @@
-//! A folder of its own for a test, in which the real program runs with nothing in its environment but `PATH`, and waits by
-//! itself for a tenth of its usual time.
+//! A separate folder for a test, in which the real program runs with only `PATH` in its environment, and with a tenth of its
+//! usual internal waits.
 
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +14,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use tempfile::TempDir;
 
-/// Longer than anything here takes on a busy machine; a test that needs it has failed.
+/// Longer than any wait here takes on a busy machine; a test that reaches it has failed.
 pub const DEADLINE: Duration = Duration::from_secs(180);
 
 /// The programs of the coding agents that the product knows.
@@ -24,12 +24,12 @@ pub const AGENTS: [&str; 5] = ["claude", "codex", "gemini", "opencode", "aider"]
 pub struct TestEnv {
     folder: TempDir,
     variables: Vec<(String, String)>,
-    /// What stands in for folders of the PATH.
+    /// The replacements for folders of the PATH.
     programs: TempDir,
     patience: Duration,
 }
 
-/// What a run of the program left.
+/// The result of a run of the program.
 #[derive(Debug)]
 pub struct Ran {
     pub stdout: String,
@@ -47,12 +47,12 @@ pub struct Running {
 pub struct Terminal {
     keys: File,
     shown: Arc<Mutex<Vec<u8>>>,
-    /// Nobody writes to it any more.
+    /// Notified when the terminal has been closed.
     ended: mpsc::Receiver<()>,
 }
 
 impl TestEnv {
-    /// Makes an empty folder. The coding agents of this machine are hidden, so that nothing depends on which there are.
+    /// Makes an empty folder. The coding agents of this machine are hidden, so that no test depends on which are installed.
     pub fn new() -> Self {
         let programs = tempfile::tempdir().unwrap();
         let path = std::env::var("PATH").expect("tests have a PATH");
@@ -72,7 +72,7 @@ impl TestEnv {
         }
     }
 
-    /// Waits longer for the program: some real agents take a while to start on a busy machine.
+    /// Increases the wait for the program: some real agents take a while to start on a busy machine.
     pub fn be_patient(&mut self) {
         self.patience = 5 * DEADLINE;
     }
@@ -83,7 +83,7 @@ impl TestEnv {
         self.variables.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Shows a program under a name, before all others.
+    /// Makes a program visible under a name, before all others.
     pub fn show(&mut self, name: &str, program: &Path) {
         let folder = self.programs.path().join("shown");
         if fs::create_dir_all(&folder).is_ok() && !self.path_begins_with(&folder) {
@@ -93,7 +93,7 @@ impl TestEnv {
         symlink(program, folder.join(name)).unwrap();
     }
 
-    /// Shows a shell script as a program, before all others.
+    /// Makes a shell script visible as a program, before all others.
     pub fn show_script(&mut self, name: &str, script: &str) {
         let file = self.programs.path().join(format!("{name}.sh"));
         fs::write(&file, format!("#!/bin/sh\n{script}")).unwrap();
@@ -101,8 +101,8 @@ impl TestEnv {
         self.show(name, &file);
     }
 
-    /// Has a shared library made of a source in C stand before all others in the runs that follow. The error says why that is
-    /// not possible here.
+    /// Preloads a shared library, compiled from a C source, in the runs that follow. The error says why that is not possible
+    /// here.
     pub fn preload(&mut self, name: &str, source: &str) -> Result<(), String> {
         let (file, library) = (format!("{name}.c"), self.path(format!("{name}.so")));
         self.write(&file, source);
@@ -135,7 +135,7 @@ impl TestEnv {
         self.folder.path().join(name)
     }
 
-    /// Writes a file, and the folders that it is in.
+    /// Writes a file, and creates its folders.
     pub fn write(&self, name: &str, text: &str) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -160,7 +160,7 @@ impl TestEnv {
         command
     }
 
-    /// Returns the program as another one starts it, whose own arguments come first.
+    /// Returns the program as started by another one, whose own arguments come first.
     pub fn command_under(&self, starter: &[&str], args: &[&str]) -> Command {
         let mut command = Command::new(starter[0]);
         command
@@ -179,7 +179,7 @@ impl TestEnv {
         self.run_command(self.command(args))
     }
 
-    /// Runs the program to its end, as another one starts it.
+    /// Runs the program to its end, as started by another one.
     pub fn run_under(&self, starter: &[&str], args: &[&str]) -> Ran {
         self.run_command(self.command_under(starter, args))
     }
@@ -245,7 +245,7 @@ impl TestEnv {
         (Running { child }, Terminal::of(master.into()))
     }
 
-    /// Starts the program and lets it run; what it prints is dropped.
+    /// Starts the program and lets it run; its output is dropped.
     pub fn start(&self, args: &[&str]) -> Running {
         let child = self
             .command(args)
@@ -256,7 +256,7 @@ impl TestEnv {
         Running { child }
     }
 
-    /// Returns a text with what differs from run to run replaced: the folder, ids, moments.
+    /// Returns a text in which everything that differs from run to run is replaced: the folder, ids, moments.
     pub fn normal(&self, text: &str) -> String {
         let folder = self.folder.path();
         let real = folder.canonicalize().unwrap();
@@ -280,7 +280,7 @@ impl TestEnv {
 }
 
 impl Ran {
-    /// Returns everything that a person sees, for a snapshot.
+    /// Returns all output that a person sees, for a snapshot.
     pub fn seen(&self, env: &TestEnv) -> String {
         let code = self
             .code
@@ -304,7 +304,7 @@ impl Terminal {
             while let Ok(count @ 1..) = screen.read(&mut bytes) {
                 all.lock().unwrap().extend(&bytes[..count]);
             }
-            // Nobody waits for it any more when the test has failed.
+            // The receiver is gone when the test has failed.
             let (Ok(()) | Err(_)) = done.send(());
         });
         Self {
@@ -314,13 +314,13 @@ impl Terminal {
         }
     }
 
-    /// Returns all that was shown so far.
+    /// Returns all output so far.
     pub fn shown(&self) -> String {
         let shown = self.shown.lock().unwrap();
         String::from_utf8_lossy(&shown).replace("\r\n", "\n")
     }
 
-    /// Waits until something is shown, and then types a line.
+    /// Waits until a text is shown, and then types a line.
     pub fn answer(&mut self, shown: &str, line: &str) {
         wait_until(&format!("`{shown}` is shown"), DEADLINE, || {
             self.shown().contains(shown)
@@ -347,7 +347,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // An error only says that it has ended already.
+        // An error only means that it has ended already.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -362,12 +362,12 @@ pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() ->
             return;
         }
         assert!(Instant::now() < end, "waited in vain until {what}");
-        // To look may mean to start a program, which must not take the machine away from what is waited for.
+        // A check may start a program, and must not take the machine away from what the test waits for.
         thread::sleep(Duration::from_millis(5).max(2 * looked.elapsed()));
     }
 }
 
-/// Returns how often something is done: `few` times in `cargo test`, `many` times in `.ci/long`.
+/// Returns how often a test repeats something: `few` times in `cargo test`, `many` times in `.ci/long`.
 pub fn times<T>(few: T, many: T) -> T {
     match std::env::var_os("PLAN_AGENT_TEST_LONG") {
         Some(_) => many,
@@ -375,7 +375,7 @@ pub fn times<T>(few: T, many: T) -> T {
     }
 }
 
-/// Tells whether a process lives that is no zombie.
+/// Returns whether a process is alive and no zombie.
 pub fn lives(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
@@ -390,7 +390,7 @@ pub fn peak_memory(pid: u32) -> u64 {
     kilobytes.unwrap_or_default()
 }
 
-/// Waits until a process does nothing: then it reads no more of what it is sent.
+/// Waits until a process is idle: then it reads no more of its input.
 pub fn await_standstill(pid: u32) {
     let used = || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -414,7 +414,7 @@ pub fn await_standstill(pid: u32) {
     }
 }
 
-/// Says that a test shows nothing here, and why.
+/// Prints that a test checks nothing here, and why.
 #[expect(clippy::print_stdout, reason = "nobody else is told")]
 pub fn skip(why: &str) {
     println!("skipped: {why}");
@@ -427,7 +427,7 @@ pub fn first_line(stream: impl Read) -> String {
     line
 }
 
-/// Returns a folder of programs, or one beside it that shows the same but for the coding agents.
+/// Returns a folder of programs, or one next to it with the same programs except the coding agents.
 fn without_agents(folder: PathBuf, beside: &Path) -> PathBuf {
     if !AGENTS.iter().any(|agent| folder.join(agent).exists()) {
         return folder;
@@ -454,7 +454,7 @@ fn read_all(mut stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     text
 }
 
-/// Replaces what looks like `shape`, in which `d` is a digit and `h` a hexadecimal one.
+/// Replaces text of the form `shape`, in which `d` is a digit and `h` a hexadecimal one.
 fn replace_shape(text: &str, shape: &str, stand_in: &str) -> String {
     let fits = |window: &[u8]| {
         window

@@ -1,4 +1,4 @@
-//! A git project of a person's, to be looked at and changed with the real git.
+//! A person's git project, which tests read and change with the real git.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,14 +7,14 @@ use std::process::Command;
 
 use super::env::{TestEnv, skip};
 
-/// A project with a commit, and with changes of the person's that are in none.
+/// A project with a commit, and with uncommitted changes of the person.
 pub struct Project {
     pub folder: PathBuf,
     hooked: PathBuf,
 }
 
 impl Project {
-    /// Makes one as `project`; `None` without git.
+    /// Creates the project in the folder `project`; `None` without git.
     pub fn new(env: &TestEnv) -> Option<Self> {
         if Command::new("git").arg("--version").output().is_err() {
             skip("there is no git");
@@ -28,7 +28,7 @@ impl Project {
         env.write("project/b.txt", "b\n");
         env.write("project/.gitignore", "built\n");
         project.git(&["init", "--quiet", "--initial-branch", "main"]);
-        // A hook of the person's would tell on whoever runs it.
+        // A hook of the person would reveal who runs it.
         for name in [
             "pre-commit",
             "post-commit",
@@ -58,7 +58,7 @@ impl Project {
         git(&self.folder, words)
     }
 
-    /// Returns everything that is the person's: the files, the index, and where the branches are that are not ours.
+    /// Returns everything that belongs to the person: the files, the index, and the commits of the person's branches.
     pub fn of_the_person(&self) -> String {
         let entries = fs::read_dir(&self.folder).unwrap();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -74,7 +74,7 @@ impl Project {
         text + &self.git(&["for-each-ref", "refs/heads/main", "refs/tags", "refs/stash"])
     }
 
-    /// Checks that nothing is broken or left locked, and that no hook ran.
+    /// Checks that nothing is broken or locked, and that no hook ran.
     pub fn sound(&self) {
         self.git(&["fsck", "--strict", "--no-dangling"]);
         let locks = ["HEAD.lock", "index.lock", "packed-refs.lock"];

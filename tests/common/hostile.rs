@@ -1,4 +1,4 @@
-//! Files that malice or bad luck puts among the reports. Shared with the bench that measures what each of them costs.
+//! Files that malice or an accident puts among the reports. The bench that measures the cost of each uses them, too.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
-/// The most that is read of a report.
+/// The most bytes of a report that are read.
 const MOST: usize = 1024 * 1024;
 
-/// Returns texts that must never count as a success, each with what it is.
+/// Returns texts that must never count as a success, each with its description.
 pub fn texts() -> Vec<(&'static str, Vec<u8>)> {
     let body = "\n## Core results\n\ndone\n";
     let with = |header: &str| format!("---\nstatus: SUCCESS\n{header}\n---\n{body}").into_bytes();
@@ -131,7 +131,7 @@ pub fn texts() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Returns slips that cannot be read as anything, and so are no success either.
+/// Returns mistakes that cannot be read as any report, and so are no success either.
 pub fn slips() -> Vec<Vec<u8>> {
     let body = "\n## Core results\n\ndone\n";
     let mut texts = vec![
@@ -150,7 +150,7 @@ pub fn slips() -> Vec<Vec<u8>> {
         "status: SUCCESS\nstatus: SUCCESS",
         "status: [SUCCESS]",
         "id: another-one\nstatus: SUCCESS",
-        // It is the status of something else.
+        // This is the status of something else.
         "    session_id: s-1\nmeta:\n  status: SUCCESS",
         "  session_id: s-1\nmeta:\n    status: SUCCESS",
         "  status: SUCCESS\nsession_id: s-1",
@@ -160,7 +160,7 @@ pub fn slips() -> Vec<Vec<u8>> {
     texts
 }
 
-/// Returns readable reports whose text is made to be laborious: as long as is read at all, of one thing only.
+/// Returns readable reports whose text is expensive to read: as long as the limit, and made of one thing only.
 pub fn laborious() -> Vec<(&'static str, Vec<u8>)> {
     let with = |unit: &str| {
         let front = "---\nstatus: PARTIAL_SUCCESS\n---\n\n## Core results\n\nx\n";
@@ -185,7 +185,7 @@ pub fn laborious() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// What is no file of its own, and how it is made; each is to be refused without being opened.
+/// Kinds of files that are not plain, and how they are made; the program must refuse each without opening it.
 pub const KINDS: [(&str, Make); 9] = [
     ("directory", |path, _| fs::create_dir(path)),
     ("symlink to a secret", |path, secret| symlink(secret, path)),
@@ -198,14 +198,14 @@ pub const KINDS: [(&str, Make); 9] = [
         node(path, FileType::CharacterDevice, makedev(1, 5))
     }),
     ("sparse file of 1 GiB", |path, _| {
-        // Made elsewhere and renamed, so that nobody sees it while it is small.
+        // Made elsewhere and renamed, so that no process sees it while it is small.
         let aside = path.with_extension("sparse");
         File::create(&aside)?.set_len(1 << 30)?;
         fs::rename(aside, path)
     }),
 ];
 
-/// Makes something at a path, if need be with the help of a secret file.
+/// Creates a file at a path, if necessary with the help of a secret file.
 pub type Make = fn(path: &Path, secret: &Path) -> io::Result<()>;
 
 fn node(path: &Path, kind: FileType, device: u64) -> io::Result<()> {

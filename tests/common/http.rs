@@ -1,4 +1,4 @@
-//! A small HTTP server on 127.0.0.1 for the scripted models: one thread a connection, one request a connection.
+//! A small HTTP server on 127.0.0.1 for the scripted models: one thread for each connection, one request for each connection.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use serde_json::Value;
 /// The largest body that is read; an agent's whole conversation stays far below.
 const MAX_BODY: usize = 32 << 20;
 
-/// One request as it came.
+/// One request as it was received.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The path with its query.
@@ -29,7 +29,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server that gives each request to the closure, with the connection to answer on.
+    /// Starts a server that gives each request to the closure, with the connection for the answer.
     pub fn start(
         answer: impl Fn(Request, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
     ) -> Self {
@@ -46,7 +46,7 @@ impl Server {
                 let answer = Arc::clone(&answer);
                 thread::spawn(move || {
                     if let Ok(Some(request)) = read(&stream) {
-                        // A client that goes away in the middle is its own affair.
+                        // If a client disconnects in the middle, the server does not care.
                         drop(answer(request, &mut stream));
                     }
                 });
@@ -64,12 +64,12 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stopped.store(true, Ordering::SeqCst);
-        // Wakes the listener, which then sees that it is over.
+        // This wakes the listener, which then sees that it has to end.
         drop(TcpStream::connect(self.address));
     }
 }
 
-/// Sends a whole answer; `headers` end in a line break each.
+/// Sends a whole answer; each of the `headers` ends in a line break.
 pub fn send(
     stream: &mut TcpStream,
     status: u16,

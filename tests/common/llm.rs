@@ -1,5 +1,5 @@
-//! A scripted language model behind real HTTP on 127.0.0.1: speaks both API shapes, answers as a closure says, records
-//! what it was asked, and misbehaves on request. Nothing of the product in it.
+//! A scripted language model behind real HTTP on 127.0.0.1: it speaks both API shapes, answers as a closure says, records its
+//! requests, and misbehaves on request. It contains no code of the product.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::http::{Request, Server, send};
 
-/// How long a condition is waited for before a test fails; passing tests never wait that long.
+/// How long a test waits for a condition before it fails; passing tests never wait that long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How the server answers one request.
@@ -29,7 +29,7 @@ pub enum Answer {
     Cut(String),
     /// The model refuses, in these words.
     Refused(String),
-    /// This status with this body, and perhaps a `Retry-After`.
+    /// A response with this status and body, and perhaps a `Retry-After`.
     Status(u16, Option<String>, String),
     /// A page for people.
     Html,
@@ -41,18 +41,18 @@ pub enum Answer {
     Endless,
     /// A redirect to this address.
     Redirect(String),
-    /// Nothing, until the client goes away; the server's `gone` hears of that.
+    /// Nothing, until the client disconnects; the server's `gone` is notified of that.
     Hang,
-    /// Headers and half a body, then nothing.
+    /// Headers and half a body, and then nothing.
     HangInBody,
-    /// The connection is closed without a word.
+    /// The connection is closed without an answer.
     Close,
-    /// Another answer, after this long.
+    /// Another answer, after this delay.
     Slow(Duration, Box<Answer>),
 }
 
 impl Answer {
-    /// An error with a status, in the shape that most servers give it.
+    /// An error with a status, in the shape of most servers.
     pub fn error(status: u16, message: &str) -> Self {
         let body = json!({"error": {"message": message, "type": "some_error", "code": status}});
         Self::Status(status, None, body.to_string())
@@ -68,7 +68,7 @@ impl Answer {
     }
 }
 
-/// One request as it came.
+/// One request as it was received.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// The path with its query.
@@ -76,8 +76,7 @@ pub struct Asked {
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Value,
-    /// `plan`, `judge`, `replan`, `audit` or `summarise`, of a role `steps`, `strategy` or `ask`; empty when it is none of
-    /// them.
+    /// `plan`, `judge`, `replan`, `audit` or `summarise`, of a role `steps`, `strategy` or `ask`; empty if it is none of these.
     pub kind: String,
     /// How many requests of this kind came before.
     pub nth: usize,
@@ -121,7 +120,7 @@ type Script = dyn Fn(&Asked) -> Answer + Send + Sync;
 struct Shared {
     script: Box<Script>,
     asked: Mutex<Vec<Asked>>,
-    /// Told of each request.
+    /// Notified of each request.
     news: Condvar,
     gone: Mutex<Sender<()>>,
 }
@@ -182,7 +181,7 @@ impl LlmServer {
         asked.iter().filter(|asked| asked.kind == kind).count()
     }
 
-    /// Waits until a request has come; false if none does.
+    /// Waits until a request has come; false if none comes.
     pub fn is_asked(&self) -> bool {
         let asked = self.shared.asked.lock().unwrap();
         let outcome = self
@@ -255,7 +254,7 @@ impl Shared {
             Answer::Endless => {
                 stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n")?;
                 let chunk = [b' '; 65_536];
-                // Until the client goes away.
+                // It waits until the client disconnects.
                 loop {
                     stream.write_all(&chunk)?;
                 }
@@ -274,7 +273,7 @@ impl Shared {
     }
 
     fn hang(&self, stream: &mut TcpStream) -> std::io::Result<()> {
-        // Nothing more comes from a client that waits: an end or an error means that it left.
+        // A waiting client sends nothing more: an end or an error means that it disconnected.
         let outcome = stream.read(&mut [0; 1]);
         let (Ok(()) | Err(_)) = self.gone.lock().unwrap().send(());
         outcome.map(drop)
@@ -348,7 +347,7 @@ fn half(stream: &mut TcpStream, body: &str) -> std::io::Result<()> {
     stream.flush()
 }
 
-/// Tells what is asked by the schema of the answer, or by the form of it that the system part shows.
+/// Returns the kind of question, by the schema of the answer, or by the form of it that the system part shows.
 fn kind(asked: &Asked) -> &'static str {
     let has = |property: &str| match asked.schema() {
         Some(schema) => schema["properties"].get(property).is_some(),

@@ -1,4 +1,4 @@
-//! A client of the Model Context Protocol: lines of JSON to and from the real program.
+//! A client of the Model Context Protocol: it exchanges lines of JSON with the real program.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::env::{DEADLINE, Running, TestEnv};
 
-/// Returns what a tool said: the JSON of its text, or the prose of the notebook as a result with its metadata.
+/// Returns a tool's answer: the JSON of its text, or the prose of the notebook as a result with its metadata.
 pub fn said(result: &mut Value) -> Value {
     let text = result["content"][0]["text"].as_str().unwrap_or_default();
     match serde_json::from_str(text) {
@@ -26,12 +26,12 @@ pub struct Mcp {
     input: Option<ChildStdin>,
     lines: mpsc::Receiver<String>,
     next: u64,
-    /// What came while an answer was awaited.
+    /// Messages that came before an awaited answer.
     news: VecDeque<Value>,
 }
 
 impl Mcp {
-    /// Starts `plan-agent mcp` with more arguments, and begins as clients do.
+    /// Starts `plan-agent mcp` with more arguments, and initializes as clients do.
     pub fn start(env: &TestEnv, args: &[&str]) -> Self {
         let mut mcp = Self::begin(env, args);
         let begun = mcp.initialize("test", "2025-06-18");
@@ -39,7 +39,7 @@ impl Mcp {
         mcp
     }
 
-    /// Starts the program and says nothing yet.
+    /// Starts the program and sends nothing yet.
     pub fn begin(env: &TestEnv, args: &[&str]) -> Self {
         let mut child = env
             .command(&[&["mcp"], args].concat())
@@ -53,7 +53,7 @@ impl Mcp {
         let (send, lines) = mpsc::channel();
         thread::spawn(move || {
             let lines = output.lines().map_while(Result::ok);
-            // Nobody listens any more when the test is over.
+            // The receiver is gone when the test is over.
             lines.for_each(|line| drop(send.send(line)));
         });
         Self {
@@ -65,7 +65,7 @@ impl Mcp {
         }
     }
 
-    /// Says who it is and which version it speaks; returns what the program says of itself.
+    /// Sends the client's name and version; returns the program's description of itself.
     pub fn initialize(&mut self, name: &str, version: &str) -> Value {
         let begun = self.ask(
             "initialize",
@@ -79,7 +79,7 @@ impl Mcp {
         begun
     }
 
-    /// Writes a line as it is; tells whether the program still reads.
+    /// Writes a line unchanged; returns whether the program still reads.
     pub fn write(&mut self, line: &str) -> bool {
         let input = self.input.as_mut().expect("the input is open");
         writeln!(input, "{line}").is_ok() && input.flush().is_ok()
@@ -89,7 +89,7 @@ impl Mcp {
         self.write(&json!({"jsonrpc": "2.0", "method": method}).to_string());
     }
 
-    /// Hands in a request without waiting for the answer; returns its id, `None` if the program has gone.
+    /// Sends a request without waiting for the answer; returns its id, `None` if the program has ended.
     pub fn request(&mut self, method: &str, params: Value) -> Option<u64> {
         let id = self.next;
         self.next += 1;
@@ -98,7 +98,7 @@ impl Mcp {
         self.write(&line.to_string()).then_some(id)
     }
 
-    /// Reads the next message, whatever it is; `None` once the program has ended. Every line has to be a message.
+    /// Reads the next message of any kind; `None` once the program has ended. Every line has to be a message.
     pub fn message(&mut self, patience: Duration) -> Option<Value> {
         let line = match self.lines.recv_timeout(patience) {
             Ok(line) => line,
@@ -123,7 +123,7 @@ impl Mcp {
         }
     }
 
-    /// Asks and returns the result.
+    /// Sends a request and returns the result.
     pub fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.request(method, params).expect("it reads");
         let mut answer = self.answer(id).expect("it answers");
@@ -131,7 +131,7 @@ impl Mcp {
         answer["result"].take()
     }
 
-    /// Asks for what is refused, and returns the error.
+    /// Sends a request that must be refused, and returns the error.
     pub fn refused(&mut self, method: &str, params: Value) -> Value {
         let id = self.request(method, params).expect("it reads");
         let mut answer = self.answer(id).expect("it answers");
@@ -139,7 +139,7 @@ impl Mcp {
         answer["error"].take()
     }
 
-    /// Calls a tool; returns whether it did it, and its answer.
+    /// Calls a tool; returns whether it succeeded, and its answer.
     pub fn try_call(&mut self, tool: &str, arguments: Value) -> (bool, Value) {
         let mut params = json!({"name": tool});
         params["arguments"] = arguments;
@@ -148,14 +148,14 @@ impl Mcp {
         (!failed, said(&mut result))
     }
 
-    /// Calls a tool that does it.
+    /// Calls a tool that must succeed.
     pub fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let (success, answer) = self.try_call(tool, arguments);
         assert!(success, "{tool}: {answer}");
         answer
     }
 
-    /// Waits for a message of the program's own accord with this method.
+    /// Waits for a notification with this method.
     pub fn news(&mut self, method: &str) -> Value {
         let end = Instant::now() + DEADLINE;
         loop {
@@ -169,12 +169,12 @@ impl Mcp {
         }
     }
 
-    /// Forgets the news that have come so far.
+    /// Forgets the notifications received so far.
     pub fn forget(&mut self) {
         self.news.clear();
     }
 
-    /// Closes the input and waits for the end; returns what came meanwhile.
+    /// Closes the input and waits for the end; returns the messages that came in the meantime.
     pub fn end(mut self) -> (ExitStatus, Vec<Value>) {
         drop(self.input.take());
         let rest = std::iter::from_fn(|| self.message(DEADLINE)).collect();

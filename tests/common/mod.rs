@@ -1,4 +1,4 @@
-//! What the tests from outside share.
+//! Shared helpers of the tests from outside.
 
 pub mod agent;
 pub mod env;

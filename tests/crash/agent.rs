@@ -1,5 +1,5 @@
-//! An agent that knows nothing but the files. It goes on while the daemon is dead, and keeps a record of everything that
-//! it saw and did.
+//! An agent that knows nothing but the files. It continues while the daemon is dead, and records everything that it saw and
+//! did.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -12,23 +12,23 @@ use std::time::{Duration, SystemTime};
 use super::scene::{Act, Scene, Way};
 use crate::common::env::{DEADLINE, wait_until};
 
-/// How often the agent looks into its folder.
+/// How often the agent scans its folder.
 const LOOK: Duration = Duration::from_millis(2);
-/// So long ago a report was finished that nobody has to wait whether more is written to it.
+/// A report of this age is finished, so no test has to wait whether more is written to it.
 const LONG_AGO: Duration = Duration::from_secs(10);
 
-/// What can be heard from outside.
+/// An event that is visible from outside.
 #[derive(Clone, Copy, Debug)]
 pub enum News {
     /// The agent has seen a command.
     Command,
-    /// The agent has brought a report.
+    /// The agent has submitted a report.
     Report,
     /// The model was asked.
     Request,
 }
 
-/// Counts news and wakes who waits for them.
+/// Counts events and wakes the waiting threads.
 #[derive(Default)]
 pub struct Bell {
     counts: Mutex<[u64; 3]>,
@@ -45,7 +45,7 @@ impl Bell {
         self.counts.lock().unwrap()[news as usize]
     }
 
-    /// Waits until there is more than was counted; `false` if nothing comes.
+    /// Waits until there are more than `counted` events; `false` if none comes.
     pub fn wait(&self, news: News, counted: u64, most: Duration) -> bool {
         let counts = self.counts.lock().unwrap();
         let same = |counts: &mut [u64; 3]| counts[news as usize] == counted;
@@ -54,7 +54,7 @@ impl Bell {
     }
 }
 
-/// How fast the agent is.
+/// The speed of the agent.
 #[derive(Clone, Copy, Debug)]
 pub enum Pace {
     /// As fast as it can.
@@ -66,14 +66,14 @@ pub enum Pace {
 /// Everything that the agent saw and did.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// The text of each command, the `end` of sessions included.
+    /// The text of each command, including `end` of sessions.
     pub seen: BTreeMap<String, String>,
     /// Commands that were moved to `processed`.
     pub taken: BTreeSet<String>,
     pub reports: Vec<Brought>,
     /// Reports that were finished while no daemon ran.
     pub while_dead: usize,
-    /// What must never happen.
+    /// Violations of what must always hold.
     pub faults: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ struct Shared {
     pace: Pace,
     bell: Arc<Bell>,
     record: Mutex<Record>,
-    /// Held while a report is written that must not meet a daemon.
+    /// Locked while the agent writes a report that no daemon may see before it is finished.
     daemon: Mutex<Daemon>,
     jobs: Mutex<Vec<Job>>,
     stopped: Mutex<bool>,
@@ -108,7 +108,7 @@ struct Job {
     task: u32,
     attempt: u32,
     act: Act,
-    /// A report that is being written in its place, and how much of it is there.
+    /// A report that is being written in its place, and how much of it is written.
     begun: Option<(File, usize)>,
 }
 
@@ -155,12 +155,12 @@ impl Agent {
         self.shared.daemon.lock().unwrap().kills
     }
 
-    /// Learns that a daemon is about to start.
+    /// Marks that a daemon is about to start.
     pub fn alive(&self) {
         self.shared.daemon.lock().unwrap().alive = true;
     }
 
-    /// Learns that the daemon is dead, and finishes what it held back for that.
+    /// Marks that the daemon is dead, and finishes the reports that wait for that.
     pub fn dead(&self) {
         {
             let mut daemon = self.shared.daemon.lock().unwrap();
@@ -179,7 +179,7 @@ impl Drop for Agent {
     fn drop(&mut self) {
         *self.shared.stopped.lock().unwrap() = true;
         if let Some(thread) = self.thread.take() {
-            // A panic in it has been told already.
+            // A panic of the thread has been reported already.
             drop(thread.join());
         }
     }
@@ -206,7 +206,7 @@ impl Shared {
             .collect();
         commands.sort_unstable();
         for command in commands {
-            // It may have been taken back meanwhile.
+            // The daemon may have withdrawn it in the meantime.
             if let Ok(text) = fs::read_to_string(self.path("commands/pending", &command)) {
                 self.take(&command, &text);
             }
@@ -274,14 +274,15 @@ impl Shared {
 
     fn go_on(&self) {
         let mut jobs = self.jobs.lock().unwrap();
-        // Who has begun to write goes on: one who falls silent for seconds in the middle would be asked for the report again.
+        // A report that has been begun continues: after seconds of silence in the middle, the daemon would ask for the report
+        // again.
         jobs.retain_mut(|job| {
             let goes_on = job.begun.is_some() || self.may_report();
             !(goes_on && self.report(job))
         });
     }
 
-    /// Does the next part of a report; tells whether it is finished.
+    /// Writes the next part of a report; returns whether it is finished.
     fn report(&self, job: &mut Job) -> bool {
         let name = format!("report-{}.md", job.command);
         let text = job.text();

@@ -4,8 +4,8 @@ use std::process::{Command, Stdio};
 
 use crate::common::env::{Running, TestEnv};
 
-/// Mounts a small disk for the exchange folder, plays the agent, and fills the disk to the last byte as long as the
-/// daemon is to take in a report. Ends with 77 where nothing can be mounted.
+/// Mounts a small disk for the exchange folder, acts as the agent, and fills the disk to the last byte while the daemon should
+/// apply a report. Ends with 77 if mounting is not possible.
 const SCRIPT: &str = r#"
 mount -t tmpfs -o size=1m none volumes || exit 77
 "$@" run --plan plan.md > said 2>&1 &

@@ -1,4 +1,4 @@
-//! A kill at any moment while results are merged: each is on the branch once, and nothing of the person's is touched.
+//! A kill at any moment while results are merged: each result is on the branch once, and the person's files stay untouched.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::common::agent::{Act, Agent, Exchange};
 use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_until};
 use crate::common::git::Project;
 
-/// Four tasks, the last after the others; two change the same line.
+/// Four tasks, the last one after the others; two change the same line.
 const PLAN: &str = "\
 ---
 name: Four
@@ -53,7 +53,7 @@ checks.there = { run = ['sh', '-c', 'test -e a.txt'] }
 fn a_kill_while_results_are_merged_leaves_nothing_half_merged() {
     let (mut chance, mut tempo) = (Chance::new("PLAN_AGENT_CRASH_SEED"), Tempo::default());
     let mut kills = 0;
-    // So many while something is done in the project, at the least.
+    // At least this many kills must come while git works in the project.
     while kills < times(12, 120) {
         let env = TestEnv::new();
         let Some(project) = Project::new(&env) else {
@@ -63,7 +63,7 @@ fn a_kill_while_results_are_merged_leaves_nothing_half_merged() {
     }
 }
 
-/// Carries the plan out among kills, and returns how many of them came while something was done in the project.
+/// Carries the plan out among kills, and returns how many of them came while git worked in the project.
 fn carry_out(env: &TestEnv, project: &Project, chance: &mut Chance, tempo: &mut Tempo) -> usize {
     env.write("config.toml", CONFIG);
     env.write("plan.md", PLAN);
@@ -76,7 +76,7 @@ fn carry_out(env: &TestEnv, project: &Project, chance: &mut Chance, tempo: &mut 
             (1..=3).all(|other| folder.with_file_name(format!("task-{other}")).exists())
         });
         if task == 4 {
-            // It works on what the others have made.
+            // It works on the results of the other tasks.
             for other in 1..=3 {
                 assert!(folder.join(format!("{other}.txt")).exists());
             }
@@ -103,7 +103,7 @@ fn carry_out(env: &TestEnv, project: &Project, chance: &mut Chance, tempo: &mut 
         let mut life = env.start(words);
         let busy = await_work(env, &mut life, tempo);
         tempo.sleep(chance.below(2_000));
-        // It may be over already: then there is nothing to kill.
+        // It may have ended already: then there is nothing to kill.
         drop(life.child.kill());
         life.wait();
         kills += usize::from(busy);
@@ -118,7 +118,7 @@ fn carry_out(env: &TestEnv, project: &Project, chance: &mut Chance, tempo: &mut 
     kills
 }
 
-/// Waits until git runs for the daemon, or for a while in vain; tells whether it did.
+/// Waits until git runs for the daemon, or until a timeout; returns whether it ran.
 fn await_work(env: &TestEnv, life: &mut Running, tempo: &mut Tempo) -> bool {
     let lock = env.path("volumes/worktrees/.git-runs");
     let works = || alive(&lock);
@@ -132,7 +132,7 @@ fn await_work(env: &TestEnv, life: &mut Running, tempo: &mut Tempo) -> bool {
     works()
 }
 
-/// Checks that each result is on the branch, once, and nothing is left over.
+/// Checks that each result is on the branch exactly once, and nothing is left over.
 fn examine(env: &TestEnv, project: &Project) {
     let plan = Ledger::of(env).unwrap().plan;
     assert_eq!(*plan.status(), PlanStatus::Completed);
@@ -167,12 +167,12 @@ fn examine(env: &TestEnv, project: &Project) {
         "two changed the same line"
     );
     project.sound();
-    // All was accepted, so all is put away.
+    // All results were accepted, so all worktrees are removed.
     let list = project.git(&["worktree", "list", "--porcelain"]);
     assert_eq!(list.matches("worktree ").count(), 1, "{list}");
     let left = fs::read_dir(&line.folder).unwrap();
     let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
-    // What git is configured with for this plan stays, for a look at its results.
+    // The git configuration for this plan stays, so that a person can read its results.
     assert_eq!(left, ["MISSION.md", "git"]);
 }

@@ -1,5 +1,5 @@
 //! Ten lanes of four roles whose agents are fast, slow, failing or silent, in the daemon's process and in others, and kills of
-//! all of them: each task is decided once, none before those it waits for, and every lane has work.
+//! all of them: each task is decided once, never before its dependencies, and every lane has work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,12 +12,12 @@ use super::ledger::Ledger;
 use super::stage::Chance;
 use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_until};
 
-/// Tasks of the plan, and kills.
+/// Returns the number of tasks of the plan, and of kills.
 fn size() -> (u32, usize) {
     times((100, 20), (200, 100))
 }
 
-/// The roles with their lanes, and how many of a hundred tasks each has, about; of silent ones there are a few.
+/// The roles with their lanes, and roughly how many of a hundred tasks each has; only a few tasks are for silent ones.
 const ROLES: [(&str, usize, u64); 4] = [
     ("fast", 4, 50),
     ("slow", 3, 25),
@@ -25,8 +25,9 @@ const ROLES: [(&str, usize, u64); 4] = [
     ("silent", 1, 0),
 ];
 
-/// Tells how many of its role are at work, does as its role does, and brings its report itself. Until all lanes of its role were
-/// at work at once, it waits a second for the others: how long each of them takes to start depends on the machine.
+/// Records how many agents of its role are at work, acts as its role does, and submits its report itself. Until all lanes of
+/// its role were at work simultaneously, it waits a second for the others: how long each of them takes to start depends on the
+/// machine.
 const AGENT: &str = r#"
 who=$1 report=$3
 name=$(basename "$report" .md)
@@ -86,7 +87,7 @@ fn team() -> String {
     format!("name: Four kinds\nroles:\n{roles}")
 }
 
-/// Makes a plan; nobody waits for a silent one, so that there is always something else.
+/// Makes a plan; no task depends on a silent one, so that there is always other work.
 fn plan(chance: &mut Chance) -> String {
     let mut text = "# Parts\n\n".to_owned();
     let mut silent = BTreeSet::new();
@@ -102,7 +103,7 @@ fn plan(chance: &mut Chance) -> String {
             _ => role.unwrap(),
         };
         let mut after = BTreeSet::new();
-        // The first ones wait for nobody, so that there is work for every lane.
+        // The first tasks have no dependencies, so that there is work for every lane.
         let most = if number <= 40 { 1 } else { 3 };
         for _ in 0..chance.below(most) {
             let other = number.saturating_sub(1 + u32::try_from(chance.below(30)).unwrap());
@@ -129,7 +130,7 @@ fn plan(chance: &mut Chance) -> String {
     text
 }
 
-/// The daemon, and the workers of their own processes.
+/// The daemon, and the workers with their own processes.
 struct Players<'a> {
     env: &'a TestEnv,
     daemon: Running,
@@ -159,11 +160,11 @@ impl<'a> Players<'a> {
         env.start(&[&words[..], &argv("slow")].concat())
     }
 
-    /// Kills one of them, and has another take its place.
+    /// Kills one of them, and starts another in its place.
     fn kill(&mut self, chance: &mut Chance) {
         let victim = usize::try_from(chance.below(8)).unwrap();
         let life = self.workers.get_mut(victim).unwrap_or(&mut self.daemon);
-        // It may be over already: then there is nothing to kill.
+        // It may have ended already: then there is nothing to kill.
         life.child.kill().unwrap();
         life.wait();
         match self.workers.get_mut(victim) {
@@ -193,7 +194,7 @@ fn ten_lanes_under_kills_decide_each_task_once() {
     wait_until("the plan is completed", 2 * DEADLINE, || {
         match players.daemon.child.try_wait().unwrap() {
             Some(status) if status.code() == Some(0) => true,
-            // Nobody took a command for a while: that is for a person, or for the next one.
+            // No worker took a command for a while: that is for a person, or for the next worker.
             Some(status) => {
                 assert_eq!(status.code(), Some(4));
                 players.daemon = Players::daemon(env);

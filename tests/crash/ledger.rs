@@ -1,4 +1,4 @@
-//! What is in the store while nobody has it open, and what must hold for it at every moment.
+//! The contents of the store while no process has it open, and what must hold for them at every moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::stage::Stage;
 use crate::common::env::{DEADLINE, TestEnv, wait_until};
 
-/// The only plan of a folder, with everything that happened to it.
+/// The only plan of a folder, with its complete log.
 pub struct Ledger {
     pub plan: Plan,
     pub log: Vec<Change>,
@@ -45,7 +45,7 @@ impl Ledger {
         })
     }
 
-    /// Writes down what must be the same in every run of a scene: structure, states, results, attempts, verdicts.
+    /// Lists what must be the same in every run of a scene: structure, states, results, attempts, verdicts.
     pub fn outline(&self) -> String {
         let plan = &self.plan;
         let head = plan.head();
@@ -66,7 +66,7 @@ impl Ledger {
                 task.dependencies,
                 task.status.as_str(),
                 task.result,
-                // What was seen of the folder, and who else was at work, may differ.
+                // The snapshot of the folder, and the names of other agents at work, may differ.
                 task.evidence.as_ref().map(|evidence| evidence.verified),
                 task.attempts,
                 task.failures,
@@ -138,7 +138,7 @@ impl Ledger {
     }
 }
 
-/// Looks at the store each time a daemon is dead, and remembers what it saw.
+/// Reads the store each time a daemon is dead, and remembers its state.
 #[derive(Default)]
 pub struct Watch {
     /// The last change that each daemon committed.
@@ -147,7 +147,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Checks what holds after every kill; tells whether the plan has ended.
+    /// Checks what holds after every kill; returns whether the plan has ended.
     pub fn look(&mut self, stage: &Stage) -> bool {
         let record = stage.agent.record();
         assert_eq!(record.faults, [""; 0]);
@@ -171,7 +171,7 @@ impl Watch {
             "a change that was seen is gone"
         );
         self.lives.push(last);
-        // What anybody could see was decided before.
+        // Everything that was visible outside had been decided before.
         let commands = ledger.commands();
         for (command, text) in &record.seen {
             assert_eq!(
@@ -198,7 +198,7 @@ impl Watch {
         ledger.plan.status().settled()
     }
 
-    /// Every attempt is issued, reported and judged once, every task settled once.
+    /// Checks that every attempt is issued, reported and judged once, and every task settled once.
     fn count_decisions(&self, ledger: &Ledger) {
         let mut once = BTreeSet::new();
         for event in ledger.log.iter().flat_map(|change| &change.delta.events) {
@@ -235,8 +235,8 @@ impl Watch {
         }
     }
 
-    /// A daemon asks each question once at most, and never one that has its answer; the model hears of none that was
-    /// not counted before.
+    /// Checks that a daemon asks each question at most once, and never one that has its answer; and that the model gets no
+    /// question that was not counted before.
     fn count_questions(&self, ledger: &Ledger, stage: &Stage) {
         let mut begun: BTreeMap<String, usize> = BTreeMap::new();
         let mut answered: BTreeSet<AskId> = BTreeSet::new();
@@ -280,7 +280,7 @@ impl Watch {
         }
     }
 
-    /// Checks what holds in the end: nothing is left over, nothing is lost.
+    /// Checks what holds at the end: nothing is left over, nothing is lost.
     pub fn audit(&self, stage: &Stage) {
         let ledger = Ledger::of(&stage.env).unwrap();
         assert!(ledger.plan.status().settled());

@@ -1,5 +1,5 @@
-//! What is played: a plan, what the agent makes of each attempt, and what the model says. Nothing in it depends on ids,
-//! moments or order, so that a disturbed run and a calm one can be compared.
+//! A scene: a plan, the agent's result of each attempt, and the model's answers. No part depends on ids, moments or order, so
+//! that a disturbed run and a calm one can be compared.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::common::llm::{Answer, Asked};
 /// Reports of the long scene that are finished only while no daemon runs.
 pub const WHILE_DEAD: usize = 5;
 
-/// A plan and those who play in it.
+/// A plan and its actors.
 #[derive(Clone)]
 pub struct Scene {
     pub plan: String,
@@ -20,32 +20,32 @@ pub struct Scene {
     pub edits: Value,
 }
 
-/// What the agent does in an attempt.
+/// The agent's result in an attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct Act {
     pub way: Way,
-    /// The word in the report; without one the report cannot be read.
+    /// The status of the report; without one the report cannot be read.
     pub status: Option<&'static str>,
 }
 
-/// How a command is taken and its report is brought.
+/// How a command is claimed and its report is submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Taken by a rename; the report was finished a while ago and comes by a rename.
+    /// Claimed by a rename; the report was finished a while ago and arrives by a rename.
     Usual,
     /// The report has just been written.
     Fresh,
     /// The report is written in its place, a byte at a time.
     InPlace,
-    /// The command is left where it is until the report is there.
+    /// The command stays where it is until the report exists.
     Unclaimed,
-    /// The same report comes under both names that the protocol knows.
+    /// The same report arrives under both names that the protocol knows.
     Twice,
     /// The report is finished while no daemon runs.
     WhileDead,
 }
 
-/// Twenty tasks on two lanes, with three retries, an unreadable report and a change of the plan.
+/// Returns twenty tasks on two lanes, with three retries, an unreadable report and a change of the plan.
 pub fn long() -> Scene {
     let after: [&[u32]; 20] = [
         &[],
@@ -105,7 +105,7 @@ pub fn long() -> Scene {
     }
 }
 
-/// Three tasks, one of which is retried and one of which changes the plan.
+/// Returns three tasks, one of which is retried and one of which changes the plan.
 pub fn short() -> Scene {
     Scene {
         plan: plan(&[&[], &[1], &[2]]),
@@ -188,7 +188,7 @@ impl Scene {
     }
 }
 
-/// Reads from the prompt which attempt of which task is to be judged.
+/// Reads from the prompt which attempt of which task is judged.
 fn judged(prompt: &str) -> (u32, u32) {
     let (_, rest) = prompt.rsplit_once("judge attempt ").unwrap();
     let numbers: Vec<u32> = rest

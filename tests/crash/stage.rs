@@ -1,4 +1,4 @@
-//! Where a scene is played: a folder, the scripted model, the agent, and one daemon after the other.
+//! The stage of a scene: a folder, the scripted model, the agent, and one daemon after the other.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -36,7 +36,7 @@ impl Stage {
                 let (about, answer) = scene.answer(question);
                 *asked.lock().unwrap().entry(about).or_default() += 1;
                 bell.ring(News::Request);
-                // Some calls are long enough to be hit.
+                // Some calls take long enough that a kill can hit them.
                 let pause = Duration::from_millis(question.nth as u64 % 3 * 3);
                 Answer::Slow(pause, Box::new(answer))
             })
@@ -89,12 +89,12 @@ impl Stage {
         }
     }
 
-    /// Returns everything that the daemons printed.
+    /// Returns all output of the daemons.
     pub fn said(&self) -> String {
         std::fs::read_to_string(self.env.path("said")).unwrap_or_default()
     }
 
-    /// Returns how often the model was asked about what.
+    /// Returns how often the model was asked each kind of question.
     pub fn asked(&self) -> BTreeMap<String, usize> {
         self.asked.lock().unwrap().clone()
     }
@@ -106,22 +106,22 @@ pub struct Life {
 }
 
 impl Life {
-    /// Tells whether it has ended by itself.
+    /// Returns whether it has ended by itself.
     pub fn over(&mut self) -> bool {
         self.running.child.try_wait().unwrap().is_some()
     }
 
-    /// Kills it with the signal that nobody hears; returns how it ended if it was faster.
+    /// Kills it with the signal that it cannot catch; returns its exit status if it ended before.
     pub fn kill(mut self) -> Option<ExitStatus> {
         self.running.child.kill().unwrap();
         let status = self.running.wait();
         (status.signal() != Some(9)).then_some(status)
     }
 
-    /// Asks it to end, and returns how it did.
+    /// Asks it to end, and returns its exit status.
     pub fn term(mut self) -> ExitStatus {
         let pid = Pid::from_child(&self.running.child);
-        // Not waited for yet, so the pid is its own even if it has ended.
+        // The process was not waited for yet, so the pid still belongs to it even if it has ended.
         kill_process(pid, Signal::TERM).unwrap();
         self.running.wait()
     }
@@ -140,15 +140,15 @@ impl Drop for Life {
     }
 }
 
-/// Tells whether a daemon has told other commands that it is there.
+/// Returns whether a daemon has announced itself to other commands.
 pub fn announced(env: &TestEnv, pid: u32) -> bool {
     let note = std::fs::read(env.path("volumes/daemon.json")).unwrap_or_default();
     let note: serde_json::Value = serde_json::from_slice(&note).unwrap_or_default();
     note["pid"] == pid
 }
 
-/// How fast this machine is at the moment. Who kills after a fixed time kills on a busy machine always before anything was
-/// done, and never comes to an end.
+/// The present speed of this machine. On a busy machine kills after a fixed time would always come before anything was done,
+/// and the test would never end.
 pub struct Tempo {
     /// The time that the last daemon took until it was announced.
     start: Duration,
@@ -163,8 +163,8 @@ impl Default for Tempo {
 }
 
 impl Tempo {
-    /// Waits until a daemon that has just been started is announced or has ended, or something else has happened; tells
-    /// whether it was that.
+    /// Waits until a daemon that has just been started is announced or has ended, or until something else has happened; returns
+    /// whether it was that something else.
     pub fn measure(
         &mut self,
         env: &TestEnv,
@@ -190,13 +190,13 @@ impl Tempo {
         std::thread::sleep(Duration::from_micros(micros));
     }
 
-    /// Returns the longest wait for something to happen in a daemon that works.
+    /// Returns the longest wait for an event of a daemon that works.
     pub fn no_news(&self) -> Duration {
         self.start * 4
     }
 }
 
-/// Chance that can be repeated: the same seed gives the same choices.
+/// Repeatable chance: the same seed gives the same choices.
 pub struct Chance {
     variable: &'static str,
     seed: u64,
@@ -204,7 +204,7 @@ pub struct Chance {
 }
 
 impl Chance {
-    /// Takes the seed from a variable of the environment, or a new one.
+    /// Takes the seed from an environment variable, or draws a new one.
     pub fn new(variable: &'static str) -> Self {
         let now = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
@@ -220,7 +220,7 @@ impl Chance {
         }
     }
 
-    /// Returns a number from 0 up to `bound`, which is left out.
+    /// Returns a number from 0 up to but not including `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;

@@ -1,5 +1,5 @@
-//! Servers of the tools that are killed while clients change one plan through them: what was acknowledged is there, and
-//! nothing is there twice.
+//! Tool servers that are killed while clients change one plan through them: acknowledged changes are kept, and no change is
+//! made twice.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -9,17 +9,17 @@ use crate::common::mcp::Mcp;
 use crate::crash::stage::Chance;
 use crate::tools::crowd::{PLAN, add, begin, look};
 
-/// Changes that are under way when a server is killed, at the most.
+/// The most changes that are in progress when a server is killed.
 const ASKED: u64 = 12;
 
-/// What a client asked for, and what of it was acknowledged.
+/// The requests of a client, and which of them were acknowledged.
 #[derive(Default)]
 struct Told {
     asked: BTreeSet<String>,
     acknowledged: BTreeSet<String>,
 }
 
-/// Has a server killed again and again, after some of the answers.
+/// Kills a server again and again, after some of the answers.
 fn disturb(env: &TestEnv, dialect: &str, chances: &[(u64, u64)]) -> Told {
     let mut told = Told::default();
     for (life, (answers, pause)) in chances.iter().enumerate() {
@@ -38,7 +38,7 @@ fn disturb(env: &TestEnv, dialect: &str, chances: &[(u64, u64)]) -> Told {
         }
         thread::sleep(std::time::Duration::from_micros(*pause));
         mcp.running.child.kill().unwrap();
-        // What it had written by then counts.
+        // Answers that it had written by then count.
         while let Some(answer) = mcp.message(DEADLINE) {
             acknowledge(&answer, &under_way, &mut told);
         }

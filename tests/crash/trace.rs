@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::stage::{Life, Stage};
 
-/// System calls that change something outside of the process: those of the store, those of the folders, plain writing.
+/// System calls that change state outside of the process: those of the store, those of the folders, plain writing.
 pub const CALLS: [&str; 9] = [
     "pwrite64",
     "fsync",
@@ -20,17 +20,17 @@ pub const CALLS: [&str; 9] = [
     "write",
 ];
 
-/// What happens at a system call.
+/// A fault at a system call.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     pub call: &'static str,
-    /// `signal=KILL` or `error=ENOSPC`, as strace has it.
+    /// `signal=KILL` or `error=ENOSPC`, in the syntax of strace.
     pub what: &'static str,
     /// Each thread counts its own calls from 1.
     pub at: u32,
 }
 
-/// Tells whether system calls can be traced here.
+/// Returns whether system calls can be traced here.
 pub fn possible() -> bool {
     let traced = Command::new("strace")
         .args(["-f", "-qq", "-e", "inject=fsync:error=EIO", "true"])
@@ -41,7 +41,7 @@ pub fn possible() -> bool {
 }
 
 impl Stage {
-    /// Starts a daemon with a fault before it.
+    /// Starts a daemon with a fault ahead of it.
     pub fn begin_with(&self, words: &[&str], fault: Fault) -> Life {
         let Fault { call, what, at } = fault;
         let daemon = self.env.command(words);
@@ -72,14 +72,14 @@ impl Stage {
             .filter(|line| !line.contains("resumed>"))
             .collect();
         match ended.signal() {
-            // Whoever is killed makes no further call.
+            // A killed thread makes no further call.
             Some(9) => Some(began.len()),
             _ => began.iter().position(|line| line.contains("(INJECTED)")),
         }
     }
 }
 
-/// Kills the processes of a tracer; without it they would go on.
+/// Kills the processes of a tracer; otherwise they would continue.
 pub fn kill_traced(tracer: u32) {
     let children = std::fs::read_to_string(format!("/proc/{tracer}/task/{tracer}/children"));
     let pids = children.unwrap_or_default();

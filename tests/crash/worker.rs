@@ -1,4 +1,4 @@
-//! A worker killed with -9: its agents go on, and no task gets a second one.
+//! A worker killed with -9: its agents continue, and no task gets a second one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,8 @@ use crate::common::env::{DEADLINE, Running, TestEnv, times, wait_until};
 
 const TASKS: usize = 8;
 
-/// Notes its beginning, works for a moment, tells if somebody works beside it, and brings its report itself.
+/// Records its beginning, works for a moment, reports whether another agent works at the same time, and submits its report
+/// itself.
 const AGENT: &str = r#"
 name=$(basename "$1")
 echo begun >> "$name.begun"
@@ -25,7 +26,7 @@ mv "$name.part" "$1"
 
 const WORDS: [&str; 6] = ["--agent", "command", "--", "sh", "agent.sh", "{report}"];
 
-/// As [`AGENT`], but under the name of a coding agent: it brings no report, its last word is the result.
+/// As [`AGENT`], but under the name of a coding agent: it submits no report, its last message is the result.
 const CODING: &str = r#"
 [ "$1" = --version ] && { echo "2.1.330 (Claude Code)"; exit; }
 name=$(sed -n 's/^id: //p')
@@ -37,10 +38,10 @@ rmdir "$name.busy"
 printf '%s\n' '{"type":"result","is_error":false,"permission_denials":[],"result":"---\nstatus: SUCCESS\n---\n\n## Core results\n\nMade by hand."}'
 "#;
 
-/// Which agent works.
+/// The kind of agent that works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hand {
-    /// A program that reports itself.
+    /// A program that submits its report itself.
     Command,
     /// A coding agent whose output is read.
     Coding,
@@ -55,12 +56,12 @@ impl Hand {
     }
 }
 
-/// Who is killed.
+/// The process that is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
-    /// The worker, beside a daemon that lives on.
+    /// The worker, while a daemon in another process continues.
     Worker,
-    /// The daemon, which has the worker in its own process.
+    /// The daemon, with the worker in its process.
     Both,
 }
 
@@ -97,7 +98,7 @@ fn no_task_is_begun_twice(victim: Victim, hand: Hand) {
     for _ in 0..times(20, 200) {
         let mut life = begin(&env, victim, hand);
         std::thread::sleep(Duration::from_micros(chance.below(200_000)));
-        // It may be over already: then there is nothing to kill.
+        // It may have ended already: then there is nothing to kill.
         life.child.kill().unwrap();
         life.wait();
     }

@@ -1,4 +1,4 @@
-//! The actions that are built in.
+//! The built-in actions.
 
 use std::collections::BTreeMap;
 

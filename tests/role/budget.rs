@@ -1,10 +1,10 @@
-//! What roles pay for counts against the budget of the plan for which they do it, at once and whatever becomes of them.
+//! What roles spend counts against the budget of the plan for which they work, immediately and whatever their result.
 
 use plan_agent::plan::{Budget, DAEMON, Head, NewTask, Policy, Time, Usage};
 
 use super::*;
 
-/// Makes the plan that the task is in, with so many calls of the model.
+/// Makes the plan that contains the task, with this many calls of the model.
 async fn top(scene: &Scene, calls: u64) {
     let mut head = Head::new(PlanId::new("topplan"), "Goal", Time::default());
     DAEMON.clone_into(&mut head.owner);
@@ -56,7 +56,7 @@ async fn a_role_asks_only_as_often_as_the_budget_of_the_plan_allows() {
     assert_eq!((usage.llm_calls, usage.llm_input_tokens), (2, 200));
     assert!((usage.llm_cost_usd - 1.0).abs() < 1e-9);
     assert_eq!(update.spent, Default::default(), "nothing counts twice");
-    // So it is with the plan of a task, and with what another role asks for, however deep.
+    // The same holds for the plan of a task, and for another role's request, however deep.
     let mut inner = task_named("task-2", "Read it. Then write it.");
     inner.kind = MessageKind::CollaborationRequest;
     inner.plan_id = Some(scene.plan_id().await);

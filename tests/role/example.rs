@@ -1,4 +1,4 @@
-//! The example, run.
+//! Runs the example.
 
 #[expect(dead_code, reason = "a test has no use for `main`")]
 #[path = "../../examples/role.rs"]

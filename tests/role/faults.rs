@@ -1,4 +1,4 @@
-//! Faults of the store that pass: nothing that was paid for is lost, and no step fails for them.
+//! Temporary faults of the store: nothing that was paid for is lost, and no step fails because of them.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ async fn in_a_file(folder: &tempfile::TempDir) -> (Scene, PathBuf) {
     (scene, place)
 }
 
-/// Has every change of a plan fail for so long, as a full disk does.
+/// Makes every change of a plan fail for so long, as a full disk does.
 fn breaks(place: &std::path::Path, span: Duration) {
     let epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let until = (epoch.unwrap() + span).as_secs_f64();
@@ -43,7 +43,7 @@ fn mends(place: &std::path::Path) {
     connection.execute_batch("DROP TRIGGER full").unwrap();
 }
 
-/// A model during whose first answer the store breaks for a moment.
+/// A model during whose first answer the store fails for a moment.
 struct Unlucky {
     inner: Arc<Scripted>,
     place: PathBuf,
@@ -91,7 +91,7 @@ async fn an_answer_that_cannot_be_kept_at_once_is_kept_later() {
     }
 }
 
-/// An action in which the store breaks before it asks the model.
+/// An action during which the store fails before the action asks the model.
 struct Breaks(PathBuf, AtomicBool, Value);
 
 impl Ability for Breaks {
@@ -153,7 +153,7 @@ async fn a_damaged_plan_that_another_role_waits_with_stops_no_task() {
         .with_top()
         .await;
     scene.handed_out("damaged", ROLE, "request-9").await;
-    // So large that its rows are written at once.
+    // So large that its rows are written immediately.
     let large = NewTask {
         name: "One more".to_owned(),
         ..NewTask::default()
@@ -187,7 +187,7 @@ async fn a_damaged_plan_that_another_role_waits_with_stops_no_task() {
 
     let mut role = scene.given("Review it").await;
     let request = role.state().pending_collaboration_request_id.clone();
-    // Nobody can wait by a plan that cannot be read.
+    // A wait of a plan that cannot be read has ended.
     assert_eq!(
         (scene.waits().await, scene.ends().await),
         (1, vec![WaitEnd::TakenBack])

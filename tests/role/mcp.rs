@@ -19,7 +19,7 @@ fn server(argv: &[&str], folder: &Path, timeout: Duration) -> McpSettings {
     }
 }
 
-/// Our own server, which writes its pid before it begins.
+/// Returns our own server, which writes its pid before it begins.
 fn ours(folder: &Path) -> McpSettings {
     let script = format!(
         "echo $$ > pid; exec {} mcp --dialect tasks",
@@ -109,7 +109,7 @@ async fn a_role_uses_the_tools_of_a_server_which_is_started_again_when_it_has_en
         status == COMPLETED && result.contains("in a hurry"),
         "{result}"
     );
-    // Killed, it is started again for the next call.
+    // After a kill it is started again for the next call.
     let pid = std::fs::read_to_string(folder.path().join("pid")).unwrap();
     let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
     kill_process(pid, Signal::KILL).unwrap();
@@ -118,7 +118,7 @@ async fn a_role_uses_the_tools_of_a_server_which_is_started_again_when_it_has_en
         role.process_message(task_named(&format!("task-{number}"), "Review it"))
             .await
             .unwrap();
-        // The first call may meet the end of the one before.
+        // The first call may meet the end of the previous one.
         again = scene.office.updates().pop();
         if again
             .as_ref()
@@ -152,7 +152,7 @@ async fn a_server_that_hangs_costs_one_time_out() {
     let (status, result) = scene.result();
     assert_eq!(status, ERROR);
     assert!(result.contains("did not answer within 5s"), "{result}");
-    // It is not waited for again: another one is started.
+    // The role does not wait for it again: another one is started.
     role.process_message(task_named("task-2", "Review it"))
         .await
         .unwrap();

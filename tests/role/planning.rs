@@ -1,4 +1,4 @@
-//! Which strategy, and which steps.
+//! The choice of the strategy, and of the steps.
 
 use super::*;
 
@@ -112,7 +112,7 @@ async fn the_model_breaks_a_task_down_into_steps_of_its_own_and_of_others() {
         scene.office.sent()[0].description.as_deref(),
         Some("mend hello hello ")
     );
-    // The prompt offers what is registered, and whom the role may ask.
+    // The prompt offers the registered abilities, and the roles that the role may ask.
     let asked = &scene.model.as_ref().unwrap().asked()[0];
     for offered in [
         "\"echo\" (action)",

@@ -1,4 +1,4 @@
-//! A role that ends at any point, and another one that is given the same task.
+//! A role that ends at any point, and another one that gets the same task.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use plan_agent::role::OnTimeout;
 
 use super::*;
 
-/// Drops a future when it has been polled so often, as a kill would end it; tells whether it came to its end before.
+/// Drops a future after this many polls, as a kill would end it; returns whether it completed before.
 async fn cut<F: Future>(polls: usize, future: F) -> bool {
     let mut future = pin!(future);
     let mut left = polls;
@@ -26,7 +26,8 @@ async fn cut<F: Future>(polls: usize, future: F) -> bool {
     .await
 }
 
-/// Carries a scene out with a kill after so many polls of each stage, and the next role going on; tells whether there was one.
+/// Carries a scene out with a kill after this many polls of each stage, and lets the next role continue; returns whether there
+/// was a kill.
 async fn with_kills(polls: usize, scene: &Scene, description: &str) -> bool {
     let mut killed = false;
     let mut role = scene.role();
@@ -39,7 +40,7 @@ async fn with_kills(polls: usize, scene: &Scene, description: &str) -> bool {
         let Some(request) = role.state().pending_collaboration_request_id.clone() else {
             break;
         };
-        // Also in the middle of the wait.
+        // The role also ends in the middle of the wait.
         role = scene.role();
         role.process_message(task(description)).await.unwrap();
         assert_eq!(
@@ -51,7 +52,7 @@ async fn with_kills(polls: usize, scene: &Scene, description: &str) -> bool {
             killed = true;
             role = scene.role();
             role.process_message(task(description)).await.unwrap();
-            // It may not have been kept, and comes again then.
+            // The reply may not have been persisted, and arrives again then.
             role.process_message(reply).await.unwrap();
         }
     }
@@ -59,7 +60,7 @@ async fn with_kills(polls: usize, scene: &Scene, description: &str) -> bool {
     killed
 }
 
-/// Counts the steps that are done, whatever became of whoever called it.
+/// Counts the completed steps, whatever happened to their callers.
 fn counting() -> (Arc<dyn Ability>, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
@@ -87,7 +88,7 @@ async fn a_kill_at_any_point_loses_nothing_and_does_nothing_twice() {
         let (count_up, count) = counting();
         scene.actions.add(count_up);
         let killed = with_kills(polls, &scene, "Read it. Then write it.").await;
-        // What came of it may be told again; it is the same then.
+        // A result may be reported again; it is the same then.
         let mut updates = scene.office.updates();
         updates.dedup();
         assert_eq!(updates.len(), 1, "after {polls} polls: {updates:?}");
@@ -102,7 +103,8 @@ async fn a_kill_at_any_point_loses_nothing_and_does_nothing_twice() {
         sent.sort_by(|a, b| a.0.id.cmp(&b.0.id));
         sent.dedup();
         assert_eq!(sent.len(), 2, "after {polls} polls: {sent:?}");
-        // The model is asked again only if it was killed while it was asked; a step, if it was killed while it was done.
+        // The model is asked again only if the role was killed while it asked; a step is repeated only if the role was killed
+        // during it.
         let asked = scene.model.as_ref().unwrap().asked().len();
         assert!(asked <= 2, "asked {asked} times after {polls} polls");
         assert!(count.load(Ordering::Relaxed) <= 2);
@@ -119,7 +121,7 @@ async fn a_kill_at_any_point_loses_nothing_and_does_nothing_twice() {
 
 #[tokio::test]
 async fn a_paid_answer_is_not_asked_for_again() {
-    // The answer is kept before the step is completed: a role that ends in between reads it.
+    // The answer is persisted before the step is completed: a role that ends in between reads it.
     for polls in 1.. {
         let scene = Scene::new()
             .await
@@ -168,7 +170,7 @@ async fn an_answer_that_comes_before_the_task_comes_again_is_kept() {
     role.process_message(task("Review it")).await.unwrap();
     assert_eq!(scene.result(), (COMPLETED, "mended".to_owned()));
     assert_eq!(scene.office.sent().len(), 1);
-    // Once more it changes nothing.
+    // A repetition changes nothing.
     scene.role().process_message(reply).await.unwrap();
     assert_eq!(scene.office.updates().len(), 1);
 }
@@ -211,7 +213,7 @@ async fn a_kill_around_a_time_out_makes_one_new_request() {
             .clone()
             .unwrap();
         if second == first {
-            // It had not been given up yet.
+            // The request had not been abandoned yet.
             role.timed_out(until).await.unwrap();
             second = role
                 .state()
@@ -246,7 +248,7 @@ async fn a_kill_around_a_cancel_gives_the_task_up() {
             .with_steps(vec![asks("coder", "mend it")]);
         let mut role = scene.given("Review it").await;
         let ended = cut(polls, role.process_message(cancel("task-1"))).await;
-        // In the history nobody looks for requests that are still out.
+        // In an archived plan open requests would be overlooked.
         let plan = scene.plan().await;
         assert!(
             plan.head().shelf == Shelf::Current || plan.recalls().count() == 0,

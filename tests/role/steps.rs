@@ -1,4 +1,4 @@
-//! Carrying the internal plan out: what a step does itself.
+//! Carrying out the internal plan: what a step does itself.
 
 use plan_agent::plan::TaskStatus;
 use plan_agent::role::RoleStatus;
@@ -157,7 +157,7 @@ async fn what_is_put_into_a_step_is_bounded() {
         let long = long.clone();
         async { Ok(long) }
     });
-    // What is done with a part of it would be wrong.
+    // A result from only a part of the text would be wrong.
     let mut scene = Scene::new().await;
     scene.actions.add(Arc::clone(&loud));
     let scene = scene.with_steps(vec![action("loud", json!({})), says(&often)]);
@@ -168,7 +168,7 @@ async fn what_is_put_into_a_step_is_bounded() {
         result.starts_with("Step 2, Do echo, failed: what stands in double braces"),
         "{result}"
     );
-    // Another role reads what fits.
+    // Another role reads a text that fits.
     let mut scene = Scene::new().await;
     scene.actions.add(loud);
     let scene = scene.with_steps(vec![action("loud", json!({})), asks("coder", &often)]);
@@ -189,7 +189,7 @@ async fn tasks_wait_while_another_one_waits_and_too_many_are_rejected() {
             .await
             .unwrap();
     }
-    // The same again is the same.
+    // A repetition is the same.
     role.process_message(task_named("task-2", "Review it"))
         .await
         .unwrap();
@@ -255,7 +255,7 @@ async fn the_state_follows_the_work() {
     let steps = &state.internal_plan.as_ref().unwrap().steps;
     let states: Vec<_> = steps.iter().map(|step| step.status).collect();
     assert_eq!(states, [TaskStatus::Completed, TaskStatus::InProgress]);
-    // What was dropped half-way is given up like anything else.
+    // Work that was dropped half-way is abandoned like any other.
     role.process_message(cancel("task-1")).await.unwrap();
     assert_eq!(role.state().status, RoleStatus::Idle);
     assert!(role.state().current_step_index.is_none());

@@ -1,4 +1,4 @@
-//! Requests to other roles, and what comes of them.
+//! Requests to other roles, and their results.
 
 use plan_agent::plan::{AttemptState, TaskStatus};
 use plan_agent::role::{OnTimeout, RoleError};
@@ -44,7 +44,7 @@ async fn a_request_is_kept_sent_and_waited_for() {
         (sent.description.as_deref(), sent.context.as_deref()),
         (Some("mend a flaw"), Some("in a hurry"))
     );
-    // What was sent is what is kept, under the id of the command.
+    // The sent request is persisted, under the id of the command.
     let plan = scene.plan().await;
     let attempt = plan.attempt(request.command()).unwrap();
     assert_eq!(
@@ -120,7 +120,7 @@ async fn a_report_that_another_process_has_recorded_is_the_answer() {
     report(&scene, &request, "mended").await;
     role.look_again().await.unwrap();
     assert!(scene.result().1.starts_with("done: mended"));
-    // The same by a message that only says so.
+    // The same by a message that only reports it.
     let scene = super::waiting::scene().await;
     let mut role = scene.given("Review it").await;
     let request = awaited(&role);
@@ -224,7 +224,7 @@ async fn a_request_that_is_refused_fails_the_step_at_once() {
             };
             *place.lock().unwrap() = Some(refused.clone());
             let role = scene.given("Review it").await;
-            // Nobody was given the time to answer.
+            // No role had the time to answer.
             let ends = vec![WaitEnd::TakenBack; usize::from(sending)];
             assert_eq!((scene.waits().await, scene.ends().await), (0, ends));
             let (status, result) = scene.result();
@@ -235,7 +235,7 @@ async fn a_request_that_is_refused_fails_the_step_at_once() {
             );
             assert!(result.contains(&refused.to_string()), "{result}");
             assert_eq!(role.state().status.as_str(), "idle");
-            // What may have been sent is taken back.
+            // A request that may have been sent is withdrawn.
             assert_eq!(scene.office.withdrawn().len(), usize::from(sending));
         }
     }
@@ -365,7 +365,7 @@ async fn after_a_time_out_the_rest_is_planned_anew_once() {
         scene.result().1
     );
     assert_eq!(scene.result().0, COMPLETED);
-    // A second time-out is not planned around.
+    // The role does not plan around a second timeout.
     let mut again = super::waiting::scene().await.with_model([planned(json!([
         {"name": "Ask the tester", "uses": "role:tester", "params": {"description": "test it"}},
     ]))]);
@@ -398,7 +398,7 @@ async fn a_cancelled_task_is_given_up_and_its_request_taken_back() {
         .await
         .unwrap();
     assert!(scene.office.updates().is_empty());
-    // A role that does not know of it gives it up as well, after a restart.
+    // A role that does not know of it also abandons it, after a restart.
     let other = super::waiting::scene().await;
     let request = awaited(&other.given("Review it").await);
     other

@@ -1,8 +1,8 @@
-//! Budgets: nothing begins beyond them, nothing is lost at them, and a person says how it goes on.
+//! Budgets: nothing begins beyond them, nothing is lost at them, and a person decides how the plan continues.
 
 use super::*;
 
-/// A report of success at a price.
+/// Returns a report of success with its cost.
 fn dear(dollars: u32) -> Act {
     Act::Report(format!(
         "---\nstatus: SUCCESS\nusage: {{input_tokens: 900, output_tokens: 100, cost_usd: {dollars}}}\n---\n\n## Core results\n\ndone\n"
@@ -67,7 +67,7 @@ fn a_person_can_end_the_plan_instead() {
     let agent = scene.agent(|_| Act::success("done"));
     assert_eq!(scene.run(&["run", "--plan", "chain.md"]).code, Some(6));
     let (id, _) = asked(&scene);
-    scene.exchange.fill_in(&id, "abort", "enough");
+    scene.fill_in(&id, "abort", "enough");
     let ran = scene.run(&["resume"]);
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert_eq!(agent.attempts().len(), 1);
@@ -87,7 +87,7 @@ fn a_budget_that_was_raised_needs_no_answer() {
     scene.works(&["resume"]);
     let closed = scene.events_named("question_closed");
     assert_eq!((closed.len(), &closed[0]["question"]), (1, &json!(id)));
-    assert_eq!(scene.exchange.questions(), []);
+    assert_eq!(scene.questions(), []);
     let usage = &scene.status()["usage"];
     assert_eq!(
         (&usage["attempts"], &usage["budget"]["attempts"]),
@@ -99,9 +99,9 @@ fn a_budget_that_was_raised_needs_no_answer() {
 fn what_is_under_way_when_a_limit_is_reached_is_let_end() {
     let scene = Scene::by_rules("budget.attempts = 1\nrun.max_parallel = 2");
     let foreground = scene.start(&["run", "--plan", "two.md"]);
-    let command = scene.exchange.take("the only command", |_| true);
+    let command = scene.take_any();
     scene.await_status("paused");
-    scene.exchange.submit(
+    scene.submit(
         &command.id,
         &crate::common::agent::report("SUCCESS", "done"),
     );
@@ -207,7 +207,7 @@ fn time_is_limited_and_does_not_pass_while_only_a_person_is_waited_for() {
     let scene = Scene::by_rules("budget.wall_time = '1ms'");
     let agent = scene.agent(|_| Act::success("done"));
     let daemon = scene.leave(&["run", "--plan", "chain.md"]);
-    let (id, text) = scene.exchange.await_questions(1).remove(0);
+    let (id, text) = scene.await_questions(1).remove(0);
     assert!(text.contains("of 1 ms used"), "{text}");
     assert_eq!(agent.attempts(), [(1, 1)]);
     let used = || scene.status()["usage"]["wall_seconds"].as_f64().unwrap();

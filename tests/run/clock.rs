@@ -1,12 +1,11 @@
-//! Time that nobody lived through is nobody's silence: a machine that is suspended, a process that is stopped, a wall clock
-//! that is set.
+//! Suspended time is not silence: a suspended machine, a stopped process, a wall clock that is set.
 
 use std::time::{Duration, Instant};
 
 use super::*;
 use crate::common::agent::report;
 
-/// Says where in a shared library the wall clock stands: so many seconds off, by the content of a file.
+/// A shared library that moves the wall clock by as many seconds as a file says.
 const SHIM: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -53,7 +52,7 @@ time_t time(time_t *place) {
 
 const DAY: i64 = 24 * 60 * 60;
 
-/// An agent that says that it began, and writes its report when it is told to; for each command a number higher.
+/// An agent that records that it began, and writes its report when the test lets it; with a higher number for each command.
 const TOLD: &str = "n=1; while [ -e begun-$n ]; do n=$((n+1)); done; : > begun-$n; \
     until [ -e go-$n ]; do sleep 0.05; done; \
     printf -- '---\\nstatus: SUCCESS\\n---\\n\\n## Core results\\n\\ndone\\n' > \"$1\"";
@@ -72,14 +71,14 @@ impl Scene {
         fs::write(self.exchange.path(format!("workspace/go-{number}")), "").unwrap();
     }
 
-    /// Asserts that each task was done once, without anybody having been given up.
+    /// Asserts that each task was done once, and no attempt was abandoned.
     fn all_at_the_first_attempt(&self, tasks: usize) {
-        assert_eq!(self.events_named("timed_out"), [] as [Value; 0]);
+        assert!(self.events_named("timed_out").is_empty());
         assert_eq!(self.events_named("issued").len(), tasks);
-        assert_eq!(self.events_named("asked"), [] as [Value; 0]);
+        assert!(self.events_named("asked").is_empty());
     }
 
-    /// Makes the daemon look into the folders, and waits until it has.
+    /// Makes the daemon scan the folders, and waits until it has.
     fn await_a_look(&self, name: &str) {
         let name = format!("report-task-{name}.md");
         self.exchange
@@ -88,13 +87,13 @@ impl Scene {
     }
 }
 
-/// Waits until a time-out would have come.
+/// Waits until a timeout would have come.
 fn await_more_than(span: Duration) {
     let began = Instant::now();
     wait_until("the time has passed", DEADLINE, || began.elapsed() > span);
 }
 
-/// Both limits come while everybody stands still.
+/// Both limits pass while every process stands still.
 const SHORT: &str = "run.task_timeout = '6s'\nrun.task_deadline = '7s'";
 const LONGER: Duration = Duration::from_secs(8);
 
@@ -106,7 +105,7 @@ fn a_daemon_stopped_with_its_worker_gives_nobody_up() {
     scene.await_events("claimed", 1);
     daemon.freeze();
     await_more_than(LONGER);
-    // The agent, which has a process of its own, ends while nobody looks.
+    // The agent, which has a process of its own, ends while neither daemon nor worker runs.
     scene.tell_to_go_on(1);
     daemon.wake();
     scene.await_status("completed");
@@ -127,7 +126,7 @@ fn a_daemon_and_a_worker_that_were_stopped_go_on_where_they_were() {
     daemon.freeze();
     await_more_than(LONGER);
     daemon.wake();
-    // A look by the daemon alone: the worker gives no sign of life yet.
+    // Only the daemon scans: the worker sends no heartbeat yet.
     scene.await_a_look("nobody");
     kill_process(pid, Signal::CONT).unwrap();
     scene.tell_to_go_on(1);
@@ -139,12 +138,10 @@ fn a_daemon_and_a_worker_that_were_stopped_go_on_where_they_were() {
 fn a_report_that_came_while_the_daemon_was_stopped_counts() {
     let scene = Scene::by_rules("run.task_timeout = '2s'\nrun.task_deadline = '3s'");
     let daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let command = scene.exchange.take("the command", |_| true);
+    let command = scene.take_any();
     daemon.freeze();
     await_more_than(Duration::from_secs(4));
-    scene
-        .exchange
-        .submit(&command.id, &report("SUCCESS", "done"));
+    scene.succeed(&command, "done");
     daemon.wake();
     scene.await_status("completed");
     scene.all_at_the_first_attempt(1);
@@ -154,13 +151,11 @@ fn a_report_that_came_while_the_daemon_was_stopped_counts() {
 fn who_stays_silent_after_the_daemon_woke_is_given_up() {
     let scene = Scene::by_rules("run.task_timeout = '2s'");
     let daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let first = scene.exchange.take("the command", |_| true);
+    let first = scene.take_any();
     daemon.freeze();
     await_more_than(Duration::from_secs(4));
     daemon.wake();
-    scene
-        .exchange
-        .await_command("the second attempt", |command| command.attempt() == 2);
+    scene.await_attempt(2);
     assert_eq!(scene.events_named("timed_out")[0]["command"], first.id);
 }
 
@@ -169,20 +164,18 @@ fn who_stays_silent_after_the_daemon_woke_is_given_up() {
 fn a_command_counts_as_waiting_from_when_it_was_issued() {
     let scene = Scene::by_rules("run.task_timeout = '4s'");
     let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
-    let first = scene.exchange.take("the first task", |_| true);
-    let sign = scene.exchange.path(format!("active/{}.json", first.id));
+    let first = scene.take_any();
+    let sign = scene.path(format!("active/{}.json", first.id));
     let (began, mut beats) = (Instant::now(), 0);
     wait_until("the daemon is older than a time-out", DEADLINE, || {
         beats += 1;
         fs::write(&sign, format!("{{\"pid\": {beats}}}")).unwrap();
         began.elapsed() > Duration::from_secs(6)
     });
-    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+    scene.succeed(&first, "done");
     for number in 2..=3 {
-        let next = scene
-            .exchange
-            .take("the next task", |command| command.task() == number);
-        scene.exchange.submit(&next.id, &report("SUCCESS", "done"));
+        let next = scene.take("the next task", |command| command.task() == number);
+        scene.succeed(&next, "done");
     }
     scene.await_status("completed");
     scene.all_at_the_first_attempt(3);
@@ -195,16 +188,16 @@ fn a_check_that_ended_while_the_daemon_was_stopped_is_believed() {
     );
     let _agent = scene.agent(|_| Act::success("done"));
     let daemon = scene.leave(&["run", "--plan", "one.md"]);
-    scene.exchange.await_name("workspace", "checking");
+    scene.await_name("workspace", "checking");
     daemon.freeze();
     await_more_than(Duration::from_secs(4));
-    fs::write(scene.exchange.path("workspace/go"), "").unwrap();
+    fs::write(scene.path("workspace/go"), "").unwrap();
     daemon.wake();
     scene.await_status("completed");
     scene.all_at_the_first_attempt(1);
 }
 
-/// Makes the wall clock of what runs in a scene one that can be set. The error says why that is not possible here.
+/// Gives the processes of a scene a wall clock that can be set. The error says why that is not possible here.
 fn with_a_clock_to_set(scene: &mut Scene) -> Result<(), String> {
     scene.env.preload("shim", SHIM)?;
     let shift = scene.env.path("shift");
@@ -218,7 +211,7 @@ fn set_clock(scene: &Scene, seconds_off: i64) {
     fs::rename(scene.env.path("shift.new"), scene.env.path("shift")).unwrap();
 }
 
-/// Returns by how much a moment is in the future, in seconds.
+/// Returns how far a moment is in the future, in seconds.
 fn ahead(moment: &str) -> i64 {
     let moment: jiff::Timestamp = moment.parse().unwrap();
     moment.as_second() - jiff::Timestamp::now().as_second()
@@ -239,7 +232,7 @@ fn a_wall_clock_that_jumps_gives_nobody_up() {
         scene.await_begun(number);
         set_clock(&scene, shift);
         scene.await_a_look(&format!("nobody-{number}"));
-        // The shim does what it should: whoever starts now has the other time, and says nothing strange.
+        // The shim works: a process that starts now has the other time, and prints nothing unusual.
         let status = scene.works(&["status"]);
         let under_way = status.lines().find(|line| line.contains("attempt 1 for"));
         assert!(
@@ -288,24 +281,20 @@ fn a_usage_limit_told_by_a_clock_that_jumped_ends_when_it_should() {
             return skip(&why);
         }
         let _daemon = scene.leave(&["run", "--plan", "one.md"]);
-        let first = scene.exchange.take("the command", |_| true);
+        let first = scene.take_any();
         set_clock(&scene, shift);
         let moment = jiff::Timestamp::now().as_second() + shift + 2;
         let until = jiff::Timestamp::from_second(moment).unwrap();
         let blocked = format!(
             "---\nstatus: FAILED\nblocked_until: {until}\n---\n\n## Core results\n\nHalf of it.\n"
         );
-        scene.exchange.submit(&first.id, &blocked);
+        scene.submit(&first.id, &blocked);
         let parked = scene.await_events("parked", 1).remove(0);
-        let second = scene
-            .exchange
-            .await_command("the second attempt", |command| command.attempt() == 2);
+        let second = scene.await_attempt(2);
         let until = jiff::Timestamp::from_microsecond(parked["until"].as_i64().unwrap());
         let until = until.unwrap().to_string();
         assert!(near(ahead(&until), 0), "{until}");
-        scene
-            .exchange
-            .submit(&second.id, &report("SUCCESS", "all of it"));
+        scene.succeed(&second, "all of it");
         scene.await_status("completed");
     }
 }

@@ -1,4 +1,4 @@
-//! Daemons and what is done to them from outside: pause, stop, abort, signals, kills, a second one.
+//! Daemons under outside influence: pause, stop, abort, signals, kills, a second daemon.
 
 use std::io::Write;
 use std::sync::mpsc;
@@ -6,26 +6,23 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::common::agent::report;
 use crate::common::env::lives;
 
 #[test]
 fn a_paused_plan_takes_back_what_nobody_has_taken_and_goes_on_later() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let first = scene.exchange.await_command("the command", |_| true);
+    let first = scene.await_any();
     scene.works(&["pause"]);
-    scene
-        .exchange
-        .await_name("commands/withdrawn", &format!("{}.md", first.id));
+    scene.await_name("commands/withdrawn", &format!("{}.md", first.id));
     scene.await_events("withdrawn", 1);
     assert_eq!(scene.status()["plan"]["status"], "paused");
 
     let said = scene.works(&["resume"]);
     assert!(said.contains("goes on"), "{said}");
-    let again = scene.exchange.take("the command again", |_| true);
+    let again = scene.take_any();
     assert_ne!(again.id, first.id);
-    scene.exchange.submit(&again.id, &report("SUCCESS", "done"));
+    scene.succeed(&again, "done");
     scene.await_status("completed");
 }
 
@@ -33,10 +30,10 @@ fn a_paused_plan_takes_back_what_nobody_has_taken_and_goes_on_later() {
 fn what_is_under_way_in_a_paused_plan_is_finished() {
     let scene = Scene::by_rules("");
     let foreground = scene.start(&["run", "--plan", "chain.md", "--no-input"]);
-    let first = scene.exchange.take("the first task", |_| true);
+    let first = scene.take_any();
     scene.await_events("claimed", 1);
     scene.works(&["pause"]);
-    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+    scene.succeed(&first, "done");
     let ran = foreground.end();
     assert_eq!(ran.code, Some(4), "{ran:?}");
     assert_eq!(scene.tasks(), ["completed", "pending", "pending"]);
@@ -50,7 +47,7 @@ fn what_is_under_way_in_a_paused_plan_is_finished() {
 fn a_plan_is_ended_from_outside() {
     let scene = Scene::by_rules("");
     let foreground = scene.start(&["run", "--plan", "chain.md", "--json"]);
-    let first = scene.exchange.take("the first task", |_| true);
+    let first = scene.take_any();
     scene.await_events("claimed", 1);
     let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
     scene.works(&["abort", &plan]);
@@ -61,9 +58,7 @@ fn a_plan_is_ended_from_outside() {
         (&last["status"], &last["exit"]),
         (&json!("abandoned"), &json!(3))
     );
-    scene
-        .exchange
-        .await_name("active", &format!("{}.cancel", first.id));
+    scene.await_name("active", &format!("{}.cancel", first.id));
     let again = scene.run(&["resume"]);
     assert_eq!(again.code, Some(3), "{again:?}");
 }
@@ -72,7 +67,7 @@ fn a_plan_is_ended_from_outside() {
 fn a_daemon_that_was_left_behind_is_worked_with_and_stopped() {
     let scene = Scene::by_rules("");
     let daemon = scene.leave(&["run", "--plan", "chain.md"]);
-    let first = scene.exchange.take("the first task", |_| true);
+    let first = scene.take_any();
     let status = scene.status();
     assert_eq!(status["daemon"]["pid"], daemon.pid.as_raw_pid());
     for args in [
@@ -92,9 +87,7 @@ fn a_daemon_that_was_left_behind_is_worked_with_and_stopped() {
     assert!(status["last_daemon"]["ended_at"].is_string(), "{status}");
     assert_eq!(status["plan"]["status"], "running");
 
-    scene
-        .exchange
-        .submit(&first.id, &report("SUCCESS", "while nobody looked"));
+    scene.succeed(&first, "while nobody looked");
     let agent = scene.agent(|_| Act::success("done"));
     scene.works(&["resume"]);
     assert_eq!(
@@ -117,7 +110,7 @@ fn a_second_daemon_leaves_and_names_the_first() {
     ] {
         let second = scene.run(args);
         if args[0] == "plan" {
-            // There is no model here to plan with.
+            // There is no model here for planning.
             assert_eq!(second.code, Some(2), "{second:?}");
             continue;
         }
@@ -135,7 +128,7 @@ fn a_second_daemon_leaves_and_names_the_first() {
 
 #[test]
 fn of_several_starts_at_once_one_makes_a_plan_and_the_others_leave_nothing() {
-    // In the foreground the one that works does not end by itself.
+    // In the foreground the working one does not end by itself.
     for (flag, ends) in [("--detach", 6), ("--no-input", 5)] {
         let scene = Scene::by_rules("");
         let args = ["run", "--plan", "one.md", flag];
@@ -157,7 +150,7 @@ fn of_several_starts_at_once_one_makes_a_plan_and_the_others_leave_nothing() {
                 losers += 1;
             }
             assert_eq!(losers, 5);
-            // Whoever has the folder is told apart from the others before its plan is made.
+            // The daemon that holds the folder is known to the others before its plan is made.
             wait_until("the plan is made", DEADLINE, || {
                 !scene.works(&["plans", "--json"]).starts_with("[]")
             });
@@ -172,11 +165,9 @@ fn of_several_starts_at_once_one_makes_a_plan_and_the_others_leave_nothing() {
 fn after_a_kill_a_start_works_at_once_and_repeats_nothing() {
     let scene = Scene::by_rules("");
     let daemon = scene.leave(&["run", "--plan", "chain.md"]);
-    let first = scene.exchange.take("the first task", |_| true);
-    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
-    let second = scene
-        .exchange
-        .await_command("the second task", |command| command.task() == 2);
+    let first = scene.take_any();
+    scene.succeed(&first, "done");
+    let second = scene.await_command("the second task", |command| command.task() == 2);
     kill_process(daemon.pid, Signal::KILL).unwrap();
     scene.await_end();
 
@@ -219,13 +210,13 @@ fn how_the_last_daemon_ended_is_told() {
 
 #[test]
 fn a_check_of_a_killed_daemon_ends_before_it_runs_again() {
-    // It names itself, works in a process of its own as well, and does not listen to a request to end.
+    // It names itself, also works in a process of its own, and ignores a request to end.
     let check = r#"trap "" TERM; echo $$ >> runs; until [ -e ../../go ]; do sleep 0.05; done"#;
     let scene = Scene::by_rules(&format!(
         "run.checks = ['slow']\nchecks.slow = {{ run = ['sh', '-c', '{check}'] }}"
     ));
     let runs = || -> Vec<String> {
-        let text = fs::read_to_string(scene.exchange.path("workspace/runs")).unwrap_or_default();
+        let text = fs::read_to_string(scene.path("workspace/runs")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     };
     let _agent = scene.agent(|_| Act::success("done"));
@@ -241,27 +232,23 @@ fn a_check_of_a_killed_daemon_ends_before_it_runs_again() {
     scene.env.write("go", "");
     scene.await_status("completed");
     assert_eq!(runs().len(), 2);
-    assert_eq!(scene.exchange.names("active"), [".tmp"]);
+    assert_eq!(scene.names("active"), [".tmp"]);
 }
 
 #[test]
 fn a_stale_report_that_a_killed_daemon_did_not_file_is_filed_as_stale() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
     let daemon = scene.leave(&["run", "--plan", "two.md"]);
-    let first = scene.exchange.take("the first attempt", |_| true);
-    let second = scene
-        .exchange
-        .await_command("its successor", |command| command.attempt() == 2);
-    scene
-        .exchange
-        .submit(&second.id, &report("SUCCESS", "in time"));
+    let first = scene.take_any();
+    let second = scene.await_attempt(2);
+    scene.succeed(&second, "in time");
     scene.await_events("completed", 1);
-    // As long as a file is in the place of the folder nothing can be filed there.
-    let folder = scene.exchange.path("reports/stale");
+    // While a file is in the place of the folder, nothing can be archived there.
+    let folder = scene.path("reports/stale");
     wait_until("the folder is away", DEADLINE, || {
         fs::remove_dir(&folder).is_ok() && fs::write(&folder, "").is_ok()
     });
-    scene.exchange.submit(&first.id, &report("FAILED", "late"));
+    scene.fail(&first, "late");
     scene.await_events("stale", 1);
     kill_process(daemon.pid, Signal::KILL).unwrap();
     scene.await_end();
@@ -270,9 +257,9 @@ fn a_stale_report_that_a_killed_daemon_did_not_file_is_filed_as_stale() {
     let _daemon = scene.leave(&["resume"]);
     let name = format!("report-{}.md", first.id);
     wait_until("the report is filed", DEADLINE, || {
-        !scene.exchange.path("reports/pending").join(&name).exists()
+        !scene.path("reports/pending").join(&name).exists()
     });
-    assert_eq!(scene.exchange.names("reports/stale"), [name]);
+    assert_eq!(scene.names("reports/stale"), [name]);
     assert_eq!(scene.events_named("stale").len(), 1);
 }
 
@@ -280,22 +267,20 @@ fn a_stale_report_that_a_killed_daemon_did_not_file_is_filed_as_stale() {
 fn an_unreadable_report_that_a_killed_daemon_did_not_file_counts_once() {
     let scene = Scene::by_rules("");
     let daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let first = scene.exchange.take("the command", |_| true);
-    let folder = scene.exchange.path("reports/rejected");
+    let first = scene.take_any();
+    let folder = scene.path("reports/rejected");
     fs::remove_dir(&folder).unwrap();
     fs::write(&folder, "").unwrap();
-    scene.exchange.submit(&first.id, "no front matter");
-    let repair = scene.exchange.take("its repair", |_| true);
+    scene.submit(&first.id, "no front matter");
+    let repair = scene.take_any();
     kill_process(daemon.pid, Signal::KILL).unwrap();
     scene.await_end();
     fs::remove_file(folder).unwrap();
 
     let _daemon = scene.leave(&["resume"]);
     let name = format!("report-{}.md", first.id);
-    scene.exchange.await_name("reports/rejected", &name);
-    scene
-        .exchange
-        .submit(&repair.id, &report("SUCCESS", "done"));
+    scene.await_name("reports/rejected", &name);
+    scene.succeed(&repair, "done");
     scene.await_status("completed");
     assert_eq!(scene.events_named("rejected").len(), 1);
 }
@@ -304,9 +289,9 @@ fn an_unreadable_report_that_a_killed_daemon_did_not_file_counts_once() {
 fn what_is_left_among_the_reports_is_named_at_the_end() {
     let scene = Scene::by_rules("");
     let foreground = scene.start(&["run", "--plan", "one.md"]);
-    let only = scene.exchange.take("the task", |_| true);
-    scene.exchange.drop_report("notes.txt", b"not a report");
-    scene.exchange.submit(&only.id, &report("SUCCESS", "done"));
+    let only = scene.take_any();
+    scene.drop_report("notes.txt", b"not a report");
+    scene.succeed(&only, "done");
     let ran = foreground.end();
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(
@@ -320,12 +305,12 @@ fn signals_end_it_resumably() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 143)] {
         let scene = Scene::by_rules("");
         let foreground = scene.start(&["run", "--plan", "chain.md"]);
-        let first = scene.exchange.take("the first task", |_| true);
+        let first = scene.take_any();
         foreground.signal(signal);
         let ran = foreground.end();
         assert_eq!(ran.code, Some(code), "{ran:?}");
         assert!(ran.stdout.contains("plan-agent resume"), "{}", ran.stdout);
-        scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+        scene.succeed(&first, "done");
         let _agent = scene.agent(|_| Act::success("done"));
         let ran = scene.run(&["resume"]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -338,7 +323,7 @@ fn a_signal_before_there_is_a_plan_leaves_nothing() {
         let scene = Scene::by_rules("");
         let pipe = scene.pipe("pipe.md");
         let foreground = scene.start(&["run", "--plan", "pipe.md"]);
-        // Opens when the program reads there, and keeps it waiting.
+        // The open returns when the program reads the pipe; the program waits then.
         let _written = File::options().write(true).open(pipe).unwrap();
         foreground.signal(signal);
         let ran = foreground.end();
@@ -377,7 +362,7 @@ fn a_signal_before_the_daemon_works_keeps_the_plan() {
     wait_until("the plan is made", DEADLINE, || {
         scene.run(&["status"]).code == Some(0)
     });
-    // The daemon reads the configuration too, and is kept waiting there.
+    // The daemon also reads the configuration, and waits there.
     let _written = open();
     foreground.signal(Signal::TERM);
     let ran = foreground.end();
@@ -415,11 +400,11 @@ fn a_signal_while_the_model_thinks_loses_nothing() {
 fn the_folder_may_be_removed_and_made_again() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
-    let first = scene.exchange.take("the first task", |_| true);
+    let first = scene.take_any();
     for folder in ["reports", "commands", "questions", "active"] {
-        // Moved first: the daemon may make it again before the last file in it is gone.
+        // Moved first: the daemon may create it again before the last file in it is gone.
         let gone = scene.env.path(format!("gone-{folder}"));
-        fs::rename(scene.exchange.path(folder), &gone).unwrap();
+        fs::rename(scene.path(folder), &gone).unwrap();
         fs::remove_dir_all(gone).unwrap();
     }
     wait_until("the folders are there again", DEADLINE, || {
@@ -430,12 +415,10 @@ fn the_folder_may_be_removed_and_made_again() {
             "active",
         ]
         .iter()
-        .all(|folder| scene.exchange.path(folder).is_dir())
+        .all(|folder| scene.path(folder).is_dir())
     });
-    scene
-        .exchange
-        .submit(&first.id, &report("SUCCESS", "done all the same"));
-    // Its command was put back, as nobody could say any more who had it: a second agent would report on it too.
+    scene.succeed(&first, "done all the same");
+    // Its command was put back into `commands/pending`, because its claim was lost: a second agent would report on it, too.
     scene.await_events("completed", 1);
     let _agent = scene.agent(|_| Act::success("done"));
     scene.await_status("completed");
@@ -446,12 +429,11 @@ fn the_folder_may_be_removed_and_made_again() {
 fn a_lost_command_is_handed_out_again_by_the_next_daemon_under_its_id() {
     let scene = Scene::by_rules("");
     let daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let first = scene.exchange.await_command("the command", |_| true);
+    let first = scene.await_any();
     kill_process(daemon.pid, Signal::KILL).unwrap();
     scene.await_end();
     fs::remove_file(
         scene
-            .exchange
             .path("commands/pending")
             .join(format!("{}.md", first.id)),
     )
@@ -466,12 +448,10 @@ fn tasks_side_by_side() {
     let scene = Scene::by_rules("run.max_parallel = 2");
     let foreground = scene.start(&["run", "--plan", "two.md"]);
     wait_until("both commands are there", DEADLINE, || {
-        scene.exchange.pending().len() == 2
+        scene.pending().len() == 2
     });
-    for command in scene.exchange.pending().iter().rev() {
-        scene
-            .exchange
-            .submit(&command.id, &report("SUCCESS", "done"));
+    for command in scene.pending().iter().rev() {
+        scene.succeed(&command, "done");
     }
     let ran = foreground.end();
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -482,8 +462,8 @@ fn a_lock_that_a_child_of_a_killed_daemon_holds_a_moment_longer_is_waited_for() 
     let scene = Scene::by_rules("");
     drop(scene.leave(&["run", "--plan", "one.md"]));
     scene.await_end();
-    // Signed by the daemon that was killed.
-    let lock = File::open(scene.exchange.path("daemon.lock")).unwrap();
+    // The lock file still names the killed daemon.
+    let lock = File::open(scene.path("daemon.lock")).unwrap();
     lock.lock().unwrap();
     let _agent = scene.agent(|_| Act::success("done"));
     let mut foreground = scene.start(&["resume"]);
@@ -498,7 +478,7 @@ fn a_lock_that_a_child_of_a_killed_daemon_holds_a_moment_longer_is_waited_for() 
     assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
-/// Returns how often the threads of a process that have a name have paused.
+/// Returns how often the threads of a process with a name have paused.
 fn pauses(pid: Pid, name: &str) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{}/task", pid.as_raw_pid()));
     let statuses = tasks.into_iter().flatten().flatten().filter_map(|task| {
@@ -514,9 +494,9 @@ fn pauses(pid: Pid, name: &str) -> u64 {
 fn a_daemon_whose_lock_is_gone_leaves_the_folder_to_the_next() {
     for replaced in [false, true] {
         let scene = Scene::by_rules("");
-        let lock = scene.exchange.path("daemon.lock");
+        let lock = scene.path("daemon.lock");
         let first = scene.start(&["run", "--plan", "chain.md"]);
-        let command = scene.exchange.take("the first task", |_| true);
+        let command = scene.take_any();
         match replaced {
             true => {
                 scene.env.write("other.lock", "");
@@ -526,7 +506,7 @@ fn a_daemon_whose_lock_is_gone_leaves_the_folder_to_the_next() {
         }
         let mut second = scene.env.start(&["resume"]);
         let note = || {
-            let text = fs::read_to_string(scene.exchange.path("daemon.json")).ok()?;
+            let text = fs::read_to_string(scene.path("daemon.json")).ok()?;
             serde_json::from_str::<Value>(&text).ok()?["pid"].as_u64()
         };
         let noted = Some(u64::from(second.child.id()));
@@ -539,9 +519,7 @@ fn a_daemon_whose_lock_is_gone_leaves_the_folder_to_the_next() {
             "{ran:?}"
         );
         assert_eq!(note(), noted, "its note stays");
-        scene
-            .exchange
-            .submit(&command.id, &report("SUCCESS", "done"));
+        scene.succeed(&command, "done");
         let _agent = scene.agent(|_| Act::success("done"));
         assert_eq!(second.wait().code(), Some(0));
         assert_eq!(scene.events_named("judged").len(), 3);
@@ -557,22 +535,20 @@ fn a_signal_ends_it_while_the_store_is_busy() {
     ] {
         let scene = Scene::by_rules("");
         let mut foreground = scene.start(args);
-        let command = scene.exchange.take("the first task", |_| true);
+        let command = scene.take_any();
         let pid = || scene.status()["daemon"]["pid"].as_i64();
         wait_until("it says that it is there", DEADLINE, || pid().is_some());
         let pid = pid().unwrap();
-        let busy = rusqlite::Connection::open(scene.exchange.path("plan-agent.db")).unwrap();
+        let busy = rusqlite::Connection::open(scene.path("plan-agent.db")).unwrap();
         busy.execute_batch("BEGIN IMMEDIATE").unwrap();
-        scene
-            .exchange
-            .submit(&command.id, &report("SUCCESS", "done"));
+        scene.succeed(&command, "done");
         let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
         let before = pauses(pid, "store");
         wait_until("the store waits", DEADLINE, || {
             pauses(pid, "store") >= before + 100
         });
         kill_process(pid, Signal::TERM).unwrap();
-        // The store itself gives up after half a minute.
+        // The store itself fails after half a minute.
         wait_until("it ends", Duration::from_secs(20), || {
             !lives(&pid.as_raw_pid().to_string())
         });

@@ -1,9 +1,8 @@
-//! The roles of a team behind files: each with lanes and an agent of its own; what one cannot do holds up nobody else.
+//! The roles of a team behind files: each with lanes and an agent of its own; a role that cannot work holds up no other role.
 
 use super::*;
-use crate::common::agent::report;
 
-/// Reports for whom it works, and how many of them are at work at the same time. Does as `NAME.does` says, if that is there.
+/// Reports its role, and how many of its role are at work at the same time. Acts as `NAME.does` says, if that file exists.
 const WORKER: &str = r#"
 who=$1
 : > "$who.$$.at-work"
@@ -74,7 +73,7 @@ fn each_role_has_its_own_agent_and_others_have_that_of_the_command_line() {
     let who = ["coder", "tester", "general", "general", "general", "coder"];
     assert_eq!(results(&scene), who.map(|who| format!("Done by {who}.")));
     let count = |folder: &str| {
-        let names = scene.exchange.names(folder);
+        let names = scene.names(folder);
         names.iter().filter(|name| name.ends_with(".md")).count()
     };
     for own in ["tester", "editor"] {
@@ -161,15 +160,11 @@ printf '%s\n' '{{"type":"result","is_error":false,"permission_denials":[],"sessi
     assert_eq!(ran.stderr.matches(told).count(), 1, "{ran:?}");
     assert_eq!(&results(&scene)[4..], ["Done by coder."; 4]);
     assert!(scene.env.read("notes/runs").lines().count() <= 3);
-    let [(question, text)] = &scene.exchange.questions()[..] else {
+    let [(question, text)] = &scene.questions()[..] else {
         panic!("one question: {ran:?}");
     };
     assert!(text.contains("unknown option"), "{text}");
-    assert_eq!(
-        scene.exchange.pending().len(),
-        0,
-        "what was not begun went back"
-    );
+    assert_eq!(scene.pending().len(), 0, "what was not begun went back");
 
     scene.env.write("notes/mended", "");
     scene.works(&["answer", question, "reply", "--note", "mended"]);
@@ -206,16 +201,14 @@ fn a_worker_of_its_own_gets_its_role_from_the_team() {
         assert_eq!(ran.code, Some(2), "{ran:?}");
         assert!(ran.stderr.contains(says), "{ran:?}");
     }
-    // Without the team, roles are only labels, and whoever has one takes what it is assigned.
+    // Without the team, roles are only labels, and the worker of a role takes its assigned tasks.
     let _daemon = scene.leave(&["run", "--plan", "plan.md"]);
     let team = ["worker", "--role", "coder", "--team", "team.yaml"];
     let _worker = scene.env.start(&team);
-    let two = scene.exchange.take("the one for the reviewer", |command| {
+    let two = scene.take("the one for the reviewer", |command| {
         command.field("assignee") == Some("reviewer")
     });
-    scene
-        .exchange
-        .submit(&two.id, &report("SUCCESS", "by hand"));
+    scene.succeed(&two, "by hand");
     scene.await_status("completed");
     assert_eq!(results(&scene), ["Done by coder.", "by hand"]);
 }
@@ -240,11 +233,11 @@ fn a_role_for_whom_nobody_is_there_takes_no_lane_from_the_others() {
     wait_until("the coder has done its tasks", DEADLINE, || {
         scene.status()["progress"]["completed"] == 2
     });
-    // As many wait for whoever comes as may be at work at once.
-    assert!((1..=2).contains(&scene.exchange.pending().len()));
-    // Who comes late finds them; what is taken is under way like any other.
-    let first = scene.exchange.take("for the ghost", |_| true);
-    scene.exchange.submit(&first.id, &report("SUCCESS", "Boo."));
+    // As many commands wait as may be in progress simultaneously.
+    assert!((1..=2).contains(&scene.pending().len()));
+    // A late worker finds them; a claimed command is in progress like any other.
+    let first = scene.take_any();
+    scene.succeed(&first, "Boo.");
     wait_until("it counts", DEADLINE, || results(&scene)[0] == "Boo.");
     scene.works(&["stop"]);
 }

@@ -4,7 +4,6 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::common::agent::report;
 
 const DATABASE: &str = "plan-agent.db";
 const JOURNAL: &str = "plan-agent.db-wal";
@@ -17,7 +16,7 @@ struct Files([(PathBuf, Vec<u8>); 2]);
 impl Files {
     fn of(scene: &Scene) -> Self {
         Self([DATABASE, JOURNAL].map(|name| {
-            let path = scene.exchange.path(name);
+            let path = scene.path(name);
             let bytes = fs::read(&path).unwrap();
             (path, bytes)
         }))
@@ -34,21 +33,21 @@ impl Files {
 fn killed() -> (Scene, Command) {
     let scene = Scene::by_rules("");
     let daemon = scene.leave(&["run", "--plan", "chain.md"]);
-    let first = scene.exchange.take("the first task", |_| true);
-    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
-    let second = scene.exchange.take("the second task", |_| true);
+    let first = scene.take_any();
+    scene.succeed(&first, "done");
+    let second = scene.take_any();
     scene.await_events("claimed", 2);
     let left = Files::of(&scene);
     kill(&scene, daemon);
     // Whoever looked meanwhile may have been the last to close it, and have moved the journal.
     left.put_back();
-    drop(fs::remove_file(scene.exchange.path(INDEX)));
+    drop(fs::remove_file(scene.path(INDEX)));
     (scene, second)
 }
 
 /// Changes a byte in the midst of the journal, as a broken disk does.
 fn damage_journal(scene: &Scene) {
-    let path = scene.exchange.path(JOURNAL);
+    let path = scene.path(JOURNAL);
     let mut bytes = fs::read(&path).unwrap();
     let middle = bytes.len() * 2 / 3;
     bytes[middle] ^= 4;
@@ -92,7 +91,7 @@ fn changes_lost_with_a_damaged_journal_are_reported_until_the_plan_goes_on() {
 fn a_plan_that_is_gone_with_the_journal_is_reported() {
     let (scene, _) = killed();
     let (plan, committed) = (plan_id(&scene), last_change(&scene));
-    fs::remove_file(scene.exchange.path(JOURNAL)).unwrap();
+    fs::remove_file(scene.path(JOURNAL)).unwrap();
     let lost = format!("lost plan `{plan}`: {committed} changes of it had been committed");
     for _ in 0..2 {
         let ran = scene.run(&["status"]);
@@ -109,7 +108,7 @@ fn a_plan_that_is_gone_with_the_journal_is_reported() {
 #[test]
 fn notes_that_a_power_cut_tore_or_took_back_are_no_alarm() {
     let (scene, second) = killed();
-    let path = scene.exchange.path(NOTES);
+    let path = scene.path(NOTES);
     let mode = fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let whole = fs::read(&path).unwrap();
@@ -123,9 +122,7 @@ fn notes_that_a_power_cut_tore_or_took_back_are_no_alarm() {
     }
     // What is added to a torn line is read.
     fs::write(&path, &whole[..whole.len() - 3]).unwrap();
-    scene
-        .exchange
-        .submit(&second.id, &report("SUCCESS", "done"));
+    scene.succeed(&second, "done");
     let _agent = scene.agent(|_| Act::success("done"));
     assert_eq!(scene.run(&["resume"]).code, Some(0));
     let committed = last_change(&scene);
@@ -141,8 +138,8 @@ fn notes_in_whose_place_something_else_is_stop_nobody() {
     let scene = Scene::by_rules("");
     let theirs = scene.env.path("theirs");
     fs::write(&theirs, "theirs").unwrap();
-    fs::create_dir(scene.exchange.path("")).unwrap();
-    std::os::unix::fs::symlink(&theirs, scene.exchange.path(NOTES)).unwrap();
+    fs::create_dir(scene.path("")).unwrap();
+    std::os::unix::fs::symlink(&theirs, scene.path(NOTES)).unwrap();
     let _agent = scene.agent(|_| Act::success("done"));
     let ran = scene.run(&["run", "--plan", "one.md"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -153,12 +150,12 @@ fn notes_in_whose_place_something_else_is_stop_nobody() {
 fn a_daemon_whose_database_is_emptied_says_so_and_waits() {
     let scene = Scene::by_rules("");
     let mut foreground = scene.start(&["run", "--plan", "chain.md"]);
-    let first = scene.exchange.take("the first task", |_| true);
+    let first = scene.take_any();
     scene.await_events("claimed", 1);
     let left = Files::of(&scene);
     let committed = last_change(&scene);
-    fs::write(scene.exchange.path(DATABASE), "").unwrap();
-    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+    fs::write(scene.path(DATABASE), "").unwrap();
+    scene.succeed(&first, "done");
     let said = || fs::read_to_string(&foreground.err).unwrap();
     wait_until("it says so", DEADLINE, || {
         said().contains("was emptied or cut short")
@@ -206,18 +203,18 @@ fn a_daemon_whose_database_is_emptied_says_so_and_waits() {
 fn a_daemon_whose_journal_is_removed_says_so_and_loses_nothing() {
     let scene = Scene::by_rules("");
     let mut foreground = scene.start(&["run", "--plan", "chain.md"]);
-    let first = scene.exchange.take("the first task", |_| true);
+    let first = scene.take_any();
     scene.await_events("claimed", 1);
     let committed = last_change(&scene);
-    fs::remove_file(scene.exchange.path(JOURNAL)).unwrap();
-    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
+    fs::remove_file(scene.path(JOURNAL)).unwrap();
+    scene.succeed(&first, "done");
     let said = || fs::read_to_string(&foreground.err).unwrap();
     wait_until("it says so", DEADLINE, || {
         said().contains("was removed or replaced")
     });
     foreground.signal(Signal::KILL);
     foreground.running.wait();
-    drop(fs::remove_file(scene.exchange.path(INDEX)));
+    drop(fs::remove_file(scene.path(INDEX)));
     assert_eq!(last_change(&scene), committed);
     let _agent = scene.agent(|_| Act::success("done"));
     let ran = scene.run(&["resume"]);
@@ -235,7 +232,7 @@ fn an_empty_file_where_plans_were_is_no_new_database() {
         "{doctor}"
     );
     for (empty, what) in [(true, "the file is empty"), (false, "the file is gone")] {
-        let path = scene.exchange.path(DATABASE);
+        let path = scene.path(DATABASE);
         match empty {
             true => fs::write(path, "").unwrap(),
             false => fs::remove_file(path).unwrap(),
@@ -258,7 +255,7 @@ fn an_empty_file_where_plans_were_is_no_new_database() {
         );
     }
     for name in [JOURNAL, NOTES] {
-        fs::remove_file(scene.exchange.path(name)).unwrap();
+        fs::remove_file(scene.path(name)).unwrap();
     }
     let ran = scene.run(&["plans"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
@@ -287,11 +284,11 @@ fn run_read_only(scene: &Scene, args: &[&str]) -> Option<Ran> {
 
 /// Moves everything from the journal into the database, as who makes a copy for others does.
 fn close(scene: &Scene) {
-    let database = rusqlite::Connection::open(scene.exchange.path(DATABASE)).unwrap();
+    let database = rusqlite::Connection::open(scene.path(DATABASE)).unwrap();
     let plans = database.query_row("SELECT COUNT(*) FROM plans", [], |row| row.get::<_, i64>(0));
     assert_eq!(plans.unwrap(), 1);
     database.close().unwrap();
-    assert!(!scene.exchange.path(JOURNAL).exists());
+    assert!(!scene.path(JOURNAL).exists());
 }
 
 #[test]

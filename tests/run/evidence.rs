@@ -1,4 +1,4 @@
-//! What has to be there before a result is accepted, and what is told of it.
+//! The evidence that is required before a result is accepted, and how it is reported.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -76,7 +76,7 @@ fn a_file_that_leads_out_of_the_workspace_is_refused_when_the_plan_is_made() {
     );
 }
 
-/// Returns what the plan keeps of the last attempt: how it was looked for changes, and what changed.
+/// Returns the recorded changes of the last attempt: how they were found, and what changed.
 fn changes(scene: &Scene) -> (String, Vec<String>) {
     let shown: Value = serde_json::from_str(&scene.works(&["show", "--format", "json"])).unwrap();
     let rows = shown["rows"].as_array().unwrap();
@@ -162,7 +162,7 @@ fn a_folder_with_many_files_is_looked_at_as_well() {
     assert_eq!(files, ["many/7", "many/8 (removed)"]);
 }
 
-/// What git knew when the command was handed out is still known to the next daemon, and the repository stays as it was.
+/// The state of git when the command was dispatched is still known to the next daemon, and the repository stays as it was.
 #[test]
 fn in_a_repository_git_tells_what_changed_even_after_a_kill() {
     let scene = Scene::by_rules("");
@@ -184,7 +184,7 @@ fn in_a_repository_git_tells_what_changed_even_after_a_kill() {
     let index = fs::read(workspace.join(".git/index")).unwrap();
     let args = ["run", "--plan", "one.md"];
     let mut first = scene.start(&args);
-    let command = scene.exchange.take("the command", |_| true);
+    let command = scene.take_any();
     fs::remove_file(workspace.join("gone")).unwrap();
     scene.env.write("volumes/workspace/src/a", "changed");
     scene.env.write("volumes/workspace/build/out", "ignored");
@@ -193,7 +193,7 @@ fn in_a_repository_git_tells_what_changed_even_after_a_kill() {
     let agent = scene.agent(|_| Act::success(""));
     let resumed = scene.start(&["resume"]);
     scene.env.write("volumes/workspace/new", "x");
-    scene.exchange.submit(
+    scene.submit(
         &command.id,
         &crate::common::agent::report("SUCCESS", "done"),
     );
@@ -204,11 +204,7 @@ fn in_a_repository_git_tells_what_changed_even_after_a_kill() {
     assert_eq!(seen, "git");
     assert_eq!(files, ["gone (removed)", "new", "src/a"]);
     assert_eq!(fs::read(workspace.join(".git/index")).unwrap(), index);
-    assert_eq!(
-        scene.exchange.names("trees"),
-        [""; 0],
-        "nothing stays behind"
-    );
+    assert_eq!(scene.names("trees"), [""; 0], "nothing stays behind");
 }
 
 #[test]
@@ -238,15 +234,11 @@ fn where_git_cannot_look_any_more_it_is_not_said_that_nothing_changed() {
 fn who_else_was_at_work_is_told() {
     let scene = Scene::by_rules("run.max_parallel = 2");
     let run = scene.start(&["run", "--plan", "two.md"]);
-    let left = scene
-        .exchange
-        .take("the left one", |command| command.task() == 1);
-    let right = scene
-        .exchange
-        .take("the right one", |command| command.task() == 2);
+    let left = scene.take_task(1);
+    let right = scene.take_task(2);
     for command in [left, right] {
         let report = crate::common::agent::report("SUCCESS", "done");
-        scene.exchange.submit(&command.id, &report);
+        scene.submit(&command.id, &report);
     }
     let ended = { run }.running.wait();
     assert!(ended.success(), "{ended:?}");
@@ -257,7 +249,7 @@ fn who_else_was_at_work_is_told() {
     }
 }
 
-/// The model is asked only where there is doubt: not about SUCCESS with checks that all pass.
+/// The model is asked only in case of doubt: not about SUCCESS with checks that all pass.
 #[test]
 fn where_there_is_no_doubt_the_model_is_not_asked() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
@@ -288,7 +280,7 @@ fn where_there_is_no_doubt_the_model_is_not_asked() {
     assert!(why.contains(told), "{why}");
 }
 
-/// A key that an agent gets is not for the checks, which run what the agent wrote.
+/// The checks do not get an agent's key, because they run code that the agent wrote.
 #[test]
 fn a_check_gets_only_the_variables_that_are_named_for_it() {
     let config = "worker.env = ['PATH', 'AGENT_KEY']\nrun.checks = ['show']\n\
@@ -343,7 +335,7 @@ fn a_workspace_that_cannot_be_used_is_refused_at_the_start() {
     assert!(!scene.env.path("volumes").exists(), "nothing half-made");
     fs::create_dir(scene.env.path("nowhere")).unwrap();
     let run = scene.start(&["run", "--plan", "one.md", "--workspace", "nowhere"]);
-    scene.exchange.await_command("the command", |_| true);
+    scene.await_any();
     drop(run);
     fs::remove_dir_all(scene.env.path("nowhere")).unwrap();
     let ran = scene.run(&["resume"]);

@@ -1,11 +1,11 @@
-//! Agents that report SUCCESS though there is none.
+//! Agents that report SUCCESS without having succeeded.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use super::*;
 
-/// What an agent does instead of its task.
+/// An agent that does something instead of its task.
 struct Liar {
     what: &'static str,
     /// The task's attributes.
@@ -131,7 +131,7 @@ fn liars() -> Vec<Liar> {
     ]
 }
 
-/// Makes a plan of a task for each liar, one that is done as asked, and one that asks for no check.
+/// Makes a plan with a task for each liar, one that is done as requested, and one without a check.
 fn plan(liars: &[Liar]) -> String {
     let head = "---\nname: Lies\ngoal: Believe nobody\n---\n";
     let asked = liars.iter().map(|liar| (liar.what, liar.asked));
@@ -152,7 +152,7 @@ fn start(scene: &Scene) -> Agent {
         .write("volumes/workspace/old.txt", "from before\n");
     scene.env.write("lies.md", &plan(&liars()));
     let workspace = scene.env.path("volumes/workspace");
-    // Whether it was written since the plan began is told in ticks of the file system's clock.
+    // The time of the last write is known only in ticks of the file system's clock.
     let old = workspace.join("old.txt");
     wait_until("the file is old", DEADLINE, || {
         let changed = fs::metadata(&old).unwrap().modified().unwrap();

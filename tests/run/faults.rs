@@ -7,7 +7,7 @@ use std::thread;
 
 use super::*;
 
-/// Returns an error that may be repeated at once, so that no test waits for a back-off.
+/// Returns an error after which a retry needs no wait, so that no test waits for a backoff.
 fn passing(status: u16) -> Answer {
     Answer::busy(status, "0")
 }
@@ -52,7 +52,7 @@ fn a_model_that_hangs_is_asked_again() {
     assert!(server.count("plan") >= 3);
 }
 
-/// Answers that cannot be used are asked for once more, with what is wrong with them.
+/// Unusable answers are requested once more, with their problem.
 #[test]
 fn an_answer_that_cannot_be_used_is_asked_for_once_more() {
     let unusable = || {
@@ -85,12 +85,12 @@ fn an_answer_that_cannot_be_used_is_asked_for_once_more() {
     }
 }
 
-/// A fault of a model that lasts: its answers, one after the other and the last for ever, what a person is told, and
-/// how often the model is asked with [`FEW`].
+/// A lasting fault of a model: its answers, one after the other and the last one repeatedly, what a person sees, and how often
+/// the model is asked with [`FEW`].
 #[derive(Clone)]
 struct Lasting {
     answers: Vec<Answer>,
-    /// What the configuration has besides.
+    /// The additional configuration.
     config: &'static str,
     told: &'static str,
     asked: usize,
@@ -99,7 +99,7 @@ struct Lasting {
 /// Three tries without a wait.
 const FEW: &str = "llm.tries = 3\nllm.retry_delay = '1ms'\n";
 
-/// Faults looked at at once: they mostly wait.
+/// Faults that are tested simultaneously: they mostly wait.
 const AT_ONCE: usize = 12;
 
 impl Lasting {
@@ -112,7 +112,7 @@ impl Lasting {
         }
     }
 
-    /// A model that says nothing until the client gives up.
+    /// A model that sends nothing until the client disconnects.
     fn hanging(answer: Answer) -> Self {
         Self {
             config: "llm.timeout = '300ms'",
@@ -133,7 +133,7 @@ impl Lasting {
 fn lasting() -> Vec<Lasting> {
     let page = "<!doctype html>";
     vec![
-        // What may pass is tried again as often as is configured.
+        // A temporary fault is retried as often as the configuration says.
         Lasting::of(passing(429), "status 429: slow down", 3),
         Lasting::of(Answer::error(429, "no date"), "status 429: no date", 3),
         Lasting::of(passing(500), "status 500", 3),
@@ -153,7 +153,7 @@ fn lasting() -> Vec<Lasting> {
             "JSON that is no answer",
             3,
         ),
-        // An answer that cannot be used is asked for once more.
+        // An unusable answer is requested once more.
         Lasting::of(
             Answer::Text("Sure, gladly!".to_owned()),
             "no usable answer",
@@ -163,7 +163,7 @@ fn lasting() -> Vec<Lasting> {
         Lasting::of(Answer::Json(json!({"hello": 1})), "no usable answer", 2),
         Lasting::of(Answer::Json(json!([])), "no usable answer", 2),
         Lasting::of(Answer::Cut("{\"name\": \"hal".to_owned()), "was cut off", 2),
-        // What comes of itself no better is not.
+        // A fault that does not improve by itself is not retried.
         Lasting::of(Answer::Refused("I had rather not".to_owned()), "refused", 1),
         Lasting::of(Answer::Endless, "answered with more than", 1),
         Lasting {
@@ -177,7 +177,7 @@ fn lasting() -> Vec<Lasting> {
     ]
 }
 
-/// A server that fails at one kind of question until it is mended.
+/// A server that fails at one kind of question until it is repaired.
 fn failing(kind: &'static str, fault: &Lasting, mended: &Arc<AtomicBool>) -> LlmServer {
     let (fault, mended) = (fault.clone(), Arc::clone(mended));
     LlmServer::start(move |asked| match asked.kind.as_str() {
@@ -187,7 +187,7 @@ fn failing(kind: &'static str, fault: &Lasting, mended: &Arc<AtomicBool>) -> Llm
     })
 }
 
-/// Lets a model be asked for a plan in vain, mends it, and takes the goal up.
+/// Lets a request for a plan fail, repairs the model, and resumes the goal.
 fn no_plan_comes(shape: Shape, fault: &Lasting) {
     let (told, asked) = (fault.told, fault.asked);
     let mended = Arc::new(AtomicBool::new(false));
@@ -205,7 +205,7 @@ fn no_plan_comes(shape: Shape, fault: &Lasting) {
     assert_eq!(status["usage"]["llm_calls"], asked, "{told}");
 
     mended.store(true, Ordering::SeqCst);
-    // The usual patience, so that a busy machine is no fault.
+    // The usual retries, so that a busy machine is no fault.
     scene.write_config(&server, shape, "");
     let agent = scene.agent(|_| Act::success("done"));
     let ran = scene.run(&["resume"]);
@@ -239,7 +239,7 @@ fn without_a_usable_plan_the_goal_is_kept() {
     side_by_side(&faults, no_plan_comes);
 }
 
-/// Looks at each fault, a few at once.
+/// Tests each fault, a few simultaneously.
 fn side_by_side(faults: &[Lasting], look: fn(Shape, &Lasting)) {
     for some in faults.chunks(AT_ONCE) {
         thread::scope(|scope| {
@@ -250,7 +250,7 @@ fn side_by_side(faults: &[Lasting], look: fn(Shape, &Lasting)) {
     }
 }
 
-/// Lets a judge fail, answers the question that comes of it when the model is mended, and goes on.
+/// Lets a judge fail, answers the resulting question when the model is repaired, and continues.
 fn no_judgement_comes(shape: Shape, fault: &Lasting) {
     let (told, asked) = (fault.told, fault.asked);
     let mended = Arc::new(AtomicBool::new(false));
@@ -293,7 +293,7 @@ fn with_a_plan_a_judge_that_fails_is_a_question_whatever_it_does() {
     side_by_side(&own, no_judgement_comes);
 }
 
-/// What the configuration says of itself: five tries.
+/// The default of the configuration: five tries.
 #[test]
 fn the_usual_tries_are_five() {
     let mended = Arc::new(AtomicBool::new(false));
@@ -363,7 +363,7 @@ fn the_key_is_seen_nowhere_but_by_the_model() {
     for shape in SHAPES {
         let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
             ("plan", 0) => {
-                // A server that shows everything it got.
+                // A server that repeats its whole request.
                 let headers: Vec<String> = asked
                     .headers
                     .iter()
@@ -428,7 +428,7 @@ fn the_key_is_seen_nowhere_but_by_the_model() {
     }
 }
 
-/// A server of one's own is given whatever stands for a key; the words of its model stay what they are.
+/// A person's own server gets any text as the key; the words of its model are not changed.
 #[test]
 fn a_short_key_leaves_the_words_of_the_model_whole() {
     let server = LlmServer::start(|asked| match asked.kind.as_str() {
@@ -441,7 +441,7 @@ fn a_short_key_leaves_the_words_of_the_model_whole() {
     let ran = scene.run(&["run", "Do it"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     drop(agent);
-    let commands = scene.exchange.texts("commands/processed", ".md").concat();
+    let commands = scene.texts("commands/processed", ".md").concat();
     assert!(commands.contains("Run pytest"), "{commands}");
 }
 
@@ -553,7 +553,7 @@ fn a_change_of_the_plan_that_does_not_come_is_a_question() {
     let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
         ("plan", _) => planned(&[("First", &[])]),
         ("judge", 0) => verdict("replan", "Another way."),
-        // Twice: the answer, and the one that mends it.
+        // Twice: the answer, and its repair.
         ("replan", 0 | 1) => Answer::Json(json!({"reason": "", "edits": []})),
         ("replan", _) => Answer::Json(json!({"reason": "Say it again.", "edits": [
             {"action": "add", "task": null, "reason": "", "name": "Another way", "description": "Do it otherwise.",

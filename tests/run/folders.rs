@@ -1,13 +1,12 @@
-//! Events are only a wake-up, the folder listing is the truth: what happens while nobody hears of it is found all the same,
-//! and the log says that hearing is impaired.
+//! Events are only a wake-up, the scan of the folder is the truth: changes without an event are found nevertheless, and the log
+//! says that events are impaired.
 
 use super::*;
-use crate::common::agent::report;
 
-/// Where the kernel says how many events it keeps for one who does not read them.
+/// The file in which the kernel says how many unread events it keeps.
 const QUEUE: &str = "/proc/sys/fs/inotify/max_queued_events";
 
-/// Carries a plan out where the kernel gives out no more than so many of a kind of thing that events need.
+/// Carries a plan out where the kernel grants at most `most` of a resource that events need.
 fn scarce(kind: &str, most: u32, agent: &[&str]) {
     let limit = format!("echo {most} > /proc/sys/user/{kind}");
     // A user namespace of its own has limits of its own; those of the machine stay as they are.
@@ -71,24 +70,22 @@ fn a_report_whose_event_is_lost_in_an_overflow_is_found() {
     };
     let scene = Scene::by_rules("");
     let daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let command = scene.exchange.take("the command", |_| true);
+    let command = scene.take_any();
     daemon.freeze();
-    // Each rename is two events at least; those of one thread come one after the other, so none is left out.
-    let noise = scene.exchange.path("reports/pending/noise");
-    let other = scene.exchange.path("reports/pending/other");
+    // Each rename is at least two events; the renames of one thread are sequential, so none is left out.
+    let noise = scene.path("reports/pending/noise");
+    let other = scene.path("reports/pending/other");
     fs::write(&noise, "").unwrap();
     for _ in 0..=most / 4 {
         fs::rename(&noise, &other).unwrap();
         fs::rename(&other, &noise).unwrap();
     }
     fs::remove_file(&noise).unwrap();
-    scene
-        .exchange
-        .submit(&command.id, &report("SUCCESS", "done"));
+    scene.succeed(&command, "done");
     daemon.wake();
     scene.await_status("completed");
     assert_eq!(scene.status()["tasks"][0]["result"], "done");
-    assert_eq!(scene.events_named("timed_out"), [] as [Value; 0]);
+    assert!(scene.events_named("timed_out").is_empty());
     let log = scene.daemon_log();
     assert!(log.contains("events were lost"), "{log}");
 }
@@ -97,25 +94,18 @@ fn a_report_whose_event_is_lost_in_an_overflow_is_found() {
 fn a_folder_that_is_removed_is_made_again_and_what_was_in_it_too() {
     let scene = Scene::by_rules("run.max_parallel = 2");
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);
-    let left = scene.exchange.take("a task", |command| command.task() == 1);
-    let right = scene
-        .exchange
-        .await_command("the other task", |command| command.task() == 2);
+    let left = scene.take_task(1);
+    let right = scene.await_command("the other task", |command| command.task() == 2);
     for folder in ["reports", "commands/pending"] {
-        fs::remove_dir_all(scene.exchange.path(folder)).unwrap();
+        fs::remove_dir_all(scene.path(folder)).unwrap();
     }
-    let again = scene
-        .exchange
-        .take("the other task once more", |command| command.task() == 2);
+    let again = scene.take_task(2);
     assert_eq!((&again.id, &again.text), (&right.id, &right.text));
     wait_until("the folder for reports is there", DEADLINE, || {
-        scene.exchange.path("reports/pending").is_dir()
-            && scene.exchange.path("reports/.tmp").is_dir()
+        scene.path("reports/pending").is_dir() && scene.path("reports/.tmp").is_dir()
     });
     for command in [left, right] {
-        scene
-            .exchange
-            .submit(&command.id, &report("SUCCESS", "done"));
+        scene.succeed(&command, "done");
     }
     scene.await_status("completed");
     let log = scene.daemon_log();
@@ -129,14 +119,12 @@ fn a_folder_that_is_removed_is_made_again_and_what_was_in_it_too() {
 fn a_question_that_went_with_its_folder_is_asked_again() {
     let scene = Scene::by_rules("run.max_attempts = 1");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let command = scene.exchange.take("the command", |_| true);
-    scene
-        .exchange
-        .submit(&command.id, &report("FAILED", "not today"));
-    let asked = scene.exchange.await_questions(1);
-    fs::remove_dir_all(scene.exchange.path("questions")).unwrap();
-    assert_eq!(scene.exchange.await_questions(1), asked);
-    scene.exchange.fill_in(&asked[0].0, "skip", "not needed");
+    let command = scene.take_any();
+    scene.fail(&command, "not today");
+    let asked = scene.await_questions(1);
+    fs::remove_dir_all(scene.path("questions")).unwrap();
+    assert_eq!(scene.await_questions(1), asked);
+    scene.fill_in(&asked[0].0, "skip", "not needed");
     scene.await_status("completed");
 }
 
@@ -144,18 +132,14 @@ fn a_question_that_went_with_its_folder_is_asked_again() {
 fn a_folder_that_somebody_else_makes_again_is_looked_into() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
-    let folder = scene.exchange.path("reports/pending");
+    let folder = scene.path("reports/pending");
     for task in 1..=3 {
-        let command = scene
-            .exchange
-            .take("the next task", |command| command.task() == task);
-        let aside = scene.exchange.path(format!("aside-{task}"));
+        let command = scene.take("the next task", |command| command.task() == task);
+        let aside = scene.path(format!("aside-{task}"));
         fs::rename(&folder, &aside).unwrap();
-        // The daemon may have been faster.
+        // The daemon may have created it before.
         drop(fs::create_dir(&folder));
-        scene
-            .exchange
-            .submit(&command.id, &report("SUCCESS", "done"));
+        scene.succeed(&command, "done");
     }
     scene.await_status("completed");
     let log = scene.daemon_log();

@@ -1,4 +1,4 @@
-//! Earlier states of a plan, shown and restored, and the plans that tools have made beside those of the daemon.
+//! Earlier states of a plan, shown and restored, and the plans that tools have made alongside those of the daemon.
 
 use plan_agent::clock::Clock;
 use plan_agent::plan::{Head, NewTask, PlanId, Shelf, TaskChanges, TaskId};
@@ -6,9 +6,8 @@ use plan_agent::store::Store;
 use plan_agent::volumes::Volumes;
 
 use super::*;
-use crate::common::agent::report;
 
-/// Does something to the plans of a scene as a tool would.
+/// Uses the store of a scene as a tool would.
 fn with_store<T>(scene: &Scene, act: impl AsyncFnOnce(Store) -> T) -> T {
     let volumes = Volumes::open(&scene.env.path("volumes")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -87,7 +86,7 @@ fn a_plan_that_was_carried_out_is_taken_back_and_carried_out_again() {
     );
     assert!(log.contains(&line), "{log}");
 
-    // Nothing of the log is lost, and the attempts are counted on.
+    // The log loses nothing, and the numbers of the attempts continue.
     assert_eq!(scene.run(&["resume"]).code, Some(0));
     assert_eq!(agent.attempts(), [(1, 1), (2, 1), (3, 1), (2, 2), (3, 2)]);
     assert_eq!(scene.tasks(), ["completed"; 3]);
@@ -98,7 +97,7 @@ fn a_plan_that_was_carried_out_is_taken_back_and_carried_out_again() {
 fn a_plan_that_a_daemon_carries_out_is_not_restored_and_goes_on_afterwards() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let first = scene.exchange.take("the command", |_| true);
+    let first = scene.take_any();
     scene.await_events("claimed", 1);
     let before = scene.events();
     let ran = scene.run(&["restore", "--at", "1"]);
@@ -107,22 +106,18 @@ fn a_plan_that_a_daemon_carries_out_is_not_restored_and_goes_on_afterwards() {
     assert!(ran.stderr.contains("Hint: `plan-agent stop`"), "{ran:?}");
     assert_eq!(scene.events(), before);
 
-    // What was under way is to be done again: the agent is told to stop, and its late report counts for nothing.
+    // The task that was in progress is done again: the agent is told to stop, and its late report has no effect.
     scene.works(&["stop"]);
     let at = before.last().unwrap()["seq"].to_string();
     scene.works(&["restore", "--at", &at]);
     assert_eq!(scene.tasks(), ["pending"]);
     let _daemon = scene.leave(&["resume"]);
-    scene
-        .exchange
-        .await_name("active", &format!("{}.cancel", first.id));
-    let second = scene.exchange.take("the command again", |_| true);
+    scene.await_name("active", &format!("{}.cancel", first.id));
+    let second = scene.take_any();
     assert_ne!(second.id, first.id);
-    scene.exchange.submit(&first.id, &report("SUCCESS", "late"));
+    scene.succeed(&first, "late");
     scene.await_events("stale", 1);
-    scene
-        .exchange
-        .submit(&second.id, &report("SUCCESS", "done"));
+    scene.succeed(&second, "done");
     scene.await_status("completed");
     assert_eq!(scene.events_named("completed").len(), 1);
 }
@@ -208,7 +203,7 @@ fn the_plans_of_tools_are_listed_named_and_never_meant_by_chance() {
         ]
     );
 
-    // The newest of all is not the newest of the daemon.
+    // The newest plan of all is not the newest one of the daemon.
     assert_eq!(scene.status()["plan"]["id"], own.as_str());
     let log = shown(&["log", "release"]);
     insta::assert_snapshot!(log, @r"
@@ -226,7 +221,7 @@ fn the_plans_of_tools_are_listed_named_and_never_meant_by_chance() {
     exit 2
     ");
 
-    // A person takes the change of a tool back, and nothing is paused by that: its callers go on by themselves.
+    // A person restores the state before a tool's change. This pauses nothing: its callers continue by themselves.
     let said = scene.works(&["restore", "release", "--at", "1"]);
     assert!(!said.contains("resume"), "{said}");
     let plan = scene.works(&["show", "release", "--format", "json"]);

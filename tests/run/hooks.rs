@@ -1,13 +1,13 @@
-//! Commands of the person that are told what happens: heard in full, never in the way.
+//! Commands of the person that run at events: they get all of them, and never hold the plan up.
 
 use super::*;
 
-/// Writes what it is told into a file of that name, a line each.
+/// Returns a command that appends its input to a file with that name, one line each.
 fn heard(name: &str) -> String {
     format!("hooks.on_{name} = ['sh', '-c', 'cat >> {name}.jsonl']\n")
 }
 
-/// Returns what a hook was told.
+/// Returns what a hook received.
 fn told(scene: &Scene, name: &str) -> Vec<Value> {
     lines(&fs::read_to_string(scene.env.path(format!("{name}.jsonl"))).unwrap_or_default())
 }
@@ -76,7 +76,7 @@ fn every_change_is_told_once_and_the_question_and_the_end() {
     let mut next = 1;
     for call in &changes {
         let change = &call["change"];
-        // The answer came while no daemon worked here.
+        // The answer came while no daemon ran here.
         assert!(change["from"].as_i64().unwrap() >= next, "{changes:?}");
         next = change["to"].as_i64().unwrap() + 1;
         assert_eq!(change["left_out"], 0);
@@ -126,7 +126,7 @@ fn a_hook_that_hangs_fails_or_floods_is_ended_and_told_of() {
         ("['no-such-program']", "cannot start `no-such-program`"),
         ("['yes']", "ended because it printed without end"),
     ] {
-        // What floods is seen after a moment.
+        // A flood is noticed after a moment.
         let timeout = if argv.contains("yes") { "60s" } else { "100ms" };
         let scene = Scene::by_rules(&format!(
             "hooks.on_finish = {argv}\nhooks.timeout = '{timeout}'"

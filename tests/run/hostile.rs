@@ -1,5 +1,5 @@
-//! Hostile and broken files among the reports of a living daemon: none of them ends it, holds it up, is a success, or
-//! vanishes without a reason beside it.
+//! Hostile and broken files among the reports of a running daemon: none of them ends it, holds it up, is a success, or vanishes
+//! without a reason next to it.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::common::hostile::{KINDS, laborious, slips, texts};
 fn hostile_files_are_filed_and_nothing_comes_of_them() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);
-    let first = scene.exchange.take("the first task", |_| true);
+    let first = scene.take_any();
     let secret = secret(&scene);
 
     let mut dropped = Vec::new();
-    // For the open command itself only one counts; the others are for nobody and must do no harm either.
+    // Only one file counts for the open command; the others belong to no command and must do no harm either.
     let texts = texts().into_iter().map(|(_, text)| text).chain(slips());
     for (index, text) in texts.enumerate() {
         let name = format!("report-task-hostile-{index}.md");
-        scene.exchange.drop_report(&name, &text);
+        scene.drop_report(&name, &text);
         dropped.push(name);
     }
     for (index, path) in ["../../x", ".hidden", "a b", "ä", "-", "%2e%2e"]
@@ -31,15 +31,15 @@ fn hostile_files_are_filed_and_nothing_comes_of_them() {
     {
         let text = format!("---\nid: {path}\nstatus: SUCCESS\n---\n\n## Core results\n\ndone\n");
         let name = format!("report-task-path-{index}.md");
-        scene.exchange.drop_report(&name, text.as_bytes());
+        scene.drop_report(&name, text.as_bytes());
         dropped.push(name);
     }
     for name in ["report-..md", "report-...md", "report-task-..%2f..%2fx.md"] {
         let text = report("SUCCESS", "done");
-        scene.exchange.drop_report(name, text.as_bytes());
+        scene.drop_report(name, text.as_bytes());
         dropped.push(name.to_owned());
     }
-    let pending = scene.exchange.path("reports/pending");
+    let pending = scene.path("reports/pending");
     for (index, (kind, make)) in KINDS.into_iter().enumerate() {
         let name = format!("report-task-kind-{index}.md");
         if made(kind, make(&pending.join(&name), &secret)) {
@@ -48,10 +48,10 @@ fn hostile_files_are_filed_and_nothing_comes_of_them() {
     }
 
     wait_until("every one of them is filed with a reason", DEADLINE, || {
-        scene.exchange.names("reports/rejected").len() == 2 * dropped.len()
+        scene.names("reports/rejected").len() == 2 * dropped.len()
     });
-    assert_eq!(scene.exchange.names("reports/pending"), [] as [&str; 0]);
-    let rejected = scene.exchange.names("reports/rejected");
+    assert_eq!(scene.names("reports/pending"), [] as [&str; 0]);
+    let rejected = scene.names("reports/rejected");
     for name in &dropped {
         assert!(rejected.contains(name), "{name}");
         assert!(rejected.contains(&format!("{name}.reason.md")), "{name}");
@@ -65,7 +65,7 @@ fn hostile_files_are_filed_and_nothing_comes_of_them() {
         ["in_progress", "pending"],
         "none of them is a success"
     );
-    for text in scene.exchange.texts("reports/rejected", ".reason.md") {
+    for text in scene.texts("reports/rejected", ".reason.md") {
         assert!(
             text.chars().all(|c| c == '\n' || !c.is_control()),
             "no escapes: {text:?}"
@@ -82,17 +82,15 @@ fn a_hostile_report_of_the_right_name_is_no_success_either() {
     let (scene, _daemon, commands) = many(texts.len() + KINDS.len());
     let secret = secret(&scene);
     for (command, text) in commands.iter().zip(&texts) {
-        scene
-            .exchange
-            .drop_report(&format!("report-{}.md", command.id), text);
+        scene.drop_report(&format!("report-{}.md", command.id), text);
     }
     let mut dropped = texts.len();
     for (command, (kind, make)) in commands[texts.len()..].iter().zip(KINDS) {
         let path = format!("reports/pending/report-{}.md", command.id);
-        dropped += usize::from(made(kind, make(&scene.exchange.path(path), &secret)));
+        dropped += usize::from(made(kind, make(&scene.path(path), &secret)));
     }
     scene.await_events("rejected", dropped);
-    assert_eq!(scene.events_named("reported"), [] as [Value; 0]);
+    assert!(scene.events_named("reported").is_empty());
     assert_eq!(scene.status()["progress"]["completed"], 0);
 }
 
@@ -112,18 +110,16 @@ fn signs_of_life_that_cannot_be_read_do_no_harm() {
     ];
     let (scene, _daemon, commands) = many(texts.len() + KINDS.len());
     let secret = secret(&scene);
-    let sign = |command: &Command| scene.exchange.path(format!("active/{}.json", command.id));
+    let sign = |command: &Command| scene.path(format!("active/{}.json", command.id));
     for (command, text) in commands.iter().zip(&texts) {
         fs::write(sign(command), text).unwrap();
     }
     for (command, (kind, make)) in commands[texts.len()..].iter().zip(KINDS) {
         made(kind, make(&sign(command), &secret));
     }
-    // The look that finds the first report looks at the signs of all commands that are still open.
+    // The scan that finds the first report reads the heartbeats of all open commands.
     for command in &commands {
-        scene
-            .exchange
-            .submit(&command.id, &report("SUCCESS", "done"));
+        scene.succeed(&command, "done");
     }
     scene.await_status("completed");
     assert_eq!(scene.status()["progress"]["completed"], commands.len());
@@ -163,34 +159,22 @@ fn reports_made_to_be_laborious_are_read_like_any_other() {
     let texts = laborious();
     let (scene, _daemon, commands) = many(texts.len());
     for (command, (_, text)) in commands.iter().zip(&texts) {
-        scene
-            .exchange
-            .drop_report(&format!("report-{}.md", command.id), text);
+        scene.drop_report(&format!("report-{}.md", command.id), text);
     }
     scene.await_events("reported", texts.len());
-    assert_eq!(scene.events_named("rejected"), [] as [Value; 0]);
+    assert!(scene.events_named("rejected").is_empty());
 }
 
 #[test]
 fn a_report_for_a_command_that_was_taken_back_is_stale() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);
-    let first = scene.exchange.take("the first attempt", |_| true);
-    let second = scene
-        .exchange
-        .await_command("its successor", |command| command.attempt() == 2);
-    scene
-        .exchange
-        .submit(&first.id, &report("SUCCESS", "late, but the first"));
-    scene
-        .exchange
-        .await_name("commands/withdrawn", &format!("{}.md", second.id));
-    scene
-        .exchange
-        .submit(&second.id, &report("SUCCESS", "nobody asked for this"));
-    scene
-        .exchange
-        .await_name("reports/stale", &format!("report-{}.md", second.id));
+    let first = scene.take_any();
+    let second = scene.await_attempt(2);
+    scene.succeed(&first, "late, but the first");
+    scene.await_name("commands/withdrawn", &format!("{}.md", second.id));
+    scene.succeed(&second, "nobody asked for this");
+    scene.await_name("reports/stale", &format!("report-{}.md", second.id));
     assert_eq!(scene.status()["tasks"][0]["result"], "late, but the first");
     let judged = scene.events_named("judged");
     assert!(judged.iter().all(|event| event["command"] != second.id));
@@ -200,55 +184,45 @@ fn a_report_for_a_command_that_was_taken_back_is_stale() {
 fn of_three_reports_under_one_name_the_first_counts() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);
-    let first = scene.exchange.take("the first task", |_| true);
+    let first = scene.take_any();
     let name = format!("report-{}.md", first.id);
-    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
-    scene.exchange.await_name("reports/processed", &name);
-    scene
-        .exchange
-        .submit(&first.id, &report("FAILED", "not at all"));
-    scene.exchange.await_name("reports/stale", &name);
-    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
-    scene
-        .exchange
-        .await_name("reports/processed", &format!("report-{}-2.md", first.id));
+    scene.succeed(&first, "done");
+    scene.await_name("reports/processed", &name);
+    scene.fail(&first, "not at all");
+    scene.await_name("reports/stale", &name);
+    scene.succeed(&first, "done");
+    scene.await_name("reports/processed", &format!("report-{}-2.md", first.id));
 
     assert_eq!(scene.events_named("reported").len(), 1);
     assert_eq!(scene.events_named("judged").len(), 1);
     assert_eq!(scene.status()["tasks"][0]["result"], "done");
     assert_eq!(
-        scene.exchange.texts("reports/stale", ".md"),
+        scene.texts("reports/stale", ".md"),
         [report("FAILED", "not at all")]
     );
-    let second = scene
-        .exchange
-        .take("the second task", |command| command.task() == 2);
-    scene
-        .exchange
-        .submit(&second.id, &report("SUCCESS", "done"));
+    let second = scene.take_task(2);
+    scene.succeed(&second, "done");
     scene.await_status("completed");
 }
 
-/// The next one comes in the moment in which the one before it is moved away.
+/// The next one arrives in the moment in which the previous one is moved away.
 #[test]
 fn reports_that_follow_each_other_under_one_name_are_all_filed() {
     const REPORTS: usize = 300;
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);
-    let first = scene.exchange.take("the first task", |_| true);
+    let first = scene.take_any();
     let name = "report-task-again.md";
-    let place = scene.exchange.path("reports/pending").join(name);
+    let place = scene.path("reports/pending").join(name);
     for number in 0..REPORTS {
-        scene
-            .exchange
-            .drop_report(name, report("SUCCESS", &number.to_string()).as_bytes());
+        scene.drop_report(name, report("SUCCESS", &number.to_string()).as_bytes());
         wait_eagerly("it is filed", || !place.exists());
     }
-    assert_eq!(scene.exchange.names("reports/rejected").len(), 2 * REPORTS);
+    assert_eq!(scene.names("reports/rejected").len(), 2 * REPORTS);
     finish(&scene, &first);
 }
 
-/// Each text says at its beginning and at its end which one it is, and all have the same length.
+/// Each text contains its number at its beginning and at its end, and all have the same length.
 #[test]
 fn of_a_report_that_is_truncated_and_rewritten_a_whole_text_is_read() {
     let (scene, _daemon, commands) = many(24);
@@ -260,15 +234,15 @@ fn of_a_report_that_is_truncated_and_rewritten_a_whole_text_is_read() {
             .iter()
             .map(|command| {
                 let path = format!("reports/pending/report-{}.md", command.id);
-                let mut file = File::create(scene.exchange.path(path)).unwrap();
+                let mut file = File::create(scene.path(path)).unwrap();
                 file.write_all(half.as_bytes()).unwrap();
                 file
             })
             .collect();
-        // Once this is filed, the daemon has looked while all of them were halves.
+        // Once this is archived, the daemon has scanned while all of them were halves.
         let witness = format!("report-task-witness-{round}.md");
-        scene.exchange.drop_report(&witness, b"nothing");
-        scene.exchange.await_name("reports/rejected", &witness);
+        scene.drop_report(&witness, b"nothing");
+        scene.await_name("reports/rejected", &witness);
         for file in &mut files {
             file.write_all(rest.as_bytes()).unwrap();
         }
@@ -279,26 +253,23 @@ fn of_a_report_that_is_truncated_and_rewritten_a_whole_text_is_read() {
         let read = task["result"].as_str().unwrap();
         assert!((0..4).any(|round| result(round) == read), "{read}");
     }
-    let witnesses = scene.exchange.names("reports/rejected").len();
+    let witnesses = scene.names("reports/rejected").len();
     assert_eq!(witnesses, 8, "nothing but the witnesses and their reasons");
 }
 
-/// Reports that are there when they are listed and gone when they are read, or filed: whatever is not removed is filed.
+/// Reports that exist when they are listed and are gone when they are read, or archived: every file that is not removed is
+/// archived.
 #[test]
 fn reports_that_vanish_while_they_are_looked_at_are_nobodys_trouble() {
     let scene = Scene::by_rules("");
     let run = scene.start(&["run", "--plan", "two.md"]);
-    let first = scene.exchange.take("the first task", |_| true);
+    let first = scene.take_any();
     let (stop, rounds) = (
         Arc::new(AtomicBool::new(false)),
         Arc::new(AtomicUsize::new(0)),
     );
     let storm = {
-        let (stop, rounds, exchange) = (
-            Arc::clone(&stop),
-            Arc::clone(&rounds),
-            scene.exchange.clone(),
-        );
+        let (stop, rounds, exchange) = (Arc::clone(&stop), Arc::clone(&rounds), scene.clone());
         thread::spawn(move || {
             let mut kept = 0;
             while !stop.load(Ordering::SeqCst) {
@@ -311,7 +282,7 @@ fn reports_that_vanish_while_they_are_looked_at_are_nobodys_trouble() {
                 } else {
                     fs::write(&path, report("SUCCESS", "of what?")).unwrap();
                 }
-                // Each of a few moments later than the last, from none at all to a daemon at work in between.
+                // Each a few moments later than the last, from none at all to a daemon at work in between.
                 for _ in 0..round % 32 {
                     thread::yield_now();
                     drop(fs::metadata(&path));
@@ -331,20 +302,16 @@ fn reports_that_vanish_while_they_are_looked_at_are_nobodys_trouble() {
         });
     };
     gone_by(2_000);
-    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
-    let second = scene
-        .exchange
-        .take("the second task", |command| command.task() == 2);
+    scene.succeed(&first, "done");
+    let second = scene.take_task(2);
     gone_by(rounds.load(Ordering::SeqCst) + 2_000);
     stop.store(true, Ordering::SeqCst);
     let kept = storm.join().unwrap();
-    scene
-        .exchange
-        .submit(&second.id, &report("SUCCESS", "done"));
+    scene.succeed(&second, "done");
     let ran = run.end();
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(ran.stderr, "", "nothing of it is a person's business");
-    let rejected = scene.exchange.names("reports/rejected");
+    let rejected = scene.names("reports/rejected");
     let reports = rejected.iter().filter(|name| !name.ends_with(".reason.md"));
     assert_eq!(reports.count(), kept, "what was not removed is filed");
     assert_eq!(scene.events_named("reported").len(), 2);
@@ -356,30 +323,24 @@ fn twenty_thousand_files_at_once_are_all_filed() {
     const FILES: usize = 20_000;
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);
-    let first = scene.exchange.take("the first task", |_| true);
+    let first = scene.take_any();
     for number in 0..FILES {
-        scene
-            .exchange
-            .drop_report(&format!("report-task-flood-{number}.md"), b"x");
+        scene.drop_report(&format!("report-task-flood-{number}.md"), b"x");
     }
-    // Whoever comes last does not wait until all of the others are filed.
-    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
-    let second = scene
-        .exchange
-        .take("the second task", |command| command.task() == 2);
+    // The last report does not wait until all of the others are archived.
+    scene.succeed(&first, "done");
+    let second = scene.take_task(2);
     wait_until("every one of them is filed", FLOOD, || {
-        scene.exchange.names("reports/pending").is_empty()
+        scene.names("reports/pending").is_empty()
     });
-    let rejected = scene.exchange.names("reports/rejected");
+    let rejected = scene.names("reports/rejected");
     assert_eq!(rejected.len(), 2 * FILES, "each has a reason beside it");
-    scene
-        .exchange
-        .submit(&second.id, &report("SUCCESS", "done"));
+    scene.succeed(&second, "done");
     scene.await_status("completed");
     assert_eq!(scene.events_named("reported").len(), 2);
 }
 
-/// Far longer than a flood takes; whoever needs it hangs.
+/// Far longer than a flood takes; a test that reaches it hangs.
 const FLOOD: std::time::Duration = std::time::Duration::from_secs(180);
 
 /// As [`wait_until`], without a pause in between.
@@ -394,7 +355,7 @@ fn wait_eagerly(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A daemon that waits for so many reports at once.
+/// A daemon that waits for `count` reports.
 fn many(count: usize) -> (Scene, Left, Vec<Command>) {
     let scene = Scene::by_rules("run.max_parallel = 100");
     let tasks: String = (1..=count)
@@ -406,9 +367,9 @@ fn many(count: usize) -> (Scene, Left, Vec<Command>) {
     );
     let daemon = scene.leave(&["run", "--plan", "many.md"]);
     wait_until("every command is there", DEADLINE, || {
-        scene.exchange.pending().len() == count
+        scene.pending().len() == count
     });
-    let commands = scene.exchange.pending();
+    let commands = scene.pending();
     (scene, daemon, commands)
 }
 
@@ -419,7 +380,7 @@ fn secret(scene: &Scene) -> PathBuf {
     secret
 }
 
-/// Tells whether a hostile thing could be made; only a device may need more rights than the test has.
+/// Returns whether a hostile file could be made; only a device may need more rights than the test has.
 #[expect(
     clippy::print_stderr,
     reason = "what is left out is said where the test prints"
@@ -437,14 +398,10 @@ fn made(kind: &str, result: io::Result<()>) -> bool {
     }
 }
 
-/// Shows that the daemon goes on: the open task is reported, and the one after it.
+/// Checks that the daemon continues: the open task is reported, and the next one.
 fn finish(scene: &Scene, first: &Command) {
-    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
-    let second = scene
-        .exchange
-        .take("the second task", |command| command.task() == 2);
-    scene
-        .exchange
-        .submit(&second.id, &report("SUCCESS", "done"));
+    scene.succeed(&first, "done");
+    let second = scene.take_task(2);
+    scene.succeed(&second, "done");
     scene.await_status("completed");
 }

@@ -1,9 +1,9 @@
-//! The human: asked when it is stuck, heard wherever the answer comes from.
+//! Questions to a person: asked when the plan is stuck, and answered from any place.
 
 use super::*;
 use crate::common::env::{Terminal, lives};
 
-/// Says in a shared library what chance brings: nearly always the same bytes.
+/// A shared library that determines chance: it returns nearly always the same bytes.
 const CHANCE: &str = r#"
 #define _GNU_SOURCE
 #include <string.h>
@@ -32,7 +32,7 @@ fn three_failures_are_a_question_and_other_tasks_go_on() {
     let scene = Scene::by_rules("");
     let agent = scene.agent(stubborn);
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);
-    let (id, text) = scene.exchange.await_questions(1).remove(0);
+    let (id, text) = scene.await_questions(1).remove(0);
     assert!(text.contains("3 times in a row"), "{text}");
     assert!(text.contains("FAILED"), "{text}");
     wait_until("the other task is done", DEADLINE, || {
@@ -49,10 +49,8 @@ fn three_failures_are_a_question_and_other_tasks_go_on() {
     let told = agent.command(1, 4);
     assert!(told.body().contains("use port 8081"), "{}", told.body());
     scene.await_end();
-    assert_eq!(scene.exchange.questions(), []);
-    scene
-        .exchange
-        .await_name("questions/answered", &format!("question-{id}.md"));
+    assert_eq!(scene.questions(), []);
+    scene.await_name("questions/answered", &format!("question-{id}.md"));
 }
 
 #[test]
@@ -60,8 +58,8 @@ fn the_first_answer_wins_and_the_second_is_told_so() {
     let scene = Scene::by_rules("");
     let agent = scene.agent(stubborn);
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let (id, _) = scene.exchange.await_questions(1).remove(0);
-    scene.exchange.fill_in(&id, "retry", "see: port 8081");
+    let (id, _) = scene.await_questions(1).remove(0);
+    scene.fill_in(&id, "retry", "see: port 8081");
     scene.await_status("completed");
     assert!(agent.command(1, 4).body().contains("see: port 8081"));
     let answered = scene.events_named("answered");
@@ -82,32 +80,32 @@ fn whoever_answers_in_the_file_too_late_is_told_so() {
         _ => Act::Leave,
     });
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let (id, text) = scene.exchange.await_questions(1).remove(0);
+    let (id, text) = scene.await_questions(1).remove(0);
     scene.works(&["answer", &id, "retry"]);
     let (question, complaint) = (
         format!("question-{id}.md"),
         format!("question-{id}.problem.md"),
     );
-    scene.exchange.await_name("questions/answered", &question);
+    scene.await_name("questions/answered", &question);
 
-    // An editor that had it open, and saves whole files.
+    // An editor had it open, and saves whole files.
     let late = text.lines().map(|line| match line.starts_with("answer:") {
         true => "answer: abort\n".to_owned(),
         false => format!("{line}\n"),
     });
-    let saved = scene.exchange.path("late.md");
+    let saved = scene.path("late.md");
     fs::write(&saved, late.collect::<String>()).unwrap();
-    let pending = scene.exchange.path("questions/pending");
+    let pending = scene.path("questions/pending");
     fs::rename(saved, pending.join(&question)).unwrap();
-    scene.exchange.await_name("questions/answered", &complaint);
-    let told = fs::read_to_string(scene.exchange.path("questions/answered").join(&complaint));
+    scene.await_name("questions/answered", &complaint);
+    let told = fs::read_to_string(scene.path("questions/answered").join(&complaint));
     let told = told.unwrap();
     assert!(
         told.contains("answered already: retry (by command line); `abort` in its file"),
         "{told}"
     );
     wait_until("both files are put away", DEADLINE, || {
-        scene.exchange.names("questions/pending").is_empty()
+        scene.names("questions/pending").is_empty()
     });
     assert_eq!(scene.status()["plan"]["status"], "running");
 }
@@ -117,19 +115,18 @@ fn an_answer_that_cannot_be_taken_gets_a_complaint_beside_it() {
     let scene = Scene::by_rules("");
     let _agent = scene.agent(stubborn);
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let (id, _) = scene.exchange.await_questions(1).remove(0);
+    let (id, _) = scene.await_questions(1).remove(0);
     let complaint = format!("question-{id}.problem.md");
     // `accept` is not offered: the report says FAILED. `perhaps` is no answer at all.
     for wrong in ["perhaps", "accept"] {
-        scene.exchange.fill_in(&id, wrong, "");
-        let path = scene.exchange.path("questions/pending").join(&complaint);
+        scene.fill_in(&id, wrong, "");
+        let path = scene.path("questions/pending").join(&complaint);
         wait_until("the complaint is there", DEADLINE, || {
             fs::read_to_string(&path)
                 .is_ok_and(|text| text.contains(wrong) && text.contains("retry"))
         });
         let text = fs::read_to_string(
             scene
-                .exchange
                 .path("questions/pending")
                 .join(format!("question-{id}.md")),
         );
@@ -138,11 +135,11 @@ fn an_answer_that_cannot_be_taken_gets_a_complaint_beside_it() {
             "the person's file is left alone"
         );
     }
-    assert_eq!(scene.events_named("answered"), [] as [Value; 0]);
-    scene.exchange.fill_in(&id, "skip", "not needed");
+    assert!(scene.events_named("answered").is_empty());
+    scene.fill_in(&id, "skip", "not needed");
     scene.await_status("completed");
     assert_eq!(scene.status()["tasks"][0]["result"], "not needed");
-    scene.exchange.await_name("questions/answered", &complaint);
+    scene.await_name("questions/answered", &complaint);
 }
 
 #[test]
@@ -253,7 +250,8 @@ fn an_agent_can_ask_the_person() {
     assert!(told.body().contains("8081"), "{}", told.body());
 }
 
-/// Shows an editor that does this with the file `$1`, and starts a plan that waits to be approved and is edited with it.
+/// Makes an editor visible that does this with the file `$1`, and starts a plan that waits to be approved and is edited with
+/// it.
 fn edits(scene: &mut Scene, script: &str) -> (Running, Terminal) {
     scene.env.show_script("my-editor", script);
     scene.env.set("EDITOR", "my-editor");
@@ -312,7 +310,7 @@ fn a_signal_and_the_end_of_the_plan_end_the_editor() {
     }
 }
 
-/// Where nearly every id that is drawn is the one that was drawn before.
+/// Nearly every drawn id equals the previous one.
 #[test]
 fn no_question_has_the_id_of_another_one() {
     const DRAWN: &str = "q070707";
@@ -326,7 +324,7 @@ fn no_question_has_the_id_of_another_one() {
             .collect();
         let plan = format!("---\nname: Many\ngoal: Do it all\n---\n\n{tasks}");
         scene.env.write("many.md", &plan);
-        // From a plan that is not in the store any more.
+        // The file belongs to a plan that is no longer in the store.
         let name = format!("question-{DRAWN}.md");
         scene
             .env

@@ -1,5 +1,5 @@
-//! The internal plan of a role: it is in the store beside the plan that a daemon carries out, gets the reports that it waits
-//! for, and ends with the task that it was made for.
+//! The internal plan of a role: it is in the store alongside the plan that a daemon carries out, gets the reports for which it
+//! waits, and ends with the task for which it was made.
 
 use plan_agent::plan::{
     AttemptState, CommandId, Head, Issue, Kind, NewTask, PlanId, PlanStatus, Policy, ROLE, Shelf,
@@ -9,7 +9,7 @@ use plan_agent::store::Store;
 
 use super::*;
 
-/// What the role asks of another one.
+/// The role's request to another one.
 const REQUEST: &str = "task-0190a0b0-0000-7000-8000-000000000001";
 
 /// The store of a scene, as a role uses it.
@@ -29,7 +29,7 @@ impl Internal {
         }
     }
 
-    /// Makes the internal plan of a role that waits for what it asked for.
+    /// Makes the internal plan of a role that waits for its request.
     fn waits(&self, scene: &Scene, key: &str, parent: &str, request: &str) -> PlanId {
         let mut head = Head::new(PlanId::new(key), "Review", Time::default());
         ROLE.clone_into(&mut head.owner);
@@ -84,15 +84,15 @@ fn plan_of(scene: &Scene) -> String {
 fn a_report_for_a_request_is_recorded_in_the_internal_plan_that_waits_for_it() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let command = scene.exchange.take("the task", |_| true);
+    let command = scene.take_any();
     let internal = Internal::of(&scene);
     let key = format!("role:reviewer:{}", command.id);
     let plan = internal.waits(&scene, &key, &plan_of(&scene), REQUEST);
-    assert!(scene.exchange.claim(REQUEST));
+    assert!(scene.claim(REQUEST));
     let answer = "---\nstatus: FAILED\nrequest_id: r\ncollaboration: rejected\n---\n\nNot today.\n";
-    scene.exchange.submit(REQUEST, answer);
+    scene.submit(REQUEST, answer);
     let name = format!("report-{REQUEST}.md");
-    scene.exchange.await_name("reports/processed", &name);
+    scene.await_name("reports/processed", &name);
     assert_eq!(internal.state(&plan, REQUEST), AttemptState::Reported);
     let request = CommandId::new(REQUEST);
     let said = internal.read(&plan, move |plan| {
@@ -101,16 +101,14 @@ fn a_report_for_a_request_is_recorded_in_the_internal_plan_that_waits_for_it() {
     });
     assert_eq!(said, ("rejected", "Not today.".to_owned()));
 
-    // Nobody sees it who does not ask for it, and the plan that is carried out knows nothing of it.
+    // It is shown only on request, and the plan that is carried out does not know of it.
     assert_eq!(scene.tasks(), ["in_progress"]);
     assert!(!scene.works(&["plans"]).contains("reviewer"));
     assert!(!scene.works(&["plans", "--json"]).contains("reviewer"));
     assert!(scene.works(&["plans", "--all", "--json"]).contains(&key));
     assert_eq!(scene.run(&["status", "role"]).code, Some(2));
     assert!(scene.works(&["status", &key]).contains("Ask the coder"));
-    scene
-        .exchange
-        .submit(&command.id, &crate::common::agent::report("SUCCESS", "ok"));
+    scene.submit(&command.id, &crate::common::agent::report("SUCCESS", "ok"));
     scene.await_status("completed");
 }
 
@@ -118,19 +116,19 @@ fn a_report_for_a_request_is_recorded_in_the_internal_plan_that_waits_for_it() {
 fn internal_plans_end_with_the_plan_that_they_are_for_and_so_do_their_requests() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let command = scene.exchange.take("the task", |_| true);
+    let command = scene.take_any();
     let internal = Internal::of(&scene);
     let key = format!("role:reviewer:{}", command.id);
     let plan = internal.waits(&scene, &key, &plan_of(&scene), REQUEST);
-    // A role in the process was asked, which itself asks somebody who has begun.
+    // A role in the process was asked, and its own request went to a worker that has begun.
     let (second, third) = (
         REQUEST.replace("0001", "0002"),
         REQUEST.replace("0001", "0003"),
     );
     let key = format!("role:architect:{REQUEST}");
     let deeper = internal.waits(&scene, &key, plan.as_str(), &second);
-    assert!(scene.exchange.claim(&second));
-    // Of a plan that no daemon carries out: that is somebody else's to end.
+    assert!(scene.claim(&second));
+    // It belongs to a plan that no daemon carries out: another caller has to end it.
     let key = format!("role:architect:{third}");
     let strange = internal.waits(&scene, &key, "nobody", &third);
 
@@ -142,9 +140,9 @@ fn internal_plans_end_with_the_plan_that_they_are_for_and_so_do_their_requests()
     }
     let goes_on = (PlanStatus::Running, Shelf::Current);
     assert_eq!(internal.status(&strange), goes_on);
-    let withdrawn = scene.exchange.names("commands/withdrawn");
+    let withdrawn = scene.names("commands/withdrawn");
     assert_eq!(withdrawn, [format!("{REQUEST}.md")]);
-    let active = scene.exchange.names("active");
+    let active = scene.names("active");
     assert!(active.contains(&format!("{second}.cancel")), "{active:?}");
 }
 
@@ -152,7 +150,7 @@ fn internal_plans_end_with_the_plan_that_they_are_for_and_so_do_their_requests()
 fn internal_plans_that_a_killed_daemon_left_end_with_the_next_one() {
     let scene = Scene::by_rules("");
     let daemon = scene.leave(&["run", "--plan", "chain.md"]);
-    let command = scene.exchange.take("the task", |_| true);
+    let command = scene.take_any();
     let internal = Internal::of(&scene);
     let top = plan_of(&scene);
     let waits = internal.waits(
@@ -161,7 +159,7 @@ fn internal_plans_that_a_killed_daemon_left_end_with_the_next_one() {
         &top,
         REQUEST,
     );
-    // One that ended without its request having been taken back, and one for an attempt that is over.
+    // One ended without its request having been withdrawn, and one belongs to an attempt that is over.
     let (second, third) = (
         REQUEST.replace("0001", "0002"),
         REQUEST.replace("0001", "0003"),
@@ -182,8 +180,8 @@ fn internal_plans_that_a_killed_daemon_left_end_with_the_next_one() {
         let done = (PlanStatus::Abandoned, Shelf::History);
         internal.status(&over) == done && internal.status(&ended) == done
     });
-    assert_eq!(scene.exchange.names("commands/withdrawn"), withdrawn);
-    // What is still waited for stays.
+    assert_eq!(scene.names("commands/withdrawn"), withdrawn);
+    // Requests that are still waiting stay.
     assert_eq!(
         internal.status(&waits),
         (PlanStatus::Running, Shelf::Current)

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 use crate::common::git::{Project, git};
 
-/// A scene beside a git project.
+/// A scene next to a git project.
 struct Isolated {
     scene: Scene,
     project: Project,
@@ -33,7 +33,7 @@ impl Isolated {
         self.project.git(&["show", &name])
     }
 
-    /// Returns the titles of what was accepted, the first one first.
+    /// Returns the titles of the accepted results, the first one first.
     fn accepted(&self) -> Vec<String> {
         let span = format!("main..plan-agent/{}", self.plan());
         let words = ["log", "--first-parent", "--reverse", "--format=%s", &span];
@@ -49,7 +49,7 @@ fn folder(command: &Command) -> &Path {
     Path::new(command.field("workspace").unwrap())
 }
 
-/// Writes a file in the folder that a command names.
+/// Writes a file in the folder of a command.
 fn write(command: &Command, name: &str, text: &str) {
     fs::write(folder(command).join(name), text).unwrap();
 }
@@ -93,7 +93,7 @@ fn what_agents_do_side_by_side_comes_together_on_one_branch() {
         "{}",
         ran.stderr
     );
-    // What holds nothing but what was accepted is put away.
+    // A worktree that holds only accepted results is removed.
     assert!(
         !isolated
             .scene
@@ -210,7 +210,7 @@ fn a_conflict_that_nobody_resolves_becomes_a_question() {
         "{question}"
     );
     assert_eq!(isolated.accepted().len(), 1);
-    // The person leaves the task out: what it did is still there.
+    // The person skips the task: its work is still there.
     isolated.scene.works(&["answer", "skip"]);
     let ran = isolated.scene.run(&["resume"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -286,10 +286,7 @@ fn what_a_person_puts_onto_the_branch_is_asked_about_and_kept() {
         let Some(isolated) = Isolated::new("") else {
             return;
         };
-        let (folder, exchange) = (
-            isolated.project.folder.clone(),
-            isolated.scene.exchange.clone(),
-        );
+        let (folder, exchange) = (isolated.project.folder.clone(), isolated.scene.clone());
         let _agent = isolated.scene.agent(move |command| {
             write(command, &format!("{}.txt", command.task()), "made\n");
             if command.task() == 2 {
@@ -384,7 +381,7 @@ fn a_workspace_that_can_have_no_worktrees_is_refused_at_the_start() {
     fs::create_dir(env.path("bare")).unwrap();
     git(&env.path("empty"), &["init", "--quiet"]);
     git(&env.path("bare"), &["init", "--quiet", "--bare"]);
-    // Folders for tests may lie within some project.
+    // Folders for tests may be within another project.
     let around = env
         .path("plain")
         .ancestors()
@@ -460,11 +457,11 @@ fn a_file_that_is_only_laid_out_is_not_produced() {
             fs::set_permissions(folder(command).join("b.txt"), mode).unwrap();
         };
         if command.attempt() == 2 {
-            // It is right as it is.
+            // The file is right already.
             mode(0o644);
             write(command, "b.txt", "b\n");
         } else {
-            // Who may execute it is none of its content.
+            // The permission to execute is not part of its content.
             mode(0o755);
         }
         Act::success("it is there")
@@ -496,7 +493,7 @@ fn a_change_is_shown_as_it_is_to_programs_and_harmless_to_a_terminal() {
     };
     isolated.scene.env.write("three.md", CHAIN);
     let run = isolated.scene.start(&["run", "--plan", "three.md"]);
-    let first = isolated.scene.exchange.take("the first task", |_| true);
+    let first = isolated.scene.take_any();
     write(&first, "a.txt", "one\n\u{1b}]0;title\u{7}two\nthree\n");
     write(&first, "new.txt", "new\n");
     let raw = isolated.scene.works(&["diff", "1"]);
@@ -512,7 +509,7 @@ fn a_change_is_shown_as_it_is_to_programs_and_harmless_to_a_terminal() {
     );
     let figures = isolated.scene.works(&["diff", "1", "--stat"]);
     assert!(figures.contains("2 files changed"), "{figures}");
-    // Git itself cannot take a repository without a commit.
+    // Git itself cannot add a repository without a commit.
     git(folder(&first), &["init", "--quiet", "begun"]);
     let with = isolated.scene.run(&["diff", "1"]);
     assert_eq!((with.code, &with.stdout), (Some(0), &raw), "{with:?}");

@@ -1,4 +1,4 @@
-//! What follows from a verdict.
+//! The consequences of a verdict.
 
 use super::*;
 

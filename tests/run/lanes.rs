@@ -1,11 +1,11 @@
-//! One lane or ten: what comes of a plan is the same.
+//! One lane or ten: the result of a plan is the same.
 
 use super::*;
 use crate::common::agent::report;
 
 const TASKS: u32 = 40;
 
-/// Every task but the first few waits for one or two others; some need two attempts, one a repair.
+/// Every task but the first few depends on one or two others; some need two attempts, one a repair.
 fn plan() -> String {
     let task = |number: u32| {
         let after: Vec<String> = [number / 2, number.saturating_sub(7)]
@@ -30,7 +30,7 @@ fn act(command: &Command) -> Act {
     match (task % 5, attempt) {
         (0, 1) => Act::failed(&results),
         (1, 1) => Act::Report(report("PARTIAL_SUCCESS", &results)),
-        // It is asked for again, which takes a while.
+        // The daemon asks for it again, which takes a while.
         (2, 1) if task == 7 && !command.text.contains("could not be read") => {
             Act::Report("Done, I think.\n".to_owned())
         }
@@ -38,7 +38,7 @@ fn act(command: &Command) -> Act {
     }
 }
 
-/// Returns what came of each task.
+/// Returns the result of each task.
 fn outcome(lanes: u32) -> Vec<Value> {
     let scene = Scene::by_rules(&format!("run.max_parallel = {lanes}\n"));
     scene.env.write("plan.md", &plan());
@@ -64,7 +64,7 @@ fn outcome(lanes: u32) -> Vec<Value> {
     let mut status = scene.status();
     assert_eq!(status["plan"]["status"], "completed");
     for task in status["tasks"].as_array_mut().unwrap() {
-        // What was seen of the folder, who else was at work, and how long it took may differ.
+        // The snapshot of the folder, the other agents at work, and the durations may differ.
         task["evidence"].take();
         task["usage"].take();
     }

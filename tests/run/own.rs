@@ -1,28 +1,27 @@
-//! What is plan-agent's own: whoever can write into its folders neither has it write elsewhere nor has it end what it did not
-//! start, and learns no key from it.
+//! plan-agent's own files: a user that can write into its folders can neither make it write elsewhere nor make it end processes
+//! that it did not start, and learns no key from it.
 
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use super::*;
-use crate::common::agent::report;
 use crate::common::env::lives;
 
 const MINE: &str = "mine\n";
 
-/// What lies where a file of plan-agent's own belongs.
+/// What stands in the place of one of plan-agent's own files.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Instead {
     Link,
-    /// A link to what does not exist.
+    /// A link to a missing file.
     Dangling,
     /// A hard link.
     Second,
     Pipe,
 }
 
-/// Lays something in the place of a file; returns what of the person's must stay as it is.
+/// Puts something in the place of a file; returns the file of the person that must stay unchanged.
 fn lay(scene: &Scene, place: &Path, instead: Instead) -> PathBuf {
     let target = scene.env.path("precious");
     if instead != Instead::Dangling {
@@ -54,12 +53,12 @@ fn a_start_writes_through_no_link_and_waits_for_no_pipe() {
         ("daemon.lock", run, &[Link, Dangling, Second, Pipe][..]),
         ("logs/daemon.log", run, &[Link, Dangling, Second, Pipe]),
         ("logs/daemon.log", detach, &[Link]),
-        // Whether a database has a second name is not for us to say.
+        // A second name of a database is the person's own decision.
         ("plan-agent.db", run, &[Link, Dangling, Pipe]),
     ] {
         for instead in kinds.iter().copied() {
             let scene = Scene::by_rules("");
-            let place = scene.exchange.path(name);
+            let place = scene.path(name);
             let target = lay(&scene, &place, instead);
             let ran = scene.run(args);
             assert_eq!(ran.code, Some(1), "{name}, {instead:?}: {ran:?}");
@@ -68,7 +67,7 @@ fn a_start_writes_through_no_link_and_waits_for_no_pipe() {
                 "{name}, {instead:?}: {ran:?}"
             );
             assert_untouched(&target, instead, name);
-            assert_eq!(scene.exchange.names("commands/pending"), [""; 0]);
+            assert_eq!(scene.names("commands/pending"), [""; 0]);
         }
     }
 }
@@ -89,7 +88,7 @@ fn a_folder_that_is_a_link_is_not_used() {
     ] {
         let scene = Scene::by_rules("");
         scene.env.write("theirs/note.md", MINE);
-        let place = scene.exchange.path(name);
+        let place = scene.path(name);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         symlink(scene.env.path("theirs"), &place).unwrap();
         let ran = scene.run(&["run", "--plan", "one.md", "--no-input"]);
@@ -108,8 +107,8 @@ fn a_folder_that_is_a_link_is_not_used() {
 fn the_workspace_may_be_a_link() {
     let scene = Scene::by_rules("");
     fs::create_dir_all(scene.env.path("project")).unwrap();
-    fs::create_dir_all(scene.exchange.path("")).unwrap();
-    symlink(scene.env.path("project"), scene.exchange.path("workspace")).unwrap();
+    fs::create_dir_all(scene.path("")).unwrap();
+    symlink(scene.env.path("project"), scene.path("workspace")).unwrap();
     let _agent = scene.agent(|_| Act::success("done"));
     let ran = scene.run(&["run", "--plan", "one.md"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -120,15 +119,13 @@ fn a_daemon_at_work_writes_through_no_link() {
     let scene = Scene::by_rules(
         "run.checks = ['fine']\nchecks.fine = { run = ['echo', 'checked'] }\nhooks.on_change = ['echo', 'heard']",
     );
-    let logs = scene.exchange.path("logs/hooks.log");
+    let logs = scene.path("logs/hooks.log");
     let target = lay(&scene, &logs, Instead::Link);
     let foreground = scene.start(&["run", "--plan", "one.md"]);
-    let command = scene.exchange.take("the task", |_| true);
-    let check = scene.exchange.path(format!("active/{}.check", command.id));
+    let command = scene.take_any();
+    let check = scene.path(format!("active/{}.check", command.id));
     symlink(&target, &check).unwrap();
-    scene
-        .exchange
-        .submit(&command.id, &report("SUCCESS", "done"));
+    scene.succeed(&command, "done");
     wait_until("the link is seen", DEADLINE, || {
         let err = fs::read_to_string(&foreground.err).unwrap();
         err.contains("it is a symbolic link")
@@ -150,9 +147,9 @@ fn a_worker_writes_through_no_link() {
     ] {
         let mut scene = Scene::by_rules("");
         let daemon = scene.leave(&["run", "--plan", "one.md"]);
-        let command = scene.exchange.await_command("the task", |_| true);
+        let command = scene.await_any();
         let place = kind.replace("ID", &command.id);
-        let target = lay(&scene, &scene.exchange.path(&place), instead);
+        let target = lay(&scene, &scene.path(&place), instead);
         scene.env.set("PLAN_AGENT_LOG", "debug");
         let worker = scene.start(&["worker", "--agent", "command", "--", "echo", "written"]);
         wait_until("the file is seen", DEADLINE, || {
@@ -169,8 +166,8 @@ fn a_worker_writes_through_no_link() {
 fn who_is_to_stop_is_told_so_whatever_lies_in_the_place_of_the_mark() {
     let scene = Scene::by_rules("");
     let foreground = scene.start(&["run", "--plan", "one.md"]);
-    let command = scene.exchange.take("the task", |_| true);
-    let mark = scene.exchange.path(format!("active/{}.cancel", command.id));
+    let command = scene.take_any();
+    let mark = scene.path(format!("active/{}.cancel", command.id));
     let target = lay(&scene, &mark, Instead::Dangling);
     scene.works(&["abort", &plan_id(&scene)]);
     assert_eq!(foreground.end().code, Some(3));
@@ -178,11 +175,11 @@ fn who_is_to_stop_is_told_so_whatever_lies_in_the_place_of_the_mark() {
     assert_untouched(&target, Instead::Dangling, "a mark");
 }
 
-/// A process of somebody else that leads a group of its own; ended when dropped.
+/// A foreign process that leads a group of its own; ended when dropped.
 struct Stranger(std::process::Child);
 
 impl Stranger {
-    /// Starts one that says nothing, into a file that it may hold locked.
+    /// Starts one that prints nothing, into a file that it may hold locked.
     fn start(log: &Path, locks: bool) -> Self {
         let log = File::options().append(true).create(true).open(log).unwrap();
         let script = match locks {
@@ -208,13 +205,13 @@ impl Stranger {
 
 impl Drop for Stranger {
     fn drop(&mut self) {
-        // An error only says that it has ended already.
+        // An error only means that it has ended already.
         drop(self.0.kill());
         drop(self.0.wait());
     }
 }
 
-/// A role that uses the tools of a server, so that marks of both are looked for.
+/// A role that uses the tools of a server, so that the marks of both are checked.
 const TEAM: &str = r#"
 name: Server
 roles:
@@ -235,23 +232,23 @@ fn a_mark_that_somebody_forged_ends_nobody() {
     scene
         .env
         .write("plan.md", "## Code\n\n- assignee: coder\n\nCode it.\n");
-    fs::create_dir_all(scene.exchange.path("active")).unwrap();
+    fs::create_dir_all(scene.path("active")).unwrap();
     let mut strangers = Vec::new();
     let mut locks = Vec::new();
     for kind in ["check", "hook", "question", "step", "server"] {
-        // Somebody holds a lock, and the name is that of a process that knows nothing of it.
+        // Another process holds a lock, and the name is that of a process that knows nothing of it.
         let stranger = Stranger::start(&scene.env.path(format!("{kind}.log")), false);
         let mark = format!("active/forged.{kind}.{}", stranger.0.id());
-        let mark = File::create(scene.exchange.path(mark)).unwrap();
+        let mark = File::create(scene.path(mark)).unwrap();
         mark.lock().unwrap();
         locks.push(mark);
         strangers.push((kind, "a lock of another", stranger));
-        // The file is the output of the process, and somebody else locks it.
+        // The file is the output of the process, and another process locks it.
         let log = scene.env.path(format!("{kind}-moved.log"));
         let stranger = Stranger::start(&log, false);
         let mark = format!("active/moved.{kind}.{}", stranger.0.id());
-        fs::rename(&log, scene.exchange.path(&mark)).unwrap();
-        let mark = File::open(scene.exchange.path(mark)).unwrap();
+        fs::rename(&log, scene.path(&mark)).unwrap();
+        let mark = File::open(scene.path(mark)).unwrap();
         mark.lock().unwrap();
         locks.push(mark);
         strangers.push((kind, "its own output", stranger));
@@ -265,15 +262,15 @@ fn a_mark_that_somebody_forged_ends_nobody() {
             format!("locked.{kind}"),
             format!("locked.{kind}.{}", stranger.0.id()),
         ] {
-            let place = scene.exchange.path("active").join(name);
+            let place = scene.path("active").join(name);
             fs::copy(&log, &place).unwrap();
         }
         let mark = format!("active/locked.{kind}.{}", stranger.0.id());
-        fs::rename(&log, scene.exchange.path(mark)).unwrap();
+        fs::rename(&log, scene.path(mark)).unwrap();
         strangers.push((kind, "its own lock", stranger));
     }
     let _daemon = scene.leave(&["run", "--plan", "plan.md", "--team", "team.yaml"]);
-    scene.exchange.await_command("the task", |_| true);
+    scene.await_any();
     for (kind, how, stranger) in &strangers {
         assert!(stranger.lives(), "{kind}: {how}");
     }
@@ -283,9 +280,9 @@ fn a_mark_that_somebody_forged_ends_nobody() {
 fn what_is_left_of_a_check_is_ended_whoever_led_it() {
     for (check, leader_goes) in [
         ("sleep 1000 & wait", true),
-        // Nothing of the environment is left.
+        // The environment is empty.
         ("exec env -i sleep 1000", false),
-        // The one that was started prints elsewhere.
+        // The process that was started prints elsewhere.
         ("sleep 1000 & exec sleep 1000 > /dev/null 2>&1", false),
     ] {
         let script = format!("[ -e ../go ] && exit; echo $$ > ../group; {check}");
@@ -295,11 +292,11 @@ fn what_is_left_of_a_check_is_ended_whoever_led_it() {
         let daemon = scene.leave(&["run", "--plan", "one.md"]);
         let mut group = None;
         wait_until("the check runs", DEADLINE, || {
-            let text = fs::read_to_string(scene.exchange.path("group")).unwrap_or_default();
+            let text = fs::read_to_string(scene.path("group")).unwrap_or_default();
             group = text.trim().parse().ok().and_then(Pid::from_raw);
             let sleeps = |group| in_group(group).iter().any(|name| name == "sleep");
             let marked = |name: &String| name.contains(".check.");
-            group.is_some_and(sleeps) && scene.exchange.names("active").iter().any(marked)
+            group.is_some_and(sleeps) && scene.names("active").iter().any(marked)
         });
         let group = group.unwrap();
         kill_process(daemon.pid, Signal::KILL).unwrap();
@@ -308,7 +305,7 @@ fn what_is_left_of_a_check_is_ended_whoever_led_it() {
             kill_process(group, Signal::KILL).unwrap();
         }
         assert!(!in_group(group).is_empty(), "something is left");
-        fs::write(scene.exchange.path("go"), "").unwrap();
+        fs::write(scene.path("go"), "").unwrap();
         let ran = scene.run(&["resume"]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         assert_eq!(in_group(group), [""; 0]);
@@ -334,7 +331,7 @@ fn in_group(group: Pid) -> Vec<String> {
 fn a_sign_of_life_that_somebody_forged_ends_nobody() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let command = scene.exchange.await_command("the task", |_| true);
+    let command = scene.await_any();
     let words = [
         "worker",
         "--agent",
@@ -345,7 +342,7 @@ fn a_sign_of_life_that_somebody_forged_ends_nobody() {
         "echo $$ > ../agent; exec sleep 1000",
     ];
     let worker = scene.start(&words);
-    let pid = || fs::read_to_string(scene.exchange.path("agent")).unwrap_or_default();
+    let pid = || fs::read_to_string(scene.path("agent")).unwrap_or_default();
     wait_until("the agent works", DEADLINE, || !pid().trim().is_empty());
     drop(worker);
     let agent = pid().trim().to_owned();
@@ -353,7 +350,7 @@ fn a_sign_of_life_that_somebody_forged_ends_nobody() {
     let stranger = Stranger::start(&scene.env.path("stranger.log"), false);
     let life = format!("active/{}.json", command.id);
     let forged = format!("{{\"pid\": {}}}", stranger.0.id());
-    fs::write(scene.exchange.path(life), forged).unwrap();
+    fs::write(scene.path(life), forged).unwrap();
     let mut worker = scene.start(&words);
     scene.works(&["abort", &plan_id(&scene)]);
     wait_until("the agent is ended", DEADLINE, || !lives(&agent));
@@ -363,7 +360,7 @@ fn a_sign_of_life_that_somebody_forged_ends_nobody() {
     assert!(stranger.lives());
 }
 
-/// Runs a program as somebody who may do nothing special, where this process may do everything.
+/// Runs a program as an unprivileged user, where this process is privileged.
 const NOBODY: [&str; 6] = [
     "setpriv",
     "--reuid=65534",
@@ -373,8 +370,8 @@ const NOBODY: [&str; 6] = [
     "--",
 ];
 
-/// Returns how to start a program as an ordinary user, which is nothing where this process is one; `None`, and why, where there
-/// is no way.
+/// Returns how to start a program as an ordinary user, which is nothing if this process is one; `None`, after the reason is
+/// printed, if there is no way.
 fn ordinary(scene: &Scene) -> Option<&'static [&'static str]> {
     if !rustix::process::geteuid().is_root() {
         return Some(&["env"]);
@@ -409,7 +406,7 @@ fn no_agent_check_or_hook_reads_the_key_of_the_model() {
     });
     let config = "run.checks = ['spy']\nchecks.spy = { run = ['sh', '../../spy.sh'] }\nhooks.on_change = ['sh', 'spy.sh']";
     let mut scene = Scene::with_model(&server, Shape::Chat, config);
-    // Reads whatever it may of any process.
+    // Reads everything that it may read of any process.
     let spied = scene.env.path("spied").display().to_string();
     let spy =
         format!("cat /proc/[0-9]*/environ 2> /dev/null | tr '\\0' '\\n' >> '{spied}'\necho fine\n");

@@ -65,9 +65,9 @@ fn a_plan_file_is_carried_out_by_the_shell() {
     for part in ["Make two files", "Write", "Copy", "2 of 2 tasks completed"] {
         assert!(mission.contains(part), "{part} in {mission}");
     }
-    assert_eq!(scene.exchange.names("commands/pending"), [] as [&str; 0]);
-    assert_eq!(scene.exchange.names("reports/pending"), [] as [&str; 0]);
-    assert_eq!(scene.exchange.names("reports/processed").len(), 2);
+    assert_eq!(scene.names("commands/pending"), [] as [&str; 0]);
+    assert_eq!(scene.names("reports/pending"), [] as [&str; 0]);
+    assert_eq!(scene.names("reports/processed").len(), 2);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn the_state_of_a_long_plan_is_cut_unless_more_is_asked_for() {
         .collect();
     scene.env.write("long.md", &format!("# Long\n\n{tasks}"));
     let _daemon = scene.leave(&["run", "--plan", "long.md"]);
-    scene.exchange.await_command("the first task", |_| true);
+    scene.await_any();
 
     let status = scene.status();
     assert_eq!(status["tasks"].as_array().unwrap().len(), 50);
@@ -135,7 +135,7 @@ fn what_led_to_a_replan_is_left_out_and_what_was_learned_is_told() {
     assert!(!prompt.contains("more after"), "{prompt}");
 }
 
-/// The whole way: planned, retried in its session, replanned by edits, audited, summarised.
+/// The complete path: planned, retried in its session, replanned by edits, audited, summarised.
 #[test]
 fn a_goal_is_planned_judged_replanned_audited_and_summarised() {
     for shape in SHAPES {
@@ -232,10 +232,9 @@ fn a_goal_is_planned_judged_replanned_audited_and_summarised() {
         assert!(mission.contains("replaced by the framework"), "{mission}");
 
         let mut ended: Vec<String> = scene
-            .exchange
             .texts("commands/pending", ".md")
             .into_iter()
-            .chain(scene.exchange.texts("commands/processed", ".md"))
+            .chain(scene.texts("commands/processed", ".md"))
             .filter(|text| text.contains("command_type: end"))
             .filter_map(|text| {
                 Some(
@@ -294,7 +293,7 @@ fn a_plan_is_made_shown_and_carried_out_later() {
         assert!(shown.contains(part), "{part} in {shown}");
     }
     assert_eq!(scene.status()["plan"]["status"], "idle");
-    assert_eq!(scene.exchange.names("commands/pending"), [] as [&str; 0]);
+    assert_eq!(scene.names("commands/pending"), [] as [&str; 0]);
 
     scene.env.write("shown.md", &shown);
     let _agent = scene.agent(|_| Act::success("done"));
@@ -319,7 +318,7 @@ fn a_plan_is_reviewed_before_anything_starts() {
     let scene = Scene::with_model(&server, Shape::Chat, "");
     let agent = scene.agent(|_| Act::success("done"));
     let _daemon = scene.leave(&["run", "Do it", "--review"]);
-    let (id, text) = scene.exchange.await_questions(1).remove(0);
+    let (id, text) = scene.await_questions(1).remove(0);
     assert!(text.contains("the plan has 1 task;"), "{text}");
     assert!(agent.seen().is_empty(), "nothing starts before the answer");
     scene.works(&["answer", &id, "approve"]);
@@ -355,10 +354,9 @@ fn a_plan_may_have_one_session_for_all_its_tasks() {
     );
     assert!(agent.command(2, 1).body().contains("Make `two.txt`."));
     let ends = scene
-        .exchange
         .texts("commands/pending", ".md")
         .into_iter()
-        .chain(scene.exchange.texts("commands/processed", ".md"))
+        .chain(scene.texts("commands/processed", ".md"))
         .filter(|text| text.contains("command_type: end"));
     assert_eq!(ends.count(), 1);
 }

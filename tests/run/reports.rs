@@ -1,4 +1,4 @@
-//! Reports as they come in real life: late, twice, unreadable, or not at all.
+//! Reports in real life: late, twice, unreadable, or missing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,13 +10,9 @@ use crate::common::agent::{report, report_in};
 fn a_command_in_silence_is_given_up_and_its_agent_told() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let first = scene.exchange.take("the first attempt", |_| true);
-    let second = scene
-        .exchange
-        .await_command("the second attempt", |command| command.attempt() == 2);
-    scene
-        .exchange
-        .await_name("active", &format!("{}.cancel", first.id));
+    let first = scene.take_any();
+    let second = scene.await_attempt(2);
+    scene.await_name("active", &format!("{}.cancel", first.id));
     let timed_out = &scene.events_named("timed_out")[0];
     assert_eq!(timed_out["command"], first.id);
     assert!(
@@ -26,9 +22,7 @@ fn a_command_in_silence_is_given_up_and_its_agent_told() {
             .contains("no sign of life")
     );
     assert_eq!((second.kind(), second.session()), ("new", "auto"));
-    scene
-        .exchange
-        .submit(&second.id, &report("SUCCESS", "done"));
+    scene.succeed(&second, "done");
     scene.await_status("completed");
 }
 
@@ -36,8 +30,8 @@ fn a_command_in_silence_is_given_up_and_its_agent_told() {
 fn signs_of_life_help_only_until_the_deadline() {
     let scene = Scene::by_rules("run.task_timeout = '1h'\nrun.task_deadline = '700ms'");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let first = scene.exchange.take("the first attempt", |_| true);
-    let sign = scene.exchange.path(format!("active/{}.json", first.id));
+    let first = scene.take_any();
+    let sign = scene.path(format!("active/{}.json", first.id));
     let mut beats = 0;
     wait_until("the deadline has passed", DEADLINE, || {
         beats += 1;
@@ -50,9 +44,7 @@ fn signs_of_life_help_only_until_the_deadline() {
     });
     let reason = scene.events_named("timed_out")[0]["reason"].to_string();
     assert!(reason.contains("not finished within"), "{reason}");
-    let second = scene
-        .exchange
-        .await_command("the second attempt", |command| command.attempt() == 2);
+    let second = scene.await_attempt(2);
     assert_eq!((second.kind(), second.session()), ("continue", "s-9"));
 }
 
@@ -60,8 +52,8 @@ fn signs_of_life_help_only_until_the_deadline() {
 fn a_command_that_nobody_takes_is_a_question_that_a_report_closes() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let command = scene.exchange.await_command("the command", |_| true);
-    let (id, text) = scene.exchange.await_questions(1).remove(0);
+    let command = scene.await_any();
+    let (id, text) = scene.await_questions(1).remove(0);
     assert!(text.contains("nobody takes commands"), "{text}");
     assert_eq!(
         scene.status()["questions"][0]["choices"],
@@ -69,37 +61,27 @@ fn a_command_that_nobody_takes_is_a_question_that_a_report_closes() {
     );
 
     // In place: the command stays where it is.
-    scene
-        .exchange
-        .submit(&command.id, &report("SUCCESS", "done"));
+    scene.succeed(&command, "done");
     scene.await_status("completed");
     assert_eq!(scene.events_named("question_closed")[0]["question"], id);
-    assert_eq!(scene.events_named("answered"), [] as [Value; 0]);
-    assert_eq!(scene.events_named("timed_out"), [] as [Value; 0]);
-    scene
-        .exchange
-        .await_name("questions/answered", &format!("question-{id}.md"));
+    assert!(scene.events_named("answered").is_empty());
+    assert!(scene.events_named("timed_out").is_empty());
+    scene.await_name("questions/answered", &format!("question-{id}.md"));
 }
 
 #[test]
 fn a_late_report_counts_while_nobody_has_taken_its_successor() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let first = scene.exchange.take("the first attempt", |_| true);
-    let second = scene
-        .exchange
-        .await_command("its successor", |command| command.attempt() == 2);
-    scene
-        .exchange
-        .submit(&first.id, &report("SUCCESS", "done, but late"));
+    let first = scene.take_any();
+    let second = scene.await_attempt(2);
+    scene.succeed(&first, "done, but late");
     scene.await_status("completed");
-    scene
-        .exchange
-        .await_name("commands/withdrawn", &format!("{}.md", second.id));
+    scene.await_name("commands/withdrawn", &format!("{}.md", second.id));
     assert_eq!(scene.status()["tasks"][0]["result"], "done, but late");
     scene.await_end();
     assert_eq!(
-        scene.exchange.names("reports/processed"),
+        scene.names("reports/processed"),
         [format!("report-{}.md", first.id)]
     );
 }
@@ -108,21 +90,13 @@ fn a_late_report_counts_while_nobody_has_taken_its_successor() {
 fn a_report_after_the_decision_is_stale_and_changes_nothing() {
     let scene = Scene::by_rules("run.task_timeout = '300ms'");
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);
-    let first = scene.exchange.take("the first attempt", |_| true);
-    let second = scene
-        .exchange
-        .await_command("its successor", |command| command.attempt() == 2);
-    scene
-        .exchange
-        .submit(&second.id, &report("SUCCESS", "in time"));
-    let other = scene
-        .exchange
-        .take("the other task", |command| command.task() == 2);
-    scene.exchange.submit(&first.id, &report("FAILED", "late"));
-    scene
-        .exchange
-        .await_name("reports/stale", &format!("report-{}.md", first.id));
-    scene.exchange.submit(&other.id, &report("SUCCESS", "done"));
+    let first = scene.take_any();
+    let second = scene.await_attempt(2);
+    scene.succeed(&second, "in time");
+    let other = scene.take_task(2);
+    scene.fail(&first, "late");
+    scene.await_name("reports/stale", &format!("report-{}.md", first.id));
+    scene.succeed(&other, "done");
     scene.await_status("completed");
     assert_eq!(scene.events_named("stale")[0]["command"], first.id);
     assert_eq!(scene.status()["tasks"][0]["result"], "in time");
@@ -144,29 +118,17 @@ fn the_judge_is_shown_a_stale_report() {
     });
     let scene = Scene::with_model(&server, Shape::Chat, "run.task_timeout = '300ms'");
     let _daemon = scene.leave(&["run", "Do it"]);
-    let first = scene.exchange.take("the first attempt", |_| true);
-    let second = scene
-        .exchange
-        .await_command("its successor", |command| command.attempt() == 2);
-    scene
-        .exchange
-        .submit(&second.id, &report("SUCCESS", "half of it"));
+    let first = scene.take_any();
+    let second = scene.await_attempt(2);
+    scene.succeed(&second, "half of it");
     wait_until("the judge is asked", DEADLINE, || {
         server.count("judge") == 1
     });
-    scene
-        .exchange
-        .submit(&first.id, &report("FAILED", "late but loud"));
-    scene
-        .exchange
-        .await_name("reports/stale", &format!("report-{}.md", first.id));
+    scene.fail(&first, "late but loud");
+    scene.await_name("reports/stale", &format!("report-{}.md", first.id));
     filed.store(true, Ordering::SeqCst);
-    let third = scene
-        .exchange
-        .await_command("the third attempt", |command| command.attempt() == 3);
-    scene
-        .exchange
-        .submit(&third.id, &report("SUCCESS", "all of it"));
+    let third = scene.await_attempt(3);
+    scene.succeed(&third, "all of it");
     scene.await_status("completed");
     let asked = server.asked();
     let last = asked.iter().rfind(|asked| asked.kind == "judge").unwrap();
@@ -177,28 +139,20 @@ fn the_judge_is_shown_a_stale_report() {
 fn reports_that_come_twice_or_for_nothing_are_filed() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "two.md"]);
-    let first = scene.exchange.take("the first task", |_| true);
-    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
-    let second = scene
-        .exchange
-        .take("the second task", |command| command.task() == 2);
+    let first = scene.take_any();
+    scene.succeed(&first, "done");
+    let second = scene.take_task(2);
     // The same once more, then another one under the same name, in upper case, and without `task-`.
     let name = format!("report-{}.md", first.id);
-    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
-    scene.exchange.await_name("reports/processed", &name);
-    scene
-        .exchange
-        .submit(&first.id, &report("FAILED", "no, not at all"));
-    scene.exchange.await_name("reports/stale", &name);
-    scene
-        .exchange
-        .submit("task-unknown", &report("SUCCESS", "of what?"));
-    scene
-        .exchange
-        .await_name("reports/rejected", "report-task-unknown.md.reason.md");
+    scene.succeed(&first, "done");
+    scene.await_name("reports/processed", &name);
+    scene.fail(&first, "no, not at all");
+    scene.await_name("reports/stale", &name);
+    scene.submit("task-unknown", &report("SUCCESS", "of what?"));
+    scene.await_name("reports/rejected", "report-task-unknown.md.reason.md");
 
     let short = second.id.strip_prefix("task-").unwrap();
-    scene.exchange.drop_report(
+    scene.drop_report(
         &format!("report-{short}.MD"),
         report("success", "done").as_bytes(),
     );
@@ -218,9 +172,9 @@ fn a_report_written_slowly_in_place_is_read_once() {
     scene.works(&["run", "--plan", "one.md"]);
     assert_eq!(agent.attempts(), [(1, 1)]);
     assert_eq!(scene.status()["tasks"][0]["result"], "word by word");
-    assert_eq!(scene.events_named("rejected"), [] as [Value; 0]);
+    assert!(scene.events_named("rejected").is_empty());
     assert_eq!(
-        scene.exchange.names("commands/pending"),
+        scene.names("commands/pending"),
         [format!("{}.md", agent.seen()[0].id)]
     );
 }
@@ -243,7 +197,7 @@ fn an_unreadable_report_is_asked_for_again() {
         reason.contains("front matter") && reason.contains("status"),
         "{reason}"
     );
-    assert!(scene.exchange.path("reports/rejected").join(&name).exists());
+    assert!(scene.path("reports/rejected").join(&name).exists());
     let repair = &agent.seen()[1];
     assert!(
         repair.body().contains("Make `one.txt`."),
@@ -265,7 +219,7 @@ fn a_report_that_stays_unreadable_is_a_failure() {
         reason.contains("no readable report after 2 repairs"),
         "{reason}"
     );
-    assert_eq!(scene.exchange.names("reports/rejected").len(), 6);
+    assert_eq!(scene.names("reports/rejected").len(), 6);
 }
 
 #[test]
@@ -283,12 +237,12 @@ fn a_usage_limit_costs_no_attempt() {
     assert_eq!(scene.events_named("parked").len(), 1);
 }
 
-/// Until then a file of that name may be renamed to what it is to be.
+/// Before it is rejected, a file of that name may still be renamed to its final name.
 #[test]
 fn what_is_not_named_like_a_report_is_rejected_and_told() {
     let scene = Scene::by_rules("");
     let run = scene.start(&["run", "--plan", "one.md"]);
-    let command = scene.exchange.take("the command", |_| true);
+    let command = scene.take_any();
     let names = [
         format!("{}.md", command.id),
         "report.md".to_owned(),
@@ -297,24 +251,20 @@ fn what_is_not_named_like_a_report_is_rejected_and_told() {
         "my results\u{202e}.md".to_owned(),
     ];
     for name in &names {
-        scene
-            .exchange
-            .drop_report(name, report("SUCCESS", "done").as_bytes());
+        scene.drop_report(name, report("SUCCESS", "done").as_bytes());
     }
     for name in &names {
         let reason = format!("{name}.reason.md");
-        scene.exchange.await_name("reports/rejected", name);
+        scene.await_name("reports/rejected", name);
         let told = scene
             .env
             .read(&format!("volumes/reports/rejected/{reason}"));
         assert!(told.contains("`report-<command id>.md`"), "{told}");
     }
-    assert_eq!(scene.exchange.names("reports/pending"), [] as [&str; 0]);
-    assert_eq!(scene.events_named("reported"), [] as [Value; 0]);
+    assert_eq!(scene.names("reports/pending"), [] as [&str; 0]);
+    assert!(scene.events_named("reported").is_empty());
     let log = scene.works(&["log"]);
-    scene
-        .exchange
-        .submit(&command.id, &report("SUCCESS", "done"));
+    scene.succeed(&command, "done");
     let ran = run.end();
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for name in names.map(|name| name.replace('\u{202e}', "")) {
@@ -328,7 +278,7 @@ fn what_is_not_named_like_a_report_is_rejected_and_told() {
 fn a_report_with_a_very_long_name_is_filed_under_a_shorter_one() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let command = scene.exchange.take("the command", |_| true);
+    let command = scene.take_any();
     let long = |end: &str, bytes: usize| {
         let name = format!("report-{}", "é".repeat(200));
         let most = name.floor_char_boundary(bytes - end.len());
@@ -342,21 +292,20 @@ fn a_report_with_a_very_long_name_is_filed_under_a_shorter_one() {
         format!("report-{}.md", "x".repeat(245)),
     ];
     for name in &dropped {
-        let pending = scene.exchange.path("reports/pending");
+        let pending = scene.path("reports/pending");
         fs::write(pending.join(name), name).unwrap();
     }
     wait_until("all of them are filed", DEADLINE, || {
-        scene.exchange.names("reports/pending").is_empty()
+        scene.names("reports/pending").is_empty()
     });
-    let rejected = scene.exchange.names("reports/rejected");
+    let rejected = scene.names("reports/rejected");
     let (reasons, files): (Vec<&String>, Vec<&String>) = rejected
         .iter()
         .partition(|name| name.ends_with(".reason.md"));
     assert!(rejected.iter().all(|name| name.starts_with("report-")));
     assert!(files.iter().all(|name| name.ends_with(".md")), "{files:?}");
-    let read = |name: &&String| {
-        fs::read_to_string(scene.exchange.path("reports/rejected").join(name)).unwrap()
-    };
+    let read =
+        |name: &&String| fs::read_to_string(scene.path("reports/rejected").join(name)).unwrap();
     let mut texts: Vec<String> = files.iter().map(read).collect();
     let mut expected = dropped.to_vec();
     texts.sort();
@@ -365,9 +314,7 @@ fn a_report_with_a_very_long_name_is_filed_under_a_shorter_one() {
     for name in files {
         assert!(reasons.contains(&&format!("{name}.reason.md")), "{name}");
     }
-    scene
-        .exchange
-        .submit(&command.id, &report("SUCCESS", "done"));
+    scene.succeed(&command, "done");
     scene.await_status("completed");
     let log = scene.daemon_log();
     assert!(!log.contains("trying again"), "{log}");

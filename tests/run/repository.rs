@@ -1,4 +1,4 @@
-//! A repository that agents can write to is data: nothing of what they put there is run, whatever git there is.
+//! A repository that agents can write to is data: nothing that they put there is run, with any version of git.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::path::Path;
 use super::*;
 use crate::common::git::{Project, git};
 
-/// Where an agent attacks from.
+/// The places of an attack by an agent.
 struct Ground<'a> {
-    /// The folder that it works in.
+    /// The folder in which it works.
     folder: &'a Path,
     /// The repository of the workspace.
     repository: &'a Path,
-    /// A folder of the agent's own making, in the workspace.
+    /// A folder that the agent made, in the workspace.
     own: &'a Path,
-    /// Programs that are run leave a file here.
+    /// Programs that run leave a file here.
     marks: &'a Path,
 }
 
@@ -24,14 +24,14 @@ impl Ground<'_> {
         format!("touch '{}/{name}'; cat", self.marks.display())
     }
 
-    /// Adds to a file, and makes the folders that it is in.
+    /// Appends to a file, and creates its folders.
     fn add(&self, path: &Path, text: &str) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let there = fs::read_to_string(path).unwrap_or_default();
         fs::write(path, there + text).unwrap();
     }
 
-    /// Adds a program for all that git can be told to run to a repository's configuration.
+    /// Adds a program to a repository's configuration for everything that git can be told to run.
     fn configure(&self, repository: &Path) {
         let script = self.own.join("script");
         let text = format!("#!/bin/sh\n{}\n", self.command("script"));
@@ -89,7 +89,7 @@ impl Ground<'_> {
         }
     }
 
-    /// Makes a repository of nothing but files.
+    /// Makes a repository out of plain files, without git.
     fn make_repository(&self, at: &Path) {
         for (name, text) in [
             ("HEAD", "ref: refs/heads/main\n"),
@@ -103,7 +103,7 @@ impl Ground<'_> {
     }
 }
 
-/// An attack: what it is called, and what the agent does.
+/// An attack: its name, and what the agent does.
 type Attack = (&'static str, fn(&Ground));
 
 const CONFIGURATION: Attack = ("the configuration", |ground| {
@@ -167,7 +167,7 @@ fn gits() -> Vec<PathBuf> {
     gits
 }
 
-/// What the workspace is.
+/// The kind of workspace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Plain,
@@ -201,7 +201,7 @@ fn make(env: &TestEnv, kind: Kind) -> (PathBuf, PathBuf) {
     }
 }
 
-/// Carries out two tasks whose agent attacks before every report, looks at everything, and returns what was run.
+/// Carries out two tasks whose agent attacks before every report, uses all views, and returns which programs were run.
 fn run_attack(program: &Path, kind: Kind, isolation: &str, (name, attack): Attack) -> Vec<String> {
     let mut scene = Scene::by_rules("");
     scene.env.show("git", program);
@@ -236,7 +236,7 @@ fn run_attack(program: &Path, kind: Kind, isolation: &str, (name, attack): Attac
     let ran = scene.run(&["run", "--plan", "two.md", "--no-input"]);
     assert!(agent.attempts().len() > 2, "{ran:?}");
     if name == CONFIGURATION.0 {
-        // Git is not left alone for fear of it.
+        // The program does not avoid git because of the attack.
         assert_eq!(ran.code, Some(0), "{ran:?}");
         let shown: Value =
             serde_json::from_str(&scene.works(&["show", "--format", "json"])).unwrap();
@@ -306,7 +306,7 @@ fn nothing_runs_where_the_workspace_is_a_worktree_or_a_submodule() {
     }
 }
 
-/// A plan of two tasks, of which the second one adds to what the first one made.
+/// A plan with two tasks, of which the second adds to the result of the first.
 const UPPER: &str = "---\nname: Upper\ngoal: Files in upper case\n---\n\n## One\n\nMake `one.up`.\n\n## Two\n\n- after: 1\n\nAdd to `one.up`.\n";
 
 /// A scene whose person has filters: of the machine and of the project. Files lie in the repository in upper case.
@@ -367,7 +367,7 @@ fn filters_of_the_person_go_on_working_and_those_of_an_agent_are_not_run() {
             scene.env.path("seen").exists()
         });
         scene.await_events("completed", 1);
-        // What was recorded outlives the daemon.
+        // The recorded state outlives the daemon.
         run.running.child.kill().unwrap();
         run.running.wait();
         let told = fs::read_to_string(&run.err).unwrap();
@@ -419,7 +419,7 @@ fn where_the_project_has_another_repository_by_now_nothing_of_that_is_used() {
         scene.env.show("git", &program);
         let project = Project::new(&scene.env).unwrap();
         let run = scene.start(&["run", "--plan", "one.md"]);
-        let command = scene.exchange.take("the task", |_| true);
+        let command = scene.take_any();
         let folder = Path::new(command.field("workspace").unwrap());
         fs::write(folder.join("one.txt"), "made\n").unwrap();
         let (there, aside) = (project.folder.join(".git"), scene.env.path("aside"));
@@ -428,7 +428,7 @@ fn where_the_project_has_another_repository_by_now_nothing_of_that_is_used() {
         let other = scene.env.path("other/.git");
         fs::write(&there, format!("gitdir: {}\n", other.display())).unwrap();
         let report = crate::common::agent::report("SUCCESS", "done");
-        scene.exchange.submit(&command.id, &report);
+        scene.submit(&command.id, &report);
         wait_until("it is told", DEADLINE, || {
             fs::read_to_string(&run.err)
                 .unwrap()

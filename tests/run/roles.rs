@@ -1,10 +1,10 @@
-//! Roles behind the files: workers that take only what is assigned to theirs, and as many of them as one likes.
+//! Roles behind files: workers that take only the tasks of their role, in any number.
 
 use std::collections::BTreeMap;
 
 use super::*;
 
-/// Notes who works on what, whether somebody works on it already, and reports it.
+/// Records which worker works on which task and whether another one works on it already, and reports it.
 const WORKER: &str = r#"
 who=$1 task=$(basename "$2" .md)
 mkdir "$task.busy" || echo "$task" >> overlap
@@ -27,7 +27,7 @@ fn words<'a>(role: &'a [&'a str], who: &'a str) -> Vec<&'a str> {
     [&["worker"], role, &agent].concat()
 }
 
-/// Returns what was done by whom, as each task's result says.
+/// Returns which worker did which task, according to each task's result.
 fn done_by(scene: &Scene) -> Vec<(u64, String)> {
     let status = scene.status();
     let tasks = status["tasks"].as_array().unwrap();
@@ -53,7 +53,7 @@ fn each_worker_takes_what_its_role_is_assigned() {
         let done = |task: &(u64, String)| !task.1.is_empty();
         done_by(&scene).iter().filter(|task| done(task)).count() == 3
     });
-    // Nobody was there for the one that is anybody's.
+    // No worker was there for the task that any role may do.
     let anybody = scene.env.start(&words(&[], "anybody"));
     scene.await_status("completed");
     let by: BTreeMap<u64, String> = done_by(&scene).into_iter().collect();
@@ -78,8 +78,8 @@ fn of_several_workers_on_one_folder_one_gets_each_command() {
     let workers = names.map(|who| scene.env.start(&words(&["--role", "coder"], who)));
     scene.works(&["run", "--plan", "plan.md"]);
     drop(workers);
-    assert!(!scene.exchange.path("workspace/overlap").exists());
-    let by = scene.exchange.texts("workspace", ".by");
+    assert!(!scene.path("workspace/overlap").exists());
+    let by = scene.texts("workspace", ".by");
     assert_eq!(by.len(), TASKS);
     assert!(by.iter().all(|by| by.lines().count() == 1), "{by:?}");
     assert!(scene.events_named("stale").is_empty());

@@ -1,9 +1,9 @@
-//! What a new user of a team meets: everything that is wrong told at once, by `run` and by `doctor` alike; what there is to type.
+//! A new user's experience with a team: `run` and `doctor` report all problems together, in the same words; and what to type.
 
 use super::*;
 use crate::common::env::lives;
 
-/// Everything in it is wrong in a way that only shows when it is held against what there is.
+/// Everything in it is wrong in a way that shows only in comparison with what exists.
 const WRONG: &str = r#"
 name: Wrong
 roles:
@@ -26,7 +26,7 @@ roles:
 - {id: thinker, kind: agent}
 "#;
 
-/// Two workflows, and a role for somebody elsewhere.
+/// Two workflows, and a role for an outside worker.
 const TEAM: &str = r#"
 name: Two
 roles:
@@ -65,7 +65,7 @@ roles:
 - {id: coder, kind: files, worker: external}
 "#;
 
-/// Returns the problems of a text, without what introduces them.
+/// Returns the problems of a text, without their introduction.
 fn problems(text: &str) -> Vec<String> {
     let lines = text.lines().filter_map(|line| {
         let told = line.strip_prefix("error: ");
@@ -104,7 +104,7 @@ fn run_tells_all_that_is_wrong_with_a_team_at_once_and_doctor_the_same() {
     let (told, found) = (problems(&ran.stderr), problems(&doctor.stdout));
     let missing: Vec<_> = told.iter().filter(|told| !found.contains(told)).collect();
     assert_eq!(missing, [] as [&String; 0], "{doctor:?}");
-    // A server is started only where all else is well; doctor looks at it in any case.
+    // A server is started only if everything else is right; doctor tests it in any case.
     let more: Vec<_> = found.iter().filter(|found| !told.contains(found)).collect();
     let [server] = more[..] else {
         panic!("{more:?}");
@@ -131,7 +131,7 @@ roles:
         assert_eq!(ran.code, Some(2), "{ran:?}");
         ran.stderr
     };
-    // It would have been the model as well.
+    // `claude` would also have served as the model.
     insta::assert_snapshot!(run("alone.yaml", "claude"), @r"
     error: the coding agent `claude` is not installed
     Hint: `npm install -g @anthropic-ai/claude-code`, or choose another one: `plan-agent doctor` shows which there are
@@ -142,7 +142,7 @@ roles:
     error: team.yaml:4:8: the role `coder`: the coding agent `codex` is not installed
     Hint: `npm install -g @openai/codex`, or choose another one: `plan-agent doctor` shows which there are
     ");
-    // This one would not.
+    // `aider` would not.
     insta::assert_snapshot!(run("alone.yaml", "aider"), @r"
     error: the coding agent `aider` is not installed
     Hint: `python3 -m pip install aider-chat`, or choose another one: `plan-agent doctor` shows which there are
@@ -176,7 +176,7 @@ fn tools_of_a_server_are_looked_at_by_run_and_doctor() {
 #[test]
 fn a_server_that_a_killed_daemon_left_is_ended_by_the_next() {
     let ours = env!("CARGO_BIN_EXE_plan-agent");
-    // That its input has ended does not end it.
+    // The end of its input does not end it.
     let script = format!("echo $$ >> ../pids; {ours} mcp --dialect tasks; sleep 1000");
     let config = format!("mcp.docs.command = ['sh', '-c', '{script}']\n");
     let scene = Scene::by_rules(&config);
@@ -200,7 +200,7 @@ fn a_server_that_a_killed_daemon_left_is_ended_by_the_next() {
     assert!(first != second && lives(&second));
     let marks = |pid: &str| {
         let name = format!("docs.server.{pid}");
-        scene.exchange.names("active").contains(&name)
+        scene.names("active").contains(&name)
     };
     assert!(marks(&second) && !marks(&first));
     scene.works(&["stop"]);
@@ -226,7 +226,7 @@ fn a_parameter_without_a_default_is_not_empty() {
     "#);
         }
     }
-    // An empty default may be said.
+    // A parameter with an empty default may be set to an empty text.
     scene.works(&[&plan[..], &["feature=x", "--param", "note="]].concat());
 }
 
@@ -295,7 +295,7 @@ fn a_task_that_no_role_would_take_is_refused_and_seen() {
     Hint: name a role as its `assignee` (coder, tester), or an agent for all: --agent
     "#);
     assert!(!scene.env.path("volumes").exists());
-    // Somebody for all takes it.
+    // A worker for every role takes it.
     let agent = scene.agent(|command| match command.task() {
         1 => Act::success("It is there."),
         _ => Act::Leave,
@@ -307,7 +307,7 @@ fn a_task_that_no_role_would_take_is_refused_and_seen() {
     let two = |scene: &Scene| scene.status()["tasks"][1]["attempts"].as_u64();
     assert!(two(&scene) > Some(0), "{ran:?}");
 
-    // Added while the plan is carried out, it is for nobody, and that is said.
+    // No worker takes a task that is added while the plan is carried out, and the program says so.
     let scene = Scene::by_rules("");
     scene.env.write("team.yaml", TEAM);
     scene
@@ -361,7 +361,7 @@ fn who_has_to_be_started_elsewhere_is_said_with_the_line_to_type() {
     the role `coder` is external, its commands are in `[FOLDER]/volumes/commands/pending`: `plan-agent worker --role coder --team team.yaml --agent claude`, or another agent, takes them
     the role `tester` is external, its commands are in `[FOLDER]/volumes/roles/tester/commands/pending`: `plan-agent worker --role tester --team team.yaml --agent claude`, or another agent, takes them
     "#);
-    // What is said to go on with it names the team.
+    // The command suggested for resuming names the team.
     scene.await_events("issued", 1);
     for words in [vec!["pause"], vec!["stop"]] {
         let said = scene.works(&words);

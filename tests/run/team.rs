@@ -1,4 +1,4 @@
-//! Teams: roles in the process that are answered for by a model, roles behind files, and what they ask of each other.
+//! Teams: roles in the process for which a model answers, roles behind files, and their requests to each other.
 
 mod answers;
 mod cancel;
@@ -51,7 +51,7 @@ workflows:
     - {task_id: review, name: "Review {{feature}}", assignee: reviewer, description: "- Read it.\n- Have it mended.", dependencies: [code]}
 "#;
 
-/// What the architect's model says.
+/// The answer of the architect's model.
 const DESIGN: &str = "A flag in two lines.";
 
 /// The steps that the reviewer's model makes of its task.
@@ -73,14 +73,14 @@ fn is_request(command: &Command) -> bool {
 
 /// Returns the command for a task of the plan.
 fn task_of(scene: &Scene, task: u32, attempt: u32) -> Command {
-    scene.exchange.take("a task", |command| {
+    scene.take("a task", |command| {
         !is_request(command) && command.task() == task && command.attempt() == attempt
     })
 }
 
-/// Returns what is left of signs of life, locks and marks.
+/// Returns the remaining heartbeats, locks and marks.
 fn active(scene: &Scene) -> Vec<String> {
-    let mut names = scene.exchange.names("active");
+    let mut names = scene.names("active");
     names.retain(|name| name != ".tmp");
     names
 }
@@ -90,7 +90,7 @@ fn requests(scene: &Scene) -> Vec<String> {
     let folders = ["pending", "processed", "withdrawn"];
     let mut ids: Vec<String> = folders
         .iter()
-        .flat_map(|folder| scene.exchange.texts(&format!("commands/{folder}"), ".md"))
+        .flat_map(|folder| scene.texts(&format!("commands/{folder}"), ".md"))
         .filter_map(|text| {
             let line = text.lines().find(|line| line.starts_with("request_id: "));
             line.map(str::to_owned)
@@ -109,7 +109,7 @@ fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_ou
             Answer::Json(json!({"answer": DESIGN}))
         }
         "ask" => Answer::Json(json!({"answer": "It is right."})),
-        // Of a review that did not come about.
+        // The judge's verdict on a review that failed.
         "judge" if judged(asked) == (3, 1) => verdict("retry", "Ask again."),
         _ => all_well(asked),
     });
@@ -125,16 +125,14 @@ fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_ou
         "feature=a flag",
     ]);
 
-    // The architect works in the process, the coder is told of what came of it.
+    // The architect works in the process, the coder gets its result.
     let code = task_of(&scene, 2, 1);
     assert_eq!(code.field("assignee"), Some("coder"));
     assert_eq!(scene.env.read("volumes/workspace/DESIGN.md").trim(), DESIGN);
-    scene
-        .exchange
-        .submit(&code.id, &report("SUCCESS", "The flag is there."));
+    scene.succeed(&code, "The flag is there.");
 
-    // The first review fails: the coder rejects what is asked.
-    let first = scene.exchange.take("a request", is_request);
+    // The first review fails: the coder rejects the request.
+    let first = scene.take("a request", is_request);
     assert_eq!(first.field("assignee"), Some("coder"));
     assert_eq!(first.field("request_id"), Some(first.id.as_str()));
     assert!(first.body().contains("Mend the flag."), "{}", first.text);
@@ -144,17 +142,17 @@ fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_ou
         first.text
     );
     let rejected = "---\nstatus: FAILED\ncollaboration: rejected\n---\n\n## Core results\n\nNot without tests.\n";
-    scene.exchange.submit(&first.id, rejected);
+    scene.submit(&first.id, rejected);
 
-    // The second one asks again; nobody answers, and what was asked is taken back.
-    let second = scene.exchange.await_command("a request", |command| {
+    // The second one asks again; no worker answers, and the request is withdrawn.
+    let second = scene.await_command("a request", |command| {
         is_request(command) && command.id != first.id
     });
     let withdrawn = format!("{}.md", second.id);
-    scene.exchange.await_name("commands/withdrawn", &withdrawn);
+    scene.await_name("commands/withdrawn", &withdrawn);
 
-    // The third time the daemon is killed while the reviewer waits, and the answer comes before it is back.
-    let third = scene.exchange.take("a request", is_request);
+    // The third time the daemon is killed while the reviewer waits, and the answer arrives before the daemon is back.
+    let third = scene.take("a request", is_request);
     let asked = server.asked().len();
     let status = scene.works(&["status"]);
     assert!(status.contains("reviewer waits for coder · "), "{status}");
@@ -170,9 +168,7 @@ fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_ou
         "{why}"
     );
     kill(&scene, daemon);
-    scene
-        .exchange
-        .submit(&third.id, &report("SUCCESS", "Mended."));
+    scene.succeed(&third, "Mended.");
     let again = ["resume", "--team", "team.yaml"];
     let ran = scene.run(&again);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -183,7 +179,7 @@ fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_ou
         .map(|asked| asked.kind.clone())
         .collect();
     assert_eq!(since, ["ask", "judge", "audit", "summarise"]);
-    // Nothing was asked or done twice: a plan of the steps for each review, each step once.
+    // Nothing was asked or done twice: one plan of steps for each review, each step once.
     assert_eq!((server.count("steps"), server.count("ask")), (2, 2));
     assert_eq!(requests(&scene).len(), 3);
     assert_eq!(active(&scene), Vec::<String>::new());
@@ -195,7 +191,7 @@ fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_ou
         .map(|event| event["status"].as_str().unwrap())
         .collect();
     assert_eq!(words, ["SUCCESS", "SUCCESS", "FAILED", "SUCCESS"]);
-    // What the roles asked the model is counted against the budget of the plan, as what the planner asked is.
+    // The roles' calls of the model count against the budget of the plan, as the planner's do.
     let shown = scene.works(&["show", "--format", "json"]);
     let calls = format!("\"llm_calls\": {},", server.asked().len());
     assert!(shown.contains(&calls), "{calls} {shown}");
@@ -212,7 +208,7 @@ fn a_team_carries_a_workflow_from_design_to_review_through_a_rejection_a_time_ou
     assert_eq!(shelves, ["history"; 3]);
 }
 
-/// Roles in the process of which each asks the next by a template, one task for the first.
+/// Roles in the process of which each asks the next by a template, and one task for the first.
 fn row(names: &[&str], then: &str) -> String {
     let mut team = "name: Row\nroles:\n".to_owned();
     for (at, name) in names.iter().enumerate() {
@@ -225,14 +221,14 @@ fn row(names: &[&str], then: &str) -> String {
     team
 }
 
-/// A plan of one task for a role.
+/// Returns a plan with one task for a role.
 fn one_for(role: &str) -> String {
     format!(
         "---\nname: One\ngoal: Pass it on\n---\n\n## Pass it on\n\n- assignee: {role}\n\nPass it on.\n"
     )
 }
 
-/// Carries a plan of one task out whose role fails, and returns what its first report says.
+/// Carries out a plan with one task whose role fails, and returns the text of its first report.
 fn first_failure(team: &str, role: &str, config: &str) -> String {
     let scene = Scene::by_rules(config);
     scene.env.write("team.yaml", team);
@@ -247,7 +243,7 @@ fn first_failure(team: &str, role: &str, config: &str) -> String {
     ];
     let ran = scene.run(&args);
     assert_eq!(ran.code, Some(4), "{ran:?}");
-    let reports = scene.exchange.texts("reports/processed", ".md");
+    let reports = scene.texts("reports/processed", ".md");
     reports.first().expect("a report").clone()
 }
 
@@ -274,7 +270,7 @@ fn requests_within_requests_go_only_so_deep() {
         said.contains("requests within requests go 2 deep at most"),
         "{said}"
     );
-    // Nobody has to read the same step again for each role on the way.
+    // The step is not repeated for each role on the way.
     assert_eq!(said.matches("Step ").count(), 2, "{said}");
 }
 
@@ -303,7 +299,7 @@ fn a_role_without_a_model_is_refused_unless_it_never_asks_one() {
 #[test]
 fn one_role_in_the_process_asks_another_whose_answer_survives_a_crash() {
     let server = LlmServer::start(|asked| match (asked.kind.as_str(), asked.nth) {
-        // The process is killed while the second role's model thinks.
+        // The process is killed while the model of the second role is working.
         ("ask", 0) => Answer::Hang,
         ("ask", _) => Answer::Json(json!({"answer": "Forty-two."})),
         _ => all_well(asked),
@@ -318,15 +314,15 @@ fn one_role_in_the_process_asks_another_whose_answer_survives_a_crash() {
     kill(&scene, daemon);
     scene.works(&["resume", "--team", "team.yaml"]);
     assert_eq!(scene.tasks(), ["completed"]);
-    // The call in flight is made again, nothing else.
+    // The interrupted call is made again, and no other.
     assert_eq!(server.count("ask"), 2);
     assert_eq!(scene.events_named("issued").len(), 1);
-    let reports = scene.exchange.texts("reports/processed", ".md");
+    let reports = scene.texts("reports/processed", ".md");
     assert!(reports[0].contains("Forty-two."), "{reports:?}");
     assert_eq!(requests(&scene).len(), 1);
 }
 
-/// One role in the process that asks somebody behind files, who takes so long as the test wants.
+/// One role in the process that asks a worker behind files, which takes as long as the test wants.
 fn asks_coder(more: &str) -> String {
     let coder = "- {id: coder, kind: files, worker: external, description: Codes.}\n";
     row(&["a"], "coder").replace("description: Asks.", &format!("description: Asks.\n{more}"))
@@ -339,12 +335,12 @@ fn what_a_role_asked_for_is_taken_back_when_its_plan_is_aborted() {
     scene.env.write("team.yaml", &asks_coder(""));
     scene.env.write("pass.md", &one_for("a"));
     let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
-    let request = scene.exchange.await_command("a request", is_request);
+    let request = scene.await_command("a request", is_request);
     let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
     scene.works(&["abort", &plan]);
     scene.await_end();
     assert_eq!(
-        scene.exchange.names("commands/withdrawn"),
+        scene.names("commands/withdrawn"),
         [format!("{}.md", request.id)]
     );
     assert_eq!(active(&scene), Vec::<String>::new());
@@ -356,30 +352,22 @@ fn what_a_role_asked_for_is_taken_back_when_its_attempt_is_over() {
     scene.env.write("team.yaml", &asks_coder("  timeout: 8s\n"));
     scene.env.write("pass.md", &one_for("a"));
     let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
-    let request = scene.exchange.take("a request", is_request);
+    let request = scene.take("a request", is_request);
     scene.await_events("timed_out", 1);
-    // Whoever works on it is told to stop.
-    scene
-        .exchange
-        .await_name("active", &format!("{}.cancel", request.id));
-    let question = scene.exchange.await_questions(1).remove(0);
-    scene.exchange.fill_in(&question.0, "retry", "");
-    let again = scene.exchange.take("another request", |command| {
+    // The worker at work is told to stop.
+    scene.await_name("active", &format!("{}.cancel", request.id));
+    let question = scene.await_questions(1).remove(0);
+    scene.fill_in(&question.0, "retry", "");
+    let again = scene.take("another request", |command| {
         is_request(command) && command.id != request.id
     });
-    // The first answer comes too late for everybody.
-    scene
-        .exchange
-        .submit(&request.id, &report("SUCCESS", "Late."));
-    scene
-        .exchange
-        .await_name("reports/stale", &format!("report-{}.md", request.id));
-    scene
-        .exchange
-        .submit(&again.id, &report("SUCCESS", "In time."));
+    // The first answer comes too late for every request.
+    scene.succeed(&request, "Late.");
+    scene.await_name("reports/stale", &format!("report-{}.md", request.id));
+    scene.succeed(&again, "In time.");
     scene.await_end();
     assert_eq!(scene.tasks(), ["completed"]);
-    let said = scene.exchange.texts("reports/processed", ".md").concat();
+    let said = scene.texts("reports/processed", ".md").concat();
     assert!(
         said.contains("In time.") && !said.contains("Late."),
         "{said}"
@@ -391,9 +379,9 @@ fn a_daemon_that_is_killed_again_and_again_asks_and_does_nothing_twice() {
     let killed = Arc::new(AtomicBool::new(false));
     let was_killed = Arc::clone(&killed);
     let server = LlmServer::start(move |asked| match asked.kind.as_str() {
-        // Nothing is over before somebody was killed.
+        // Nothing ends before a process was killed.
         "ask" if !was_killed.load(Ordering::SeqCst) => Answer::Hang,
-        // Slow, so that there is something to be killed in.
+        // Slow, so that a kill can interrupt it.
         "ask" => {
             let answer = json!({"answer": format!("Answer {}.", asked.nth)});
             Answer::Slow(Duration::from_millis(200), Box::new(Answer::Json(answer)))
@@ -401,7 +389,7 @@ fn a_daemon_that_is_killed_again_and_again_asks_and_does_nothing_twice() {
         _ => all_well(asked),
     });
     let scene = Scene::with_model(&server, Shape::Messages, "");
-    // a asks b, which thinks and asks the coder, and thinks again when the answer is there.
+    // a asks b, which uses its model and asks the coder, and uses its model again when the answer arrives.
     let team = row(&["a"], "b")
         + "\
 - id: b
@@ -426,7 +414,7 @@ fn a_daemon_that_is_killed_again_and_again_asks_and_does_nothing_twice() {
     });
     let mut daemon = Some(scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]));
     let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
-    // How often anything was committed, in whichever plan.
+    // The number of all commits, in any plan.
     let changes = || -> i64 {
         let plans = scene.works(&["plans", "--all", "--json"]);
         let plans: Vec<Value> = serde_json::from_str(&plans).unwrap();
@@ -455,7 +443,7 @@ fn a_daemon_that_is_killed_again_and_again_asks_and_does_nothing_twice() {
     assert_eq!(asked, 1, "the request lay there once");
     assert_eq!(scene.events_named("issued").len(), 1);
     assert_eq!(scene.events_named("reported").len(), 1);
-    // Who waited for whom is told once, and nobody does any more.
+    // Each wait is logged once, and no role waits any more.
     let told = |name: &str| {
         let events = scene.events_named(name).into_iter();
         let roles = events.map(|event| [event["role"].clone(), event["on"].clone()]);
@@ -465,9 +453,9 @@ fn a_daemon_that_is_killed_again_and_again_asks_and_does_nothing_twice() {
     assert_eq!(told("request_ended"), [["b", "coder"], ["a", "b"]]);
     let mut ended = scene.events_named("request_ended").into_iter();
     assert!(ended.all(|event| event["how"] == "completed"));
-    // A call in flight may be made again after each kill, an answer that was kept is not asked for again.
+    // An interrupted call may be made again after each kill, a persisted answer is not requested again.
     assert!((2..=2 + kills).contains(&server.count("ask")), "{kills}");
-    let reports = scene.exchange.texts("reports/processed", ".md");
+    let reports = scene.texts("reports/processed", ".md");
     assert_eq!(reports.len(), 3, "{reports:?}");
     assert_eq!(active(&scene), Vec::<String>::new());
 }
@@ -497,7 +485,7 @@ fn what_a_role_cannot_work_with_is_said_before_anything_begins() {
         assert!(scene.status()["daemon"].is_null());
     }
     for folder in ["pending", "processed", "withdrawn"] {
-        let names = scene.exchange.names(&format!("commands/{folder}"));
+        let names = scene.names(&format!("commands/{folder}"));
         assert_eq!(names, Vec::<String>::new(), "{folder}");
     }
 }
@@ -522,7 +510,7 @@ fn of_many_that_ask_one_role_at_once_sixteen_wait_and_the_rest_are_rejected() {
     scene.env.write("pass.md", &plan);
     let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
     wait_until("one is rejected", DEADLINE, || {
-        let reports = scene.exchange.texts("reports/processed", ".md");
+        let reports = scene.texts("reports/processed", ".md");
         let rejected = |text: &String| text.contains("role `b` has 16 requests waiting already");
         reports.iter().any(rejected)
     });

@@ -1,7 +1,6 @@
-//! A plan that a daemon carries out, changed through tools by its own agents and by others.
+//! A plan that a daemon carries out, changed through tools by its own agents and by other callers.
 
 use super::*;
-use crate::common::agent::report;
 
 impl Scene {
     /// Calls a tool on the plan of the daemon.
@@ -31,45 +30,33 @@ fn done(task: u32) -> Value {
 fn the_word_of_a_tool_is_the_report_of_the_agent_at_work() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
-    let first = scene.exchange.take("the first task", |_| true);
+    let first = scene.take_any();
     scene.await_events("claimed", 1);
     scene.tool_works("TaskUpdate", &done(1));
-    let second = scene
-        .exchange
-        .take("the second task", |command| command.task() == 2);
+    let second = scene.take_task(2);
     let reported = scene.events_named("reported");
     assert_eq!(reported[0]["by"], "command line", "{reported:?}");
-    // The agent goes on as if nothing had happened; what it writes later counts for nothing, and it is not told to stop.
+    // The agent continues as if nothing had happened; its later report has no effect, and it is not told to stop.
     let file = "---\nstatus: FAILED\nusage: {input_tokens: 70, output_tokens: 5}\n---\n\n## Core results\n\nno\n";
-    scene.exchange.submit(&first.id, file);
-    scene
-        .exchange
-        .await_name("reports/stale", &format!("report-{}.md", first.id));
+    scene.submit(&first.id, file);
+    scene.await_name("reports/stale", &format!("report-{}.md", first.id));
     assert_eq!(scene.tasks(), ["completed", "in_progress", "pending"]);
     let cancel = format!("{}.cancel", first.id);
-    assert!(!scene.exchange.names("active").contains(&cancel));
+    assert!(!scene.names("active").contains(&cancel));
     let shown = scene.works(&["show", "--format", "json"]);
     assert!(shown.contains("\"agent_input_tokens\": 70"), "{shown}");
 
-    // A failure is judged too: the task is handed out again.
+    // A failure is judged, too: the task is dispatched again.
     let failed = json!({"task_id": 2, "error_message": "no disk", "should_retry": true});
     scene.tool_works("failTask", &failed);
-    let again = scene
-        .exchange
-        .take("the second task again", |command| command.attempt() == 2);
+    let again = scene.take("the second task again", |command| command.attempt() == 2);
     assert!(again.body().contains("no disk"), "{again:?}");
-    scene
-        .exchange
-        .submit(&second.id, &report("SUCCESS", "late"));
-    scene
-        .exchange
-        .await_name("reports/stale", &format!("report-{}.md", second.id));
+    scene.succeed(&second, "late");
+    scene.await_name("reports/stale", &format!("report-{}.md", second.id));
     assert_eq!(scene.tasks(), ["completed", "in_progress", "pending"]);
-    scene.exchange.submit(&again.id, &report("SUCCESS", "done"));
-    let third = scene
-        .exchange
-        .take("the third task", |command| command.task() == 3);
-    scene.exchange.submit(&third.id, &report("SUCCESS", "done"));
+    scene.succeed(&again, "done");
+    let third = scene.take_task(3);
+    scene.succeed(&third, "done");
     scene.await_status("completed");
     assert_eq!(scene.events_named("completed").len(), 3);
 }
@@ -78,26 +65,22 @@ fn the_word_of_a_tool_is_the_report_of_the_agent_at_work() {
 fn the_word_of_the_notebook_is_the_report_of_the_agent_at_work() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
-    scene.exchange.take("the first task", |_| true);
+    scene.take_any();
     scene.await_events("claimed", 1);
     let finished = json!({"subtask_idx": 0, "subtask_outcome": "it is there"});
     let ran = scene.tool("finish_subtask", &finished);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stdout.contains("reported as 'done'"), "{ran:?}");
-    scene
-        .exchange
-        .take("the second task", |command| command.task() == 2);
+    scene.take_task(2);
     assert_eq!(scene.tasks(), ["completed", "in_progress", "pending"]);
     assert_eq!(scene.events_named("reported").len(), 1);
     let given_up = json!({"subtask_idx": 1, "state": "abandoned"});
     scene.tool_works("update_subtask_state", &given_up);
-    scene
-        .exchange
-        .take("the second task again", |command| command.attempt() == 2);
+    scene.take("the second task again", |command| command.attempt() == 2);
     assert_eq!(scene.tasks(), ["completed", "in_progress", "pending"]);
 }
 
-/// Adds a task to the plan of its command, from the folder that it works in.
+/// Adds a task to the plan of its command, from the folder in which it works.
 const ADDS: &str = r#"
 plan=$(sed -n 's/^plan: //p' "$2")
 if [ ! -e added ]; then
@@ -131,7 +114,7 @@ fn an_agent_reaches_its_plan_from_the_folder_it_works_in() {
 fn within_the_exchange_folder_its_plan_is_seen_and_controlled() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
-    scene.exchange.take("the first task", |_| true);
+    scene.take_any();
     let from = |folder: &str, args: &[&str]| {
         let mut command = scene.env.command(args);
         let output = command
@@ -145,7 +128,7 @@ fn within_the_exchange_folder_its_plan_is_seen_and_controlled() {
     assert!(status.contains("running"), "{status}");
     let paused = from("volumes/workspace", &["pause"]);
     scene.await_status("paused");
-    // The way on can be typed from there.
+    // The suggested command can be typed from there.
     let root = scene.env.path("").canonicalize().unwrap();
     let way = format!("`cd {} && plan-agent resume", root.display());
     assert!(paused.contains(&way), "{way}: {paused}");
@@ -207,15 +190,15 @@ fn a_check_still_decides_on_what_a_tool_says() {
         "[run]\nchecks = [\"there\"]\n[checks]\nthere = { run = [\"test\", \"-e\", \"there\"] }",
     );
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let first = scene.exchange.take("the command", |_| true);
+    let first = scene.take_any();
     scene.tool_works("update_task_status", &{
         let plan = scene.status()["plan"]["id"].clone();
         json!({"plan_id": plan, "task_id": "1", "status": "completed"})
     });
-    let again = scene.exchange.take("the command again", |_| true);
+    let again = scene.take_any();
     assert_ne!(again.id, first.id);
     assert_eq!(scene.events_named("checked")[0]["passed"], false);
-    fs::write(scene.exchange.path("workspace/there"), "").unwrap();
+    fs::write(scene.path("workspace/there"), "").unwrap();
     scene.tool_works("TaskUpdate", &done(1));
     scene.await_status("completed");
 }
@@ -224,11 +207,9 @@ fn a_check_still_decides_on_what_a_tool_says() {
 fn what_nobody_has_begun_is_taken_back_when_a_tool_says_that_it_is_done() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "one.md"]);
-    let first = scene.exchange.await_command("the command", |_| true);
+    let first = scene.await_any();
     scene.tool_works("TaskUpdate", &done(1));
-    scene
-        .exchange
-        .await_name("commands/withdrawn", &format!("{}.md", first.id));
+    scene.await_name("commands/withdrawn", &format!("{}.md", first.id));
     scene.await_status("completed");
 }
 
@@ -236,7 +217,7 @@ fn what_nobody_has_begun_is_taken_back_when_a_tool_says_that_it_is_done() {
 fn tasks_that_wait_are_added_changed_and_skipped_while_a_daemon_works() {
     let scene = Scene::by_rules("");
     let _daemon = scene.leave(&["run", "--plan", "chain.md"]);
-    let first = scene.exchange.take("the first task", |_| true);
+    let first = scene.take_any();
     scene.await_events("claimed", 1);
     scene.tool_works(
         "TaskCreate",
@@ -263,17 +244,13 @@ fn tasks_that_wait_are_added_changed_and_skipped_while_a_daemon_works() {
     ] {
         scene.tool_refuses(name, &arguments);
     }
-    scene.exchange.submit(&first.id, &report("SUCCESS", "done"));
-    let third = scene
-        .exchange
-        .take("the changed task", |command| command.task() == 3);
+    scene.succeed(&first, "done");
+    let third = scene.take_task(3);
     assert!(third.body().contains("Make another."), "{third:?}");
-    scene.exchange.submit(&third.id, &report("SUCCESS", "done"));
-    let added = scene
-        .exchange
-        .take("the added task", |command| command.task() == 4);
+    scene.succeed(&third, "done");
+    let added = scene.take_task(4);
     assert!(added.body().contains("Tidy up."), "{added:?}");
-    scene.exchange.submit(&added.id, &report("SUCCESS", "done"));
+    scene.succeed(&added, "done");
     scene.await_status("completed");
     assert_eq!(
         scene.tasks(),
@@ -281,7 +258,7 @@ fn tasks_that_wait_are_added_changed_and_skipped_while_a_daemon_works() {
     );
 }
 
-/// Says through the tool that its task is done, and ends only when it is told to.
+/// Reports through the tool that its task is done, and ends only when the test lets it.
 const AGENT: &str = "n=$(ls told-* 2>/dev/null | wc -l); n=$((n + 1)); \
     \"$PROGRAM\" --config \"$CONFIG\" tool TaskUpdate \"{\\\"taskId\\\": \\\"$n\\\", \\\"status\\\": \\\"completed\\\"}\" --plan \"$PLAN\" >&2 || exit 1; \
     touch told-$n; until [ -e go-$n ]; do sleep 0.02; done; \
@@ -303,20 +280,17 @@ fn the_agent_that_reported_through_a_tool_ends_calmly_before_the_next_task_begin
     let _worker = Running {
         child: worker.spawn().unwrap(),
     };
-    let told = |n: u32| scene.exchange.await_name("workspace", &format!("told-{n}"));
-    let go = |n: u32| fs::write(scene.exchange.path(format!("workspace/go-{n}")), "").unwrap();
+    let told = |n: u32| scene.await_name("workspace", &format!("told-{n}"));
+    let go = |n: u32| fs::write(scene.path(format!("workspace/go-{n}")), "").unwrap();
     told(1);
-    // Accepted, and the next one is handed out while the agent still runs; but its hands are full.
+    // The task is accepted, and the next one is dispatched while the agent still runs; but its worker is still busy.
     scene.await_events("completed", 1);
-    let next = scene
-        .exchange
-        .await_command("the second task", |command| command.task() == 2);
-    assert!(!scene.exchange.path("workspace/told-2").exists());
+    let next = scene.await_command("the second task", |command| command.task() == 2);
+    assert!(!scene.path("workspace/told-2").exists());
     go(1);
     told(2);
     assert!(
         scene
-            .exchange
             .names("commands/processed")
             .contains(&format!("{}.md", next.id))
     );

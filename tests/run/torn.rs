@@ -1,10 +1,10 @@
 //! A power cut: files are put into their place without a flush, so that it may leave them empty, as zeros, or in part. The
-//! store has what was to be in them, and the next start puts that back, unless somebody has written something else.
+//! store has their contents, and the next start restores them, unless another process has written something else.
 
 use super::*;
 use crate::common::agent::report;
 
-/// Where a file is torn, and what its text becomes.
+/// How a file is torn: returns what its text becomes.
 type Tear = fn(&str) -> Vec<u8>;
 
 fn half(text: &str) -> &[u8] {
@@ -35,7 +35,7 @@ const EDITED: [(&str, Tear); 4] = [
     ("more zeros than text", |text| zeros(text.len() + 1)),
 ];
 
-/// What else is known of a command that lies in `processed`, for which it is left alone.
+/// The other facts about a command in `processed` for which it is left alone.
 #[derive(Clone, Copy, PartialEq)]
 enum Held {
     No,
@@ -49,7 +49,7 @@ struct Case {
     folder: &'static str,
     tear: Tear,
     held: Held,
-    /// It is put back whole, where nobody has it.
+    /// It is put back whole, among the commands that no worker has claimed.
     mended: bool,
 }
 
@@ -82,7 +82,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Starts a daemon that hands out a task for each case.
+/// Starts a daemon that dispatches a task for each case.
 fn handed_out(count: usize) -> (Scene, Left, Vec<Command>) {
     let scene = Scene::by_rules("run.max_parallel = 100");
     let tasks: String = (1..=count)
@@ -92,21 +92,17 @@ fn handed_out(count: usize) -> (Scene, Left, Vec<Command>) {
     scene.env.write("many.md", &plan);
     let daemon = scene.leave(&["run", "--plan", "many.md"]);
     wait_until("every command is there", DEADLINE, || {
-        scene.exchange.pending().len() == count
+        scene.pending().len() == count
     });
-    let mut commands = scene.exchange.pending();
+    let mut commands = scene.pending();
     commands.sort_by_key(Command::task);
     (scene, daemon, commands)
 }
 
-/// Waits until a daemon has looked into the folders after its start.
+/// Waits until a daemon has scanned the folders after its start.
 fn await_a_look(scene: &Scene) {
-    scene
-        .exchange
-        .submit("task-nobody", &report("SUCCESS", "of what?"));
-    scene
-        .exchange
-        .await_name("reports/rejected", "report-task-nobody.md");
+    scene.submit("task-nobody", &report("SUCCESS", "of what?"));
+    scene.await_name("reports/rejected", "report-task-nobody.md");
 }
 
 #[test]
@@ -114,14 +110,14 @@ fn torn_commands_are_put_back_whole_and_nothing_else_is_touched() {
     let cases = cases();
     let (scene, daemon, commands) = handed_out(cases.len());
     kill(&scene, daemon);
-    let place = |folder: &str, id: &str| scene.exchange.path(folder).join(format!("{id}.md"));
+    let place = |folder: &str, id: &str| scene.path(folder).join(format!("{id}.md"));
     let mut locks = Vec::new();
     for (case, command) in cases.iter().zip(&commands) {
         if case.folder == "commands/processed" {
-            assert!(scene.exchange.claim(&command.id));
+            assert!(scene.claim(&command.id));
         }
         fs::write(place(case.folder, &command.id), (case.tear)(&command.text)).unwrap();
-        let active = |kind| scene.exchange.path(format!("active/{}.{kind}", command.id));
+        let active = |kind| scene.path(format!("active/{}.{kind}", command.id));
         match case.held {
             Held::No => {}
             Held::ByItsLock => {
@@ -133,9 +129,7 @@ fn torn_commands_are_put_back_whole_and_nothing_else_is_touched() {
                 let sign = json!({"pid": std::process::id()}).to_string();
                 fs::write(active("json"), sign).unwrap();
             }
-            Held::Reported => scene
-                .exchange
-                .submit(&command.id, &report("SUCCESS", "done")),
+            Held::Reported => scene.succeed(&command, "done"),
         }
     }
 
@@ -159,12 +153,12 @@ fn torn_commands_are_put_back_whole_and_nothing_else_is_touched() {
         let pending = place("commands/pending", &command.id).exists();
         assert_eq!(pending, case.folder == "commands/pending", "{}", case.what);
     }
-    // What was torn is kept like all else.
-    let withdrawn = scene.exchange.names("commands/withdrawn");
+    // Torn files are kept like all others.
+    let withdrawn = scene.names("commands/withdrawn");
     assert!(withdrawn.iter().all(|name| name.ends_with(".torn.md")));
     let mut kept: Vec<Vec<u8>> = withdrawn
         .iter()
-        .map(|name| fs::read(scene.exchange.path("commands/withdrawn").join(name)).unwrap())
+        .map(|name| fs::read(scene.path("commands/withdrawn").join(name)).unwrap())
         .collect();
     kept.sort();
     torn.sort();
@@ -172,9 +166,7 @@ fn torn_commands_are_put_back_whole_and_nothing_else_is_touched() {
 
     for (case, command) in cases.iter().zip(&commands) {
         if case.held != Held::Reported {
-            scene
-                .exchange
-                .submit(&command.id, &report("SUCCESS", "done"));
+            scene.succeed(&command, "done");
         }
     }
     scene.await_status("completed");
@@ -184,11 +176,11 @@ fn torn_commands_are_put_back_whole_and_nothing_else_is_touched() {
     }
 }
 
-/// An agent that keeps what it was told.
+/// An agent that keeps its prompt.
 const KEEPS: &str = "cat \"$2\" > told; \
     printf -- '---\\nstatus: SUCCESS\\n---\\n\\n## Core results\\n\\ndone\\n' > done; mv done \"$1\"";
 
-/// The workers of the same process do not begin before that.
+/// The workers of the same process do not begin before the recovery.
 #[test]
 fn no_worker_of_the_daemon_takes_a_torn_command() {
     for (what, folder, left_behind) in [
@@ -199,11 +191,11 @@ fn no_worker_of_the_daemon_takes_a_torn_command() {
         kill(&scene, daemon);
         let id = &commands[0].id;
         if left_behind {
-            assert!(scene.exchange.claim(id));
-            // A worker that died has left its lock behind, in which nothing was flushed either.
-            fs::write(scene.exchange.path(format!("active/{id}.lock")), zeros(7)).unwrap();
+            assert!(scene.claim(id));
+            // A worker that died has left its lock behind, which was not flushed either.
+            fs::write(scene.path(format!("active/{id}.lock")), zeros(7)).unwrap();
         }
-        let path = scene.exchange.path(folder).join(format!("{id}.md"));
+        let path = scene.path(folder).join(format!("{id}.md"));
         fs::write(path, half(&commands[0].text)).unwrap();
         let ran = scene.run(&[
             "resume",
@@ -233,31 +225,29 @@ fn torn_questions_are_put_back_whole_and_answers_stay() {
     for (what, tear) in TORN.into_iter().chain([kept]) {
         let scene = Scene::by_rules("run.max_attempts = 1");
         let daemon = scene.leave(&["run", "--plan", "one.md"]);
-        let command = scene.exchange.take("the command", |_| true);
-        scene
-            .exchange
-            .submit(&command.id, &report("FAILED", "not today"));
-        let (id, text) = scene.exchange.await_questions(1).remove(0);
+        let command = scene.take_any();
+        scene.fail(&command, "not today");
+        let (id, text) = scene.await_questions(1).remove(0);
         kill(&scene, daemon);
         let question = format!("questions/pending/question-{id}.md");
-        fs::write(scene.exchange.path(&question), tear(&text)).unwrap();
+        fs::write(scene.path(&question), tear(&text)).unwrap();
         let _daemon = scene.leave(&["resume"]);
         if what == kept.0 {
             let complaint = format!("question-{id}.problem.md");
-            scene.exchange.await_name("questions/pending", &complaint);
-            let there = fs::read(scene.exchange.path(&question)).unwrap();
+            scene.await_name("questions/pending", &complaint);
+            let there = fs::read(scene.path(&question)).unwrap();
             assert_eq!(there, tear(&text), "{what}");
         } else {
             wait_until(&format!("{what}: it is whole"), DEADLINE, || {
-                scene.exchange.questions() == [(id.clone(), text.clone())]
+                scene.questions() == [(id.clone(), text.clone())]
             });
         }
-        scene.exchange.fill_in(&id, "skip", "not needed");
+        scene.fill_in(&id, "skip", "not needed");
         scene.await_status("completed");
     }
 }
 
-/// What a role asked of somebody behind files is a command like any other.
+/// A role's request to a worker behind files is a command like any other.
 #[test]
 fn a_torn_request_of_a_role_is_put_back_whole() {
     const TEAM: &str = "name: Two\nroles:\n\
@@ -270,29 +260,27 @@ fn a_torn_request_of_a_role_is_put_back_whole() {
     scene.env.write("team.yaml", TEAM);
     scene.env.write("pass.md", PLAN);
     let daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
-    let request = scene.exchange.await_command("the request", |command| {
+    let request = scene.await_command("the request", |command| {
         command.field("request_id").is_some()
     });
     kill(&scene, daemon);
     let path = format!("commands/pending/{}.md", request.id);
-    fs::write(scene.exchange.path(path), half(&request.text)).unwrap();
+    fs::write(scene.path(path), half(&request.text)).unwrap();
     let _daemon = scene.leave(&["resume", "--team", "team.yaml"]);
-    let whole = scene
-        .exchange
-        .await_command("the whole request", |command| command.text == request.text);
-    assert!(scene.exchange.claim(&whole.id));
-    scene.exchange.submit(&whole.id, &report("SUCCESS", "done"));
+    let whole = scene.await_command("the whole request", |command| command.text == request.text);
+    assert!(scene.claim(&whole.id));
+    scene.succeed(&whole, "done");
     scene.await_status("completed");
 }
 
-/// Carries a plan out whose agent names a session, and returns the command that ends that.
+/// Carries out a plan whose agent names a session, and returns the command that ends that session.
 fn ended(scene: &Scene) -> Command {
     let text = report_of_a_session();
     let _agent = scene.agent(move |_| Act::Report(text.clone()));
     let ran = scene.run(&["run", "--plan", "one.md"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let mut ends = scene.exchange.texts("commands/processed", ".md");
-    ends.extend(scene.exchange.texts("commands/pending", ".md"));
+    let mut ends = scene.texts("commands/processed", ".md");
+    ends.extend(scene.texts("commands/pending", ".md"));
     let end = ends
         .into_iter()
         .find(|text| text.contains("command_type: end"))
@@ -313,21 +301,21 @@ fn a_session_is_ended_once_whoever_clears_the_folders() {
     let scene = Scene::by_rules("");
     let end = ended(&scene);
     for folder in ["commands/processed", "commands/pending"] {
-        for name in scene.exchange.names(folder) {
-            fs::remove_file(scene.exchange.path(folder).join(name)).unwrap();
+        for name in scene.names(folder) {
+            fs::remove_file(scene.path(folder).join(name)).unwrap();
         }
     }
     for _ in 0..2 {
         let ran = scene.run(&["resume"]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        assert_eq!(scene.exchange.names("commands/pending"), [] as [&str; 0]);
+        assert_eq!(scene.names("commands/pending"), [] as [&str; 0]);
     }
 
-    // One that lies there torn is put back, though.
+    // A torn command in that folder is restored, though.
     let pending = format!("commands/pending/{}.md", end.id);
-    fs::write(scene.exchange.path(&pending), half(&end.text)).unwrap();
+    fs::write(scene.path(&pending), half(&end.text)).unwrap();
     let ran = scene.run(&["resume"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let there = fs::read_to_string(scene.exchange.path(&pending)).unwrap();
+    let there = fs::read_to_string(scene.path(&pending)).unwrap();
     assert_eq!(there, end.text);
 }

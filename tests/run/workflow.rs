@@ -1,8 +1,8 @@
-//! Team files from outside: plans made from workflows, what is refused before anything starts, what a model makes of a team.
+//! Team files from outside: plans made from workflows, refusals before anything starts, and how a model uses a team.
 
 use super::*;
 
-/// Two roles that somebody else works for, and a workflow.
+/// Two roles for outside workers, and a workflow.
 const TEAM: &str = r#"
 name: Team
 roles:
@@ -197,7 +197,7 @@ fn a_plan_whose_roles_the_team_has_no_more_is_not_resumed() {
         "--param",
         "feature=x",
     ]);
-    scene.exchange.await_command("the first task", |_| true);
+    scene.await_any();
     scene.works(&["stop"]);
     drop(daemon);
     let other = TEAM.replace("coder", "coders");
@@ -356,8 +356,8 @@ fn an_optional_task_that_keeps_failing_is_skipped_and_nobody_is_asked() {
     ]);
     assert_eq!(scene.tasks(), ["completed", "skipped", "completed"]);
     assert_eq!(agent.attempts(), [(1, 1), (2, 1), (2, 2), (2, 3), (3, 1)]);
-    assert_eq!(scene.exchange.names("questions/pending"), [] as [&str; 0]);
-    assert_eq!(scene.exchange.names("questions/processed"), [] as [&str; 0]);
+    assert_eq!(scene.names("questions/pending"), [] as [&str; 0]);
+    assert_eq!(scene.names("questions/processed"), [] as [&str; 0]);
     let reason = "optional, and it failed 3 times in a row; the last time: ";
     let status = scene.status();
     let result = status["tasks"][1]["result"].as_str().unwrap();

@@ -1,8 +1,8 @@
-//! What a commit writes to the disk, and what is there when it broke off.
+//! What a commit writes to the disk, and what is there after an interruption.
 
 use super::*;
 
-/// The write-ahead log of an SQLite file: a header, then one frame a page.
+/// The write-ahead log of an SQLite file: a header, then one frame for each page.
 struct Wal(Vec<u8>);
 
 impl Wal {
@@ -17,8 +17,8 @@ impl Wal {
         24 + page as usize
     }
 
-    /// Where each commit ends: its last frame holds the size of the database after it. Frames of an earlier round, which
-    /// begin with another salt, do not count.
+    /// Returns where each commit ends: its last frame holds the size of the database after it. Frames of an earlier round,
+    /// which begin with another salt, do not count.
     fn commits(&self) -> Vec<usize> {
         let salt = &self.0[16..24];
         (Self::HEADER..self.0.len())
@@ -90,7 +90,7 @@ async fn a_crash_at_any_point_leaves_a_state_that_was_committed() {
         let seq = expected.as_ref().map_or(0, |(seq, _)| *seq);
         assert_eq!(i64::try_from(log(&store).await.len()).unwrap(), seq);
         *seen.entry(seq).or_insert(0) += 1;
-        // It goes on from there.
+        // It continues from there.
         match expected {
             None => make(&store, "aaaaaaaa").await,
             Some(_) => step(&store, 90).await,
@@ -111,7 +111,7 @@ async fn a_full_disk_is_said_and_nothing_is_lost_by_it() {
     let filler = disk.0.path().join("filler");
     for round in 0..3 {
         let mut file = fs::File::create(&filler).unwrap();
-        // Ends when nothing more fits.
+        // Ends when the disk is full.
         std::io::copy(&mut std::io::repeat(b'x'), &mut file).unwrap_err();
         drop(file);
         let mut committed = state(&store).await;
@@ -162,7 +162,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // What is left then is an empty folder that the next start of the machine clears.
+        // The rest is an empty folder that the next boot of the machine removes.
         drop(Command::new("umount").arg("-l").arg(self.0.path()).status());
     }
 }
@@ -181,7 +181,7 @@ async fn a_change_writes_as_little_in_a_large_plan_as_in_a_small_one() {
             .create(head("aaaaaaaa"), "test", "made", make)
             .await
             .unwrap();
-        // Empties the write-ahead log, so that it begins again with the change that is measured.
+        // Empties the write-ahead log, so that it begins again with the measured change.
         given.sql("PRAGMA wal_checkpoint(TRUNCATE)").await;
         let command = new_command("task-x", &"do it".repeat(200));
         issue(&store, &plan(), 1, command).await;

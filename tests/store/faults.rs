@@ -1,4 +1,4 @@
-//! Statements that fail, rows that are damaged, files that are gone or somebody else's.
+//! Statements that fail, rows that are damaged, files that are gone or belong to another user.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -82,7 +82,7 @@ async fn a_panic_is_the_error_of_its_caller_alone() {
         // The id of the plan that was not made is free.
         make(&store, "bbbbbbbb").await;
 
-        // Those who ask at the same time get what they want, before it and after it.
+        // Simultaneous callers get their results, before it and after it.
         let callers: Vec<_> = (0..60)
             .map(|number| {
                 let store = store.clone();
@@ -114,7 +114,7 @@ async fn a_panic_is_the_error_of_its_caller_alone() {
         );
         assert_eq!(log(&store).await.len(), 49);
 
-        // What follows a change does not undo it.
+        // A failure after a change does not undo the change.
         let then = |_: &mut TaskId| panic!("boom");
         let last = store
             .change_then(&plan(), "test", "added", add("last"), then)
@@ -148,7 +148,7 @@ async fn a_damaged_row_is_an_error_that_names_the_plan() {
         let store = given.open().await;
         make(&store, "aaaaaaaa").await;
         make(&store, "bbbbbbbb").await;
-        // So large that the rows are written at once.
+        // So large that the rows are written immediately.
         let large = |draft: &mut Draft<'_>| draft.add_tasks(vec![task("one more"); 300], None);
         store.change(&plan(), "test", "x", large).await.unwrap();
         drop(store);
@@ -173,7 +173,7 @@ async fn a_damaged_row_is_an_error_that_names_the_plan() {
             .await;
         names(store.since(&plan(), 0, 10).await.unwrap_err());
         names(store.at(&plan(), 1).await.unwrap_err());
-        // The other plan is none the worse for it.
+        // The other plan is not affected.
         let other = PlanId::new("bbbbbbbb");
         store
             .change(&other, "test", "added", add("x"))

@@ -1,13 +1,13 @@
-//! Plans are found by the keys of their callers, by their owners and on their shelves.
+//! Plans are found by the keys of their callers, by their owners and by their archive states.
 
 use plan_agent::plan::{DAEMON, ROLE, Shelf};
 
 use super::*;
 
-/// What a process of its own creates plans in.
+/// The place in which a separate process creates plans.
 const CREATOR: &str = "PLAN_AGENT_TEST_CREATES_IN";
 
-/// Keys over which several processes contend.
+/// Keys for which several processes compete.
 const CONTENDED: usize = 50;
 
 fn owned(id: &str, owner: &str, made: i64) -> Head {
@@ -59,7 +59,7 @@ async fn a_key_is_free_again_once_its_plan_is_deleted() {
         }
         assert_eq!(ids[..3], ["release", "release~2", "release~3"]);
         assert_eq!(ids[19], "release~20");
-        // What was deleted is still there for whoever knows its id, and its log too.
+        // A deleted plan, and its log, can still be read by its id.
         let first = PlanId::new("release");
         assert_eq!(store.since(&first, 0, 10).await.unwrap().len(), 2);
         let error = take_up(&store, &first).await.unwrap_err();
@@ -218,7 +218,7 @@ async fn an_owner_finds_its_current_plans_and_its_history() {
     .await;
 }
 
-/// The tables as the first version made them.
+/// The tables of the first version.
 const FORMAT_1: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL);
     INSERT INTO meta (name, value) VALUES ('format', 1);
@@ -267,7 +267,7 @@ async fn what_an_older_version_wrote_is_taken_over() {
         given.sql(FORMAT_1).await;
         given.sql(&old_plan("aaaaaaaa", 10)).await;
         given.sql(&old_plan("bbbbbbbb", 20)).await;
-        // Several processes of the new version may find it at once.
+        // Several processes of the new version may find it simultaneously.
         let place = given.place();
         let opening: Vec<_> = (0..4)
             .map(|_| {
@@ -325,7 +325,7 @@ async fn what_an_owner_has_in_use_is_listed_oldest_first_with_key_and_parent() {
         assert_eq!(keys, ["role:architect:1-older", "role:architect:2-newer"]);
         let parents = listed.iter().map(|listed| listed.head.parent.clone());
         assert!(parents.eq([Some(PlanId::new("top")), Some(PlanId::new("top"))]));
-        // One that was put away is still found by its key.
+        // An archived plan is still found by its key.
         let id = store.find("role:architect:done").await.unwrap();
         assert_eq!(id, Some(done));
     })

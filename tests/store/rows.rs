@@ -23,7 +23,7 @@ async fn rows_follow_the_log_and_a_start_needs_only_what_came_after_them() {
         issue(&store, &plan(), 2, new_command("command-2", "do it")).await;
         let before = state(&store).await;
         assert_eq!(state(&given.open().await).await, before, "{:?}", given.kind);
-        // What nobody reads any more is damaged: the rows were written long since.
+        // The damaged entries are never read again: the rows were written long before.
         given
             .sql("UPDATE log SET delta = 'x' WHERE plan = 'aaaaaaaa' AND seq < 80")
             .await;
@@ -33,7 +33,7 @@ async fn rows_follow_the_log_and_a_start_needs_only_what_came_after_them() {
             let found = other.plan_of(&CommandId::new(command)).await.unwrap();
             assert_eq!(found, Some(plan()), "{command}");
         }
-        // Both go on, each with what the other did.
+        // Both continue, each with the changes of the other.
         for store in [&store, &other, &store] {
             step(store, 50 + u32::try_from(state(store).await.0).unwrap()).await;
         }
@@ -61,7 +61,7 @@ async fn rows_that_cannot_be_written_keep_no_change_back() {
         step(&other, 1).await;
         assert_eq!(state(&store).await, state(&other).await);
         assert_eq!(state(&given.open().await).await.0, 42);
-        // They are written as soon as they can be.
+        // They are written as soon as this is possible.
         fill(&other, 20).await;
         let before = state(&store).await;
         given.sql("UPDATE log SET delta = 'x' WHERE seq < 42").await;
@@ -77,7 +77,7 @@ async fn a_command_is_found_however_many_small_plans_there_are() {
         let id = |number: usize| format!("plan{number:04}");
         for number in 0..60 {
             make(&store, &id(number)).await;
-            // Signs with a meaning for the search, which must not find one for another.
+            // Characters with a meaning for the search, which must not confuse one command with another.
             let command = new_command(&format!("do_%!{number}\\\""), "do it");
             issue(&store, &PlanId::new(id(number)), 1, command).await;
         }

@@ -1,5 +1,5 @@
-//! The notebook beside AgentScope's own: its states are loaded here and ours there, and tools, hints and Markdown agree. Needs
-//! a Python that has `agentscope` 1.0 (`PLAN_AGENT_PYTHON` names it, else `python3`).
+//! The notebook compared with AgentScope's own: AgentScope's states are loaded here and ours there, and tools, hints and
+//! Markdown agree. Needs a Python that has `agentscope` 1.0 (`PLAN_AGENT_PYTHON` names it, else `python3`).
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::env::skip;
 
-/// Has AgentScope load a state, and returns what it says of that and of its own.
+/// Has AgentScope load a state, and returns its description of that state and of its own.
 fn agentscope(state: &Value) -> Result<Value, String> {
     let python = std::env::var("PLAN_AGENT_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let has_it = Command::new(&python)
@@ -105,7 +105,7 @@ async fn states_go_both_ways_between_agentscope_and_here() {
         }
     }
 
-    // What each hint must lead to, theirs as ours.
+    // The required next call of each hint, in AgentScope's text and in ours.
     let stages = [
         &["create_plan"][..],
         &["subtask_idx=0", "in_progress"],

@@ -1,4 +1,4 @@
-//! What goes out stays small, and what comes in is answered, whatever stands in it.
+//! Output stays small, and every input is answered, whatever it contains.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use crate::common::env::{DEADLINE, TestEnv, await_standstill, peak_memory};
 use crate::common::mcp::Mcp;
 
-/// Bytes of an answer as it goes out.
+/// The most bytes of an answer as it is sent.
 const MOST: usize = 16 * 1024;
 
-/// Calls a tool and returns the bytes of the answer.
+/// Calls a tool and returns the size of the answer in bytes.
 fn size(mcp: &mut Mcp, tool: &str, arguments: &Value) -> usize {
     let params = json!({"name": tool, "arguments": arguments});
     let result = mcp.ask("tools/call", params);
@@ -106,7 +106,7 @@ fn what_does_not_fit_is_answered_under_its_own_id() {
     assert_eq!(mcp.ask("ping", json!({})), json!({}));
 }
 
-/// Asks for news as clients of the present protocol do, which have no sessions.
+/// Subscribes to changes as clients of the present protocol do, which have no sessions.
 fn listen(mcp: &mut Mcp, id: &str) {
     let client = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -173,12 +173,12 @@ fn a_client_that_does_not_read_is_not_read_from_either() {
             writeln!(input, "{ask}").unwrap();
         }
     });
-    // Until the server stops to read: then its memory stands still. All answers together would be 40 MB and more.
+    // Until the server stops reading: then its memory stands still. All answers together would be 40 MB and more.
     await_standstill(child.id());
     assert!(!asker.is_finished(), "everything was read");
     let memory = peak_memory(child.id());
     assert!(memory < 60_000, "{memory} kB");
-    // Once it reads, everything is answered.
+    // Once the client reads, every request is answered.
     let mut answers = 0;
     while answers < ASKED {
         line.clear();
@@ -191,7 +191,7 @@ fn a_client_that_does_not_read_is_not_read_from_either() {
     assert_eq!((rest, child.wait().unwrap().code()), (Vec::new(), Some(0)));
 }
 
-/// Calls wait for the store while more of them come: what they hold together is bounded, and every one is answered.
+/// Calls wait for the store while more of them arrive: their total size is bounded, and every one is answered.
 #[test]
 fn large_calls_wait_outside_until_there_is_room() {
     const CALLS: u64 = 20;
@@ -201,7 +201,7 @@ fn large_calls_wait_outside_until_there_is_room() {
     let store = Connection::open(env.path("volumes/plan-agent.db")).unwrap();
     store.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let pid = mcp.running.child.id();
-    // Put together beforehand: writing has to be quicker than reading.
+    // The messages are made beforehand: writing has to be faster than reading.
     let large = "x".repeat(8 << 20);
     let asker = thread::spawn(move || {
         for id in 0..CALLS {
@@ -216,7 +216,7 @@ fn large_calls_wait_outside_until_there_is_room() {
     await_standstill(pid);
     store.execute_batch("COMMIT").unwrap();
     let mut mcp = asker.join().unwrap();
-    // On a machine that is busy enough the store is given up meanwhile: that is an answer, too.
+    // On a very busy machine the wait for the store may time out: that is an answer, too.
     for id in 0..CALLS {
         let answer = mcp.answer(1000 + id).unwrap();
         assert!(answer["result"].is_object(), "{answer}");

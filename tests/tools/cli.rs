@@ -40,7 +40,7 @@ fn wrong_usage_is_told_and_prints_nothing() {
     assert!(!env.path("volumes").exists());
 }
 
-/// What a script does with each of these is the same: it reads one line of JSON and looks at the exit code.
+/// A script uses each of these in the same way: it reads one line of JSON and checks the exit code.
 #[test]
 fn what_no_tool_understands_is_answered_in_the_shape_of_the_dialect() {
     let env = TestEnv::new();

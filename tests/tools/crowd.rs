@@ -1,4 +1,4 @@
-//! Many processes change one plan at once, each in a dialect of its own: every change is kept.
+//! Many processes change one plan simultaneously, each in a dialect of its own: every change is kept.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -17,13 +17,13 @@ fn each() -> usize {
     times(40, 200)
 }
 
-/// Between two looks at what a daemon has done.
+/// The interval between two checks of a daemon's progress.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Tasks of a daemon, which makes three changes for each.
+/// The tasks of a daemon, which makes three changes for each.
 const OWN: usize = 20;
 
-/// The plan of the dialect `tasks`, which is what the others are bound to.
+/// The plan of the dialect `tasks`, to which the others are bound.
 pub const PLAN: &str = "tasks";
 
 /// Returns the call that adds a task in a dialect.
@@ -49,7 +49,7 @@ pub fn begin(env: &TestEnv) {
     assert_eq!(made.code, Some(0), "{made:?}");
 }
 
-/// Returns the seq of the plan, and how often each name is there.
+/// Returns the seq of the plan, and how often each name occurs.
 pub async fn look(env: &TestEnv) -> (i64, BTreeMap<String, usize>) {
     let store = Toolbox::open(&env.path("volumes/plan-agent.db"), "test")
         .await
@@ -222,13 +222,13 @@ async fn a_daemon_and_seven_callers_lose_no_change() {
     same_as_its_log(&store, &plan, seq).await;
 }
 
-/// What is to be seen of the plan that a daemon carries out.
+/// The visible state of the plan that a daemon carries out.
 #[derive(Default)]
 struct Seen {
-    /// The tasks of the plan file that are completed, and the most attempts that one of them took.
+    /// The completed tasks of the plan file, and the most attempts that one of them took.
     own_done: usize,
     most_attempts: u32,
-    /// How often each of the other names is there.
+    /// How often each of the other names occurs.
     added: BTreeMap<String, usize>,
     round: Value,
 }

@@ -20,7 +20,7 @@ struct Served {
     running: Running,
 }
 
-/// What a request was answered.
+/// The answer to a request.
 #[derive(Debug)]
 struct Reply {
     status: u16,
@@ -34,7 +34,7 @@ impl Reply {
     }
 }
 
-/// Starts the program at an address and reads where it serves.
+/// Starts the program at an address and reads the address that it serves.
 fn serve(env: &TestEnv, address: &str) -> Served {
     let mut child = env
         .command(&["mcp", "--http", address])
@@ -65,7 +65,7 @@ impl Served {
         stream
     }
 
-    /// Returns a request; headers that are given stand in for the usual ones.
+    /// Returns a request; the given headers replace the usual ones.
     fn request(&self, first: &str, headers: &[(&str, &str)], body: &str) -> String {
         let bearer = format!("Bearer {}", self.token);
         let length = body.len().to_string();
@@ -97,7 +97,7 @@ impl Served {
 
     fn ask(&self, first: &str, headers: &[(&str, &str)], body: &str) -> Reply {
         let mut reply = Vec::new();
-        // The rest of a body that nobody reads resets the connection after the answer.
+        // Bytes of a body that the program does not read reset the connection after the answer.
         drop(self.send(first, headers, body).read_to_end(&mut reply));
         let reply = String::from_utf8_lossy(&reply).into_owned();
         let (head, body) = reply
@@ -114,7 +114,7 @@ impl Served {
         self.ask("POST /mcp", headers, &body.to_string())
     }
 
-    /// Asks as a client does that begins with `initialize` and names the version from then on.
+    /// Sends a request as a client does that begins with `initialize` and names the version from then on.
     fn rpc(&self, method: &str, params: Value) -> Value {
         let mut body = json!({"jsonrpc": "2.0", "id": 1, "method": method});
         body["params"] = params;
@@ -187,10 +187,10 @@ fn whoever_does_not_know_the_token_is_refused() {
     );
 }
 
-/// Whoever shows no token has a place among others who show none: however many they are, they keep nobody out.
+/// A client that shows no token has a place among others without one: however many they are, they keep no client out.
 #[test]
 fn connections_without_a_token_keep_nobody_out() {
-    // As many as would be waited for longer than this test waits, if each batch of them were waited for.
+    // As many as would outlast this test, if the server waited for each batch of them.
     const IDLE: usize = 448;
     let env = TestEnv::new();
     let served = serve(&env, "127.0.0.1:0");
@@ -213,7 +213,7 @@ fn connections_without_a_token_keep_nobody_out() {
     drop(idle);
 }
 
-/// Bodies that are on their way hold a bounded number of bytes, however many clients send them.
+/// Unfinished bodies hold a bounded number of bytes, however many clients send them.
 #[test]
 fn large_bodies_wait_outside_until_there_is_room() {
     const CLIENTS: usize = 32;
@@ -222,7 +222,7 @@ fn large_bodies_wait_outside_until_there_is_room() {
     let mut body = list();
     body["params"] = json!({"_meta": {"pad": "x".repeat(8 << 20)}});
     let request = served.request("POST /mcp", &[], &body.to_string());
-    // All but the last byte, so that nothing is answered.
+    // All but the last byte, so that no request is answered.
     let (rest, last) = request.as_bytes().split_at(request.len() - 1);
     let mut clients: Vec<(TcpStream, usize)> = (0..CLIENTS)
         .map(|_| {
@@ -236,14 +236,14 @@ fn large_bodies_wait_outside_until_there_is_room() {
     while answers < CLIENTS {
         assert!(Instant::now() < end, "{answers} were answered");
         thread::yield_now();
-        // Each may write as much as is taken from it, in turn.
+        // Each client writes as much as the server takes, in turn.
         for (stream, sent) in &mut clients {
             match stream.write(&rest[*sent..(*sent + (1 << 16)).min(rest.len())]) {
                 Ok(bytes) => *sent += bytes,
                 Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
             }
         }
-        // Half of what there may be: the rest of a client goes out when nobody gets further without it.
+        // Half of the possible number: a client sends its rest when no other client makes progress without it.
         let whole = clients
             .iter()
             .filter(|(_, sent)| *sent == rest.len())
@@ -339,7 +339,7 @@ fn a_server_that_is_started_again_is_not_noticed() {
         "{begun}"
     );
     assert_eq!(begun["result"]["protocolVersion"], "2025-06-18");
-    // What is refused over HTTP is not announced.
+    // A method that is refused over HTTP is not announced.
     let resources = &begun["result"]["capabilities"]["resources"];
     assert!(
         resources.is_object() && resources["subscribe"] != true,
@@ -373,7 +373,7 @@ fn one_that_listens_is_told_what_another_process_changes() {
     }});
     let headers = [("MCP-Protocol-Version", version), ("Mcp-Method", method)];
     let stream = served.send("POST /mcp", &headers, &body.to_string());
-    // Signs of life come in between for ever.
+    // Keep-alive messages arrive in between for ever.
     let end = Instant::now() + DEADLINE;
     let mut events = BufReader::new(stream)
         .lines()
@@ -390,7 +390,7 @@ fn one_that_listens_is_told_what_another_process_changes() {
         assert_eq!(told["method"], "notifications/resources/updated", "{told}");
         assert_eq!(told["params"]["uri"], "plan://current");
     };
-    // Whatever came between the two.
+    // Any change between the two.
     told();
     let made = env.run(&["tool", "TaskCreate", "{\"subject\": \"Knead\"}"]);
     assert_eq!(made.code, Some(0), "{made:?}");
@@ -420,7 +420,7 @@ fn a_client_of_the_present_protocol_is_named_in_the_history() {
         reply.json()
     };
     let found = ask("server/discover", "", json!({}));
-    // Changes are told by `subscriptions/listen`.
+    // `subscriptions/listen` reports changes.
     assert_eq!(
         found["result"]["capabilities"]["resources"]["subscribe"], true,
         "{found}"
@@ -428,7 +428,7 @@ fn a_client_of_the_present_protocol_is_named_in_the_history() {
     let made = json!({"name": "TaskCreate", "arguments": {"subject": "Grind"}});
     let made = ask("tools/call", "TaskCreate", made);
     assert!(made["result"]["isError"] != true, "{made}");
-    // Arguments that are no object come another way to the tools.
+    // Arguments that are no object reach the tools in another way.
     let again = json!({"name": "TaskCreate", "arguments": "{\"subject\": \"Bake\"}"});
     ask("tools/call", "TaskCreate", again);
     let log = env.run(&["log", "tasks", "--json"]).stdout;

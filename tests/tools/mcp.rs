@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::common::env::TestEnv;
 use crate::common::mcp::Mcp;
 
-/// The dialects, as they are chosen.
+/// The dialects, by the names of their options.
 const DIALECTS: [&str; 4] = ["plan-tool", "plan-manager", "notebook", "tasks"];
 
 #[test]
@@ -78,7 +78,7 @@ fn what_is_no_message_is_answered_and_the_next_one_is_heard() {
         let said = answer["error"]["message"].as_str().unwrap();
         assert!(!said.is_empty() && said.len() < 300, "{said}");
     }
-    // What wants no answer gets none.
+    // A message that needs no answer gets none.
     for line in [
         "",
         "{\"jsonrpc\": \"2.0\", \"method\": \"notifications/nix\"}",
@@ -199,7 +199,7 @@ fn the_notebook_speaks_to_the_model() {
     ] {
         assert!(plan.contains(part), "{plan}");
     }
-    // A plan of the notebook is shown so to a client that has all tools too.
+    // A client with all tools also sees a notebook plan in this form.
     let mut all = Mcp::start(&env, &["--dialect", "all"]);
     assert_eq!(resource(&mut all, "plan://hint"), hint);
     assert_eq!(resource(&mut all, "plan://current"), plan);
@@ -296,7 +296,7 @@ fn a_plan_that_is_not_there_cannot_be_served() {
     ");
 }
 
-/// Makes a plan with a task as another process does that uses the tools.
+/// Makes a plan with a task as another process with the tools does.
 async fn another_process_makes_a_plan(env: &TestEnv) -> (Store, PlanId) {
     let volumes = Volumes::open(&env.path("volumes")).unwrap();
     let clock = Clock::start();

@@ -94,7 +94,7 @@ async fn of_several_new_plans_one_is_current_and_all_are_kept() {
         let manager = manager(&file, caller).await;
         callers.spawn(async move {
             for count in 1..=5 {
-                // Whoever is told that another caller was faster has made nothing, and tries again.
+                // A caller that gets the error that another was faster has made nothing, and tries again.
                 while let Err(error) = manager.create_plan("goal", &tasks(count), false).await {
                     assert_eq!(error.code, ErrorCode::PlanNotActive, "{error}");
                 }

@@ -1,4 +1,4 @@
-//! What an agent leaves in a worktree that is no result: repositories within it, and files with marks of a conflict.
+//! What an agent leaves in a worktree that is not a result: nested repositories, and files with conflict marks.
 
 use std::io;
 use std::path::Path;
@@ -7,10 +7,10 @@ use super::{list, names};
 use crate::exec::git::{Git, GitError};
 use crate::files::read_beginning;
 
-/// The most of a file that is searched for marks of a conflict.
+/// The most bytes of a file that are searched for conflict marks.
 const MARKED: u64 = 4 * 1024 * 1024;
 
-/// Returns the paths in the index that are repositories of their own, with a history that only they have.
+/// Returns the paths in the index that are repositories of their own; only they have their history.
 pub(super) async fn own_repositories(git: &Git) -> Result<Vec<String>, GitError> {
     let words = ["ls-files", "-z", "--format=%(objectmode) %(path)"];
     let listed = names(&git.bytes(&words).await?);
@@ -24,7 +24,7 @@ pub(super) async fn own_repositories(git: &Git) -> Result<Vec<String>, GitError>
     Ok(links.filter(own).map(str::to_owned).collect())
 }
 
-/// As [`own_repositories`], without those that the project knows as its submodules.
+/// As [`own_repositories`], without the submodules of the project.
 pub(super) async fn nested(git: &Git) -> Result<Vec<String>, GitError> {
     let mut own = own_repositories(git).await?;
     if !own.is_empty() {
@@ -40,7 +40,7 @@ pub(super) async fn nested(git: &Git) -> Result<Vec<String>, GitError> {
     Ok(own)
 }
 
-/// Returns what an agent is told of the files that have marks of a conflict, if any has.
+/// Returns the message for an agent about files with conflict marks, if any file has some.
 pub(super) async fn marks_in(folder: &Path, names: Vec<String>) -> io::Result<Option<String>> {
     let folder = folder.to_owned();
     let look = move || {
@@ -56,8 +56,8 @@ pub(super) async fn marks_in(folder: &Path, names: Vec<String>) -> io::Result<Op
     }))
 }
 
-/// Tells whether a file has a line with which git begins a conflict, and one with which it ends one. Of what is no plain file
-/// nothing is read.
+/// Returns whether a file has a line with which git begins a conflict, and one with which it ends one. Only plain files are
+/// read.
 fn has_marks(path: &Path) -> io::Result<bool> {
     let bytes = read_beginning(path, MARKED)?;
     let has = |mark: &[u8]| {

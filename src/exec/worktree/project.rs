@@ -31,7 +31,7 @@ pub enum ProjectError {
 }
 
 impl ProjectError {
-    /// Returns the way out.
+    /// Returns a hint how to solve it.
     pub fn hint(&self) -> String {
         match self {
             Self::Git(GitError::Filter { .. }) => {
@@ -53,12 +53,11 @@ impl ProjectError {
     }
 }
 
-/// Finds out whether a folder is a project whose tasks can have worktrees, and returns its repository with what the person
-/// configured for it, and the commit that it is at. What is `known` of the repository of a plan that has begun is not looked at
-/// again.
+/// Checks whether a folder is a project whose tasks can have worktrees. Returns its repository with the person's configuration
+/// for it, and its present commit. If a plan has begun, `known` is its recorded repository, which is not examined again.
 ///
 /// # Errors
-/// Why it is not.
+/// Why it is not such a project.
 pub async fn project_head(
     root: &Path,
     known: Option<Repository>,
@@ -112,7 +111,7 @@ async fn repository_of(root: &Path) -> Result<Repository, ProjectError> {
     Ok(repository)
 }
 
-/// Returns what a folder is that has no repository of its own.
+/// Returns the error for a folder without a repository of its own.
 fn without_its_own(folder: &Path) -> ProjectError {
     if folder.join("HEAD").is_file() && folder.join("objects").is_dir() {
         return ProjectError::Bare(folder.to_owned());

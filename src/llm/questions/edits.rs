@@ -1,5 +1,5 @@
-//! The edits of a replan: their schema, and what is checked before they are taken. An answer may touch what is pending and
-//! name what exists or is added in the same answer.
+//! The edits of a replan: their schema, and the checks before they are applied. An answer may change pending tasks, and may
+//! name tasks that exist or that it adds itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,13 +61,13 @@ pub(super) fn edit_schema(team: Option<&Team>) -> Schema {
     Schema::Object(properties)
 }
 
-/// What a replan may touch and name.
+/// The tasks and names that a replan may use.
 pub(super) struct Scope {
     editable: BTreeSet<u32>,
     cause: Option<u32>,
     /// Every task with its dependencies.
     graph: BTreeMap<u64, Vec<u64>>,
-    /// Those that a task may be given to.
+    /// The roles that may get a task.
     roles: Vec<String>,
 }
 
@@ -291,7 +291,7 @@ fn all(
     Ok(found)
 }
 
-/// An empty text stands for "as it is": models that must fill every field write it so.
+/// Returns a changed text. An empty text stands for "unchanged": models that must fill every field write it so.
 fn changed(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }

@@ -1,8 +1,8 @@
-//! How the texts of an answer are taken (trimmed, and bounded by cutting or by refusing), and words for what is refused.
+//! How the texts of an answer are read (trimmed, and either cut or refused when too long), and the words of refusals.
 
 use crate::llm::quote::one_line;
 
-/// Characters: a name is cut there, longer texts of a task are refused as runaway answers.
+/// Characters: a longer name is cut, longer texts of a task are refused as runaway answers.
 pub(super) const MAX_NAME: usize = 120;
 const MAX_TEXT: usize = 8_000;
 /// Characters at which a reason is cut.
@@ -37,7 +37,7 @@ pub(super) fn cut(text: &str, limit: usize) -> String {
     }
 }
 
-/// Writes a cycle down.
+/// Returns a cycle as text.
 pub(super) fn way_round(words: impl Iterator<Item = String>) -> String {
     words.collect::<Vec<_>>().join(" → ")
 }

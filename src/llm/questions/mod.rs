@@ -1,6 +1,6 @@
-//! The questions that the plan puts to a model: each takes the plan's data and gives a prompt, the schema of the answer,
-//! and the function that reads it into core types. Pure. A validation here is for the model, which is told what is wrong
-//! and may answer once more; what the plan allows in the end is decided by the plan.
+//! The questions that the plan asks a model: each takes the plan's data and returns a prompt, the schema of the answer, and the
+//! function that reads it into core types. This module is pure. Its validation is for the model, which gets the problem and may
+//! answer once more; the plan itself decides what is allowed in the end.
 
 mod edits;
 mod fields;
@@ -29,32 +29,32 @@ use crate::wire::team::Team;
 const MAX_FEEDBACK: usize = 8_000;
 const MAX_SUMMARY: usize = 800;
 const MAX_OUTCOME: usize = 6_000;
-/// Tokens of an answer with many tasks, of a verdict, and of a summary. Reasoning models count their thoughts in.
+/// Tokens of an answer with many tasks, of a verdict, and of a summary. Reasoning models count their thoughts as well.
 const LONG_ANSWER: u32 = 16_000;
 const SHORT_ANSWER: u32 = 4_000;
 
-/// A plan as a model made it.
+/// A plan from a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlannedPlan {
     pub name: String,
     pub description: String,
-    /// What else a workflow says that was chosen; nothing of a plan that the model made itself.
+    /// The expected outcome of a chosen workflow; empty for a plan that the model made itself.
     pub expected_outcome: String,
     pub constraints: String,
     pub source: Option<String>,
     pub order: Option<Order>,
-    /// In the plan's order; dependencies are [`TaskRef::New`](crate::plan::TaskRef::New).
+    /// The tasks in the plan's order; dependencies are [`TaskRef::New`](crate::plan::TaskRef::New).
     pub tasks: Vec<NewTask>,
 }
 
-/// What a model made of a result.
+/// A model's judgement of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
     pub decision: Decision,
     pub reason: String,
-    /// What the next attempt is told.
+    /// The feedback for the next attempt.
     pub feedback: String,
-    /// What later tasks are told of this one.
+    /// What later tasks learn about this one.
     pub result_summary: String,
 }
 
@@ -106,13 +106,13 @@ pub fn judge(
     facts: &JudgeFacts,
 ) -> Unrendered<Judgement> {
     let obstacle = obstacle(attempt);
-    // A model that can be held to the schema cannot even say what would be refused.
+    // A model that is held to the schema cannot even give an answer that would be refused.
     let decisions = match obstacle {
         None => ["next", "retry", "replan", "abort"].as_slice(),
         Some(_) => &["retry", "replan", "abort"],
     };
     let schema = Schema::Object(vec![
-        // Only there to be thought of before the decision; small models judge better for it.
+        // This field only makes the model think of it before the decision; small models judge better with it.
         ("shown", Schema::Text("what was made and run")),
         ("missing", Schema::Text("what is missing; empty if nothing")),
         ("reason", Schema::Text("what follows from that, and why")),
@@ -203,7 +203,7 @@ pub fn audit(plan: &Plan, check_names: &[String], team: Option<&Team>) -> Unrend
     )
 }
 
-/// Asks for the summary of a plan that has ended.
+/// Asks for the summary of an ended plan.
 pub fn summarise(plan: &Plan) -> Unrendered<String> {
     let schema = Schema::Object(vec![("summary", Schema::Text("the summary"))]);
     let view = context::whole(plan, None);
@@ -323,7 +323,7 @@ impl JudgeAnswer {
         let judgement = Judgement {
             decision,
             reason: cut(&self.reason, MAX_REASON),
-            // Each is for one side only; models that must fill every field write something into both.
+            // Each of the two fields is for one side only; models that must fill every field write text into both.
             feedback: match decision {
                 Decision::Next => String::new(),
                 _ => cut(&self.feedback.unwrap_or_default(), MAX_FEEDBACK),

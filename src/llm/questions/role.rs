@@ -1,4 +1,4 @@
-//! The questions of a role about a task that it was given: how to plan it, which steps it takes, and to do it.
+//! A role's questions about its task: how to plan it, which steps it takes, and to do it.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -12,14 +12,14 @@ use crate::llm::model::Question;
 use crate::llm::prompts::{PromptError, Prompts, Template};
 use crate::llm::quote::one_line;
 
-/// Characters of what a model says at a step.
+/// The longest answer of a model at a step, in characters.
 const MAX_ANSWER: usize = 100_000;
-/// Characters of a value that a step is given.
+/// The longest value of a step's parameter, in characters.
 const MAX_VALUE: usize = 8_000;
-/// Values that a step is given.
+/// The most parameters of a step.
 const MAX_PARAMS: usize = 20;
 
-/// A step as a model planned it.
+/// A step from a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedStep {
     pub name: String,
@@ -28,7 +28,7 @@ pub struct PlannedStep {
     pub params: Map<String, Value>,
 }
 
-/// Steps as a model planned them.
+/// Steps from a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedSteps {
     pub reason: String,
@@ -67,8 +67,8 @@ pub fn strategy(
     .render(prompts)
 }
 
-/// Asks which steps a task takes, out of what is offered. `check` looks at each step with its number and says what is wrong
-/// with it.
+/// Asks which steps a task takes, out of the offers. `check` reads each step with its number and returns its problem, if it has
+/// one.
 pub fn steps(
     prompts: &Prompts,
     context: &RoleContext<'_>,
@@ -117,7 +117,7 @@ pub fn steps(
     unrendered(Template::Steps, view, schema, LONG_ANSWER, read).render(prompts)
 }
 
-/// Asks the model to do a task, or what a step wants of it.
+/// Asks the model to do a task, or to answer the question of a step.
 pub fn ask(prompts: &Prompts, context: &RoleContext<'_>) -> Result<Question<String>, PromptError> {
     let schema = Schema::Object(vec![("answer", Schema::Text("the whole result"))]);
     let view = view(context);
@@ -156,7 +156,7 @@ struct StepAnswer {
     params: Params,
 }
 
-/// A list of names and values, or, as some models write it, an object.
+/// A list of names and values, or an object, as some models write it.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Params {

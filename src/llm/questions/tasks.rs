@@ -1,4 +1,4 @@
-//! New tasks in an answer: their schema, and what is checked before they are taken.
+//! New tasks in an answer: their schema, and the checks before they are applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use crate::llm::quote::one_line;
 use crate::plan::{NewTask, Origin, TaskRef, find_cycle, within_workspace};
 use crate::wire::team::Team;
 
-/// Tasks, or edits, that one answer may bring.
+/// The most tasks, or edits, of one answer.
 pub(super) const MAX_TASKS: usize = 50;
 
-/// Files that one task of an answer may name.
+/// The most files that one task of an answer may name.
 const MAX_FILES: usize = 20;
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ pub(super) struct TaskAnswer {
     reasoning: Option<String>,
     #[serde(default)]
     assignee: Option<String>,
-    /// Numbers, which some models write as texts.
+    /// Numbers, which some models write as text.
     #[serde(default)]
     depends_on: Option<Vec<Value>>,
     #[serde(default)]
@@ -58,7 +58,7 @@ impl Words {
         }
     }
 
-    /// Refuses a check that there is not.
+    /// Refuses a check that does not exist.
     pub(super) fn check(&self, check: &str, place: &str) -> Result<(), String> {
         if self.checks.iter().any(|known| known == check) {
             return Ok(());
@@ -152,13 +152,13 @@ impl Words {
     }
 }
 
-/// Returns the roles that a task may be given to.
+/// Returns the roles that may get a task.
 pub(super) fn role_ids(team: Option<&Team>) -> Vec<String> {
     let roles = team.into_iter().flat_map(|team| &team.roles);
     roles.map(|role| role.id.clone()).collect()
 }
 
-/// Reads the role that a task is given to.
+/// Reads the role of a task.
 pub(super) fn assignee(
     answer: Option<String>,
     roles: &[String],
@@ -175,7 +175,7 @@ pub(super) fn assignee(
     }
 }
 
-/// Reads the role that a new task is given to. In a team somebody must do it.
+/// Reads the role of a new task. In a team every task needs a role.
 pub(super) fn new_assignee(
     answer: Option<String>,
     roles: &[String],

@@ -1,4 +1,4 @@
-//! A workflow in place of tasks in an answer: the plan is made from it, with the values that the model gives.
+//! A workflow in place of tasks in an answer: the plan is made from it, with the values from the model.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ use crate::plan::Origin;
 use crate::wire::Problem;
 use crate::wire::team::Team;
 
-/// Characters of what is said against an answer.
+/// The longest refusal of an answer, in characters.
 const MAX_REFUSAL: usize = 2_000;
 
 /// An answer that may name a workflow.
@@ -49,13 +49,13 @@ pub(super) fn schema() -> [(&'static str, Schema); 2] {
 }
 
 impl Workflows {
-    /// Returns the workflows of a team that has some.
+    /// Returns the workflows of a team, if it has any.
     pub(super) fn of(team: Option<&Team>) -> Option<Self> {
         let team = team.filter(|team| !team.workflows.is_empty())?;
         Some(Self { team: team.clone() })
     }
 
-    /// Reads an answer: a workflow that is named goes before tasks of the model's own, which must not be there then.
+    /// Reads an answer: a named workflow takes precedence, and the answer must not contain tasks of its own then.
     pub(super) fn planned(
         &self,
         answer: PlanOrWorkflow,
@@ -105,7 +105,7 @@ impl Workflows {
                 .tasks
                 .into_iter()
                 .map(|mut task| {
-                    // The words that its parameters bring are the model's.
+                    // The model wrote the texts that come in through the parameters.
                     task.origin = Origin::Model;
                     task
                 })
@@ -114,7 +114,7 @@ impl Workflows {
     }
 }
 
-/// Reads the values of parameters. A text that is empty says nothing: some models fill in every parameter.
+/// Reads the values of parameters. An empty text counts as no value: some models fill in every parameter.
 fn values(answer: Value) -> Result<Map<String, Value>, String> {
     let refused = || "`parameters` must be a list of objects with `name` and `value`".to_owned();
     let pair = |entry: Value| {

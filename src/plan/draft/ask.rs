@@ -6,7 +6,7 @@ use crate::plan::event::Event;
 use crate::plan::model::{About, Ask, AskId, Question, QuestionId, Spent, Subject};
 
 impl Draft<'_> {
-    /// Counts a call of the model before it is made, and returns under which id.
+    /// Counts a call of the model before it is made, and returns the id of the question.
     ///
     /// # Errors
     /// The plan has ended, or its budget allows no call.
@@ -60,7 +60,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Closes a question to the model with its answer; the effect belongs into the same change.
+    /// Closes a question to the model with its answer. The effect of the answer must be made in the same change.
     ///
     /// # Errors
     /// Nothing was asked under that id, or it has its answer.
@@ -72,7 +72,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Records that the model did not answer usably; asks a human where the plan cannot go on without.
+    /// Records that the model gave no usable answer. Asks a human where the plan cannot go on without one.
     ///
     /// # Errors
     /// Nothing was asked under that id, or it has its answer.
@@ -116,7 +116,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Closes a question to the model that was not answered usably where nobody is asked about it: whatever waited for the
+    /// Closes a question to the model that got no usable answer and about which no human is asked: whatever waited for the
     /// answer fails.
     ///
     /// # Errors
@@ -133,7 +133,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Puts a question whose answer the plan refused in the state of one that failed.
+    /// Marks a question whose answer the plan refused as failed.
     ///
     /// # Errors
     /// Nothing was asked under that id.
@@ -149,7 +149,7 @@ impl Draft<'_> {
         self.failed_ask(id, reason, question)
     }
 
-    /// Counts a call of the model that a role in the process makes so that a task gets on, before it is made.
+    /// Counts a call of the model before it is made. A role in the process makes the call to work on a task.
     ///
     /// # Errors
     /// The budget allows no call.
@@ -172,7 +172,7 @@ impl Draft<'_> {
         });
     }
 
-    /// Records what agents used whom a role had asked for something that nobody waits for any more, so that no report says it.
+    /// Records what agents used for a role's request that no longer has a waiting role: no report contains that usage.
     pub fn count_agents_of_role(&mut self, spent: Spent) {
         self.change_head(|head| {
             let usage = &mut head.usage;
@@ -194,12 +194,12 @@ impl Draft<'_> {
             .ok_or(Refusal::UnknownAsk)
     }
 
-    /// Lets the question to the model that a human was asked about be put again.
+    /// Reopens the question to the model that a human was asked about, so that it is asked again.
     pub(super) fn revive_ask(&mut self, question: &Question) {
         self.change_ask(question, |ask| ask.error = None);
     }
 
-    /// Closes the question to the model that a human has settled otherwise.
+    /// Closes the question to the model that a human has settled in another way.
     pub(super) fn drop_ask(&mut self, question: &Question) {
         let now = self.now;
         self.change_ask(question, |ask| ask.answered = Some(now));

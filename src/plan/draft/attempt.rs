@@ -1,4 +1,4 @@
-//! Operations on attempts: handing out, signs of life, reports, checks, time-outs, taking back.
+//! Operations on attempts: dispatch, heartbeats, reports, checks, timeouts, withdrawals.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::plan::model::{
     QuestionId, Rejection, Report, Review, Session, SessionId, Task, TaskId, TaskStatus, Time,
 };
 
-/// Repairs of unreadable reports before the attempt counts as failed.
+/// The most repairs of unreadable reports; after them the attempt has failed.
 const MAX_REPAIRS: u32 = 2;
 
-/// Tasks that are noted as working beside an attempt.
+/// The most tasks that are noted as running alongside an attempt.
 const MAX_BESIDE: usize = 20;
 
-/// A command to be handed out.
+/// A command to be dispatched.
 #[derive(Clone, Debug)]
 pub struct Issue {
     pub id: CommandId,
@@ -28,21 +28,21 @@ pub struct Issue {
     pub text: String,
 }
 
-/// What became of a report.
+/// How a report counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It counts.
+    /// It counts: the judge decides on it.
     Counts,
-    /// It came too late to count; it is kept for the judge.
+    /// It came too late to count; it is kept as evidence for the judge.
     Stale,
-    /// It is the one that is here already, and counts.
+    /// It is the report that is recorded already, and it counts.
     Known,
-    /// Its attempt has another report already.
+    /// The attempt already has another report.
     Other,
 }
 
 impl Draft<'_> {
-    /// Hands out a task: a first attempt, a retry, or the repair of an unreadable report.
+    /// Dispatches a task: a first attempt, a retry, or the repair of an unreadable report.
     ///
     /// # Errors
     /// The plan does not run, is being reviewed or changed, its budget allows no attempt, the task waits for others, is
@@ -88,7 +88,7 @@ impl Draft<'_> {
             return Err(Refusal::Asking(id));
         }
         let (mut tree, mut beside) = match &self.plan.head().line {
-            // Nobody else is in a worktree of its own.
+            // No other task works in a task's own worktree.
             Some(line) => (Some(begins_with(before.as_ref(), line)), Vec::new()),
             None => (self.plan.head().tree.clone(), self.join_others(id)),
         };
@@ -142,7 +142,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Notes a task beside those that are under way, and returns them: they work in one folder.
+    /// Notes a task on the attempts that are under way in the same folder, and returns their tasks.
     fn join_others(&mut self, task: TaskId) -> Vec<TaskId> {
         let others: Vec<Attempt> = self
             .plan
@@ -161,7 +161,7 @@ impl Draft<'_> {
         numbers
     }
 
-    /// Records what git knows of the workspace from now on.
+    /// Records the new git snapshot of the workspace.
     pub fn kept_tree(&mut self, tree: &str) {
         if self.plan.head().tree.as_deref() != Some(tree) {
             let tree = Some(tree.to_owned());
@@ -169,10 +169,11 @@ impl Draft<'_> {
         }
     }
 
-    /// Records what changed in the workspace during a reported attempt, and what git knows of it now, if anything.
+    /// Records what changed in the workspace during a reported attempt, and the new git snapshot of the workspace if one
+    /// exists.
     ///
     /// # Errors
-    /// The attempt awaits no such thing.
+    /// The attempt awaits no inspection.
     pub fn inspected(
         &mut self,
         id: &CommandId,
@@ -191,8 +192,8 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Records the first sign of life of an attempt, with its session if that is known. A question why nobody takes the
-    /// command closes itself. Returns whether anything changed.
+    /// Records the first heartbeat of an attempt, with its session if that is known. This closes an open question why no worker
+    /// claims the command. Returns whether anything changed.
     ///
     /// # Errors
     /// There is no such command.
@@ -221,8 +222,8 @@ impl Draft<'_> {
         Ok(true)
     }
 
-    /// Records until when the agent waits for its model, or that it does not. Each wait is told once, however often its end is
-    /// moved.
+    /// Records until when the agent waits for its model, or that it no longer waits. Each wait is logged once, however often
+    /// its end moves.
     ///
     /// # Errors
     /// There is no such command.
@@ -245,15 +246,15 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Takes in a report. One that comes after its attempt timed out, was taken back or asked for again still counts, as
-    /// long as no other report decided; then the successor is stopped.
+    /// Applies a report. A report that comes after its attempt timed out, was withdrawn or was asked for again still counts, as
+    /// long as no other report decided; the successor is stopped then.
     ///
     /// # Errors
     /// There is no such command.
     pub fn report(&mut self, id: &CommandId, report: Report) -> Result<Taken, Refusal> {
         let mut attempt = self.attempt(id)?;
         if let Some(known) = &mut attempt.report {
-            // What was said through a tool does not know what it used; the agent's own report says so later, once.
+            // A report through a tool call does not contain the usage; the agent's own report adds it later, once.
             if known.hash == BY_HAND && !uses(known) && uses(&report) {
                 self.count_usage(&report);
                 known.input_tokens = report.input_tokens;
@@ -265,7 +266,7 @@ impl Draft<'_> {
             let counts = matches!(attempt.state, AttemptState::Reported | AttemptState::Judged);
             return Ok(match known.hash == report.hash {
                 true if counts => Taken::Known,
-                // Whoever took it was ended before it was filed.
+                // The process that applied the report was killed before it moved the file.
                 true => Taken::Stale,
                 false => Taken::Other,
             });
@@ -330,7 +331,7 @@ impl Draft<'_> {
         attempt.state.revivable() && !task.status.settled() && undecided
     }
 
-    /// Makes an attempt that was given up the current one again, in place of its successor.
+    /// Makes an abandoned attempt the current one again, in place of its successor.
     fn revive(&mut self, attempt: &mut Attempt, mut task: Task) {
         if attempt.state == AttemptState::TimedOut {
             task.failures = task.failures.saturating_sub(1);
@@ -366,8 +367,8 @@ impl Draft<'_> {
         });
     }
 
-    /// Records that a report cannot be read. It counts once, for the attempt itself or for the one that repairs it. Once there
-    /// are more than may be asked for again, the attempt has failed. Returns whether a report was still awaited.
+    /// Records that a report cannot be read. It counts once, for the attempt itself or for the one that repairs it. After more
+    /// rejections than the limit on repairs allows, the attempt fails. Returns whether a report was still awaited.
     ///
     /// # Errors
     /// There is no such command.
@@ -383,7 +384,8 @@ impl Draft<'_> {
             let rejected = attempt.rejected.as_ref();
             rejected.is_some_and(|rejected| rejected.hash == hash)
         };
-        // A daemon that was killed before it filed the report leaves it to the next one, which may have asked again by then.
+        // A daemon that was killed before it moved the report leaves the file to the next daemon. That one may already have
+        // asked for the report again.
         if is_known(&attempt) {
             return Ok(false);
         }
@@ -424,7 +426,7 @@ impl Draft<'_> {
         Ok(true)
     }
 
-    /// Records that a file among the reports is not read, whose name says no command that it is for.
+    /// Records that a file among the reports is ignored because its name contains no known command.
     pub fn reject_file(&mut self, name: &str, reason: &str) {
         self.tell(Event::FileRejected {
             name: name.to_owned(),
@@ -466,7 +468,7 @@ impl Draft<'_> {
         if attempt.state != AttemptState::Reported || attempt.checks.is_some() {
             return Err(Refusal::NotAwaited(id.clone()));
         }
-        // Of a result that was only laid beside the others nothing has been checked.
+        // A result that was only merged aside has not been checked.
         if !results.is_empty() {
             self.tell(Event::Checked {
                 task: attempt.task,
@@ -479,7 +481,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Records that a command was taken back before anybody took it; the task may be handed out again.
+    /// Records that a command was withdrawn before a worker claimed it; the task may be dispatched again.
     ///
     /// # Errors
     /// There is no such command.
@@ -499,7 +501,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Records that the agent of an attempt that counts no more was told to stop.
+    /// Records that the agent of an attempt that no longer counts was asked to stop.
     ///
     /// # Errors
     /// There is no such command.
@@ -510,7 +512,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Closes the questions that had to be answered for an attempt which is over.
+    /// Closes the questions of roles that worked on an attempt which is over.
     fn close_requests(&mut self, task: TaskId) {
         self.close_questions("the attempt is over", |q| {
             q.task == Some(task) && q.request.is_some()
@@ -533,8 +535,8 @@ fn uses(report: &Report) -> bool {
     report.input_tokens > 0 || report.output_tokens > 0 || report.cost_usd != 0.0
 }
 
-/// Returns what a task's worktree has when an attempt begins: what is accepted, where nobody has worked in it or that is merged
-/// in for the agent to resolve, else what the last attempt left.
+/// Returns the commit in a task's worktree when an attempt begins: the integration branch, if no attempt has worked in the
+/// worktree or if the branch is merged in for the agent to resolve; else what the last attempt left.
 fn begins_with(before: Option<&Attempt>, line: &Line) -> String {
     let left = before.and_then(|before| match &before.merge {
         Some(merge) => Some(merge.head.clone()),

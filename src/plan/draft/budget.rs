@@ -1,4 +1,4 @@
-//! Operations on the budget: counting time, stopping where a limit is reached, allowing more.
+//! Operations on the budget: counting time, stopping at a limit, allowing more.
 
 use super::{Draft, Refusal};
 use crate::plan::model::{About, Limit, Lived, PlanStatus, Question, QuestionId};
@@ -6,7 +6,7 @@ use crate::plan::model::{About, Limit, Lived, PlanStatus, Question, QuestionId};
 /// More money than any plan costs, in US dollars.
 const MAX_COST: f64 = 1e12;
 
-/// Adds up money that strangers name: the sum stays one that can be stored.
+/// Adds up money amounts from outside; the sum stays a number that can be stored.
 pub(super) fn money(sum: f64, more: f64) -> f64 {
     if more > 0.0 {
         (sum + more).min(MAX_COST)
@@ -16,7 +16,7 @@ pub(super) fn money(sum: f64, more: f64) -> f64 {
 }
 
 impl Draft<'_> {
-    /// Records how much of its life a daemon has spent on the plan; what is recorded already is not counted again.
+    /// Records how much of its active time a daemon has spent on the plan. Time that is already recorded is not counted again.
     pub fn count_time(&mut self, lived: Lived) {
         let usage = self.plan.head().usage;
         if !usage.unrecorded(lived).is_zero() {
@@ -27,8 +27,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Pauses a running plan because a limit of its budget is reached, and asks a human for more or for the end. A question about
-    /// the same limit stays as it is; one about another is out of date.
+    /// Pauses a running plan because a limit of its budget is reached, and asks a human to allow more or to end the plan. An
+    /// open question about the same limit stays open; one about another limit is closed.
     ///
     /// # Errors
     /// The plan does not run.
@@ -51,14 +51,14 @@ impl Draft<'_> {
         self.ask(question, About::Budget(limit), None, &asked)
     }
 
-    /// Allows as much again as the budget does, from what is used now on, and lets the plan go on.
+    /// Allows the budget's amount once more, counted from what is used now, and resumes the plan.
     pub(super) fn allow_more(&mut self, question: &Question) -> Result<(), Refusal> {
         let About::Budget(limit) = question.about else {
             return Ok(());
         };
         let lived = self.plan.head().usage.lived;
         if let Some(allowed) = self.plan.allowed(limit) {
-            // What the budget itself allows comes on top of this.
+            // The amount of the budget itself is added to this.
             let granted = allowed.max(self.plan.used(limit, lived));
             self.change_head(|head| {
                 head.granted.insert(limit, granted);
@@ -70,7 +70,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Closes the questions for more of what is no longer used up: the budget was raised.
+    /// Closes the questions about limits that are no longer used up because the budget was raised.
     pub(super) fn close_budget_questions(&mut self) {
         let lived = self.plan.head().usage.lived;
         let answered: Vec<Limit> = Limit::ALL

@@ -10,19 +10,19 @@ use crate::plan::model::{
 };
 
 impl Draft<'_> {
-    /// Tells of the new plan in its first change, which is when it was created.
+    /// Reports the new plan in its first change, the one that created it.
     pub fn created(&mut self) {
         let (goal, now) = (self.plan.head().goal.clone(), self.now);
         self.change_head(|head| head.created_at = now);
         self.tell(Event::Created { goal });
     }
 
-    /// Changes what is said of the plan: its name and description.
+    /// Changes the description of the plan, such as its name.
     pub fn describe(&mut self, change: impl FnOnce(&mut Head)) {
         self.change_head(change);
     }
 
-    /// Records how a role plans its task, and why so.
+    /// Records which strategy a role chose to plan its task, and the reason.
     pub fn choose_strategy(&mut self, strategy: &str, reason: &str) {
         self.tell(Event::StrategyChosen {
             strategy: strategy.to_owned(),
@@ -31,8 +31,8 @@ impl Draft<'_> {
         self.change_head(|head| head.source = Some(strategy.to_owned()));
     }
 
-    /// Sets the plan running under a policy and in a workspace; a running plan only gets those. Returns whether anything
-    /// changed.
+    /// Starts the plan under a policy and in a workspace; a running plan only gets the new policy and workspace. Returns
+    /// whether anything changed.
     ///
     /// # Errors
     /// The plan has ended.
@@ -57,7 +57,7 @@ impl Draft<'_> {
         Ok(true)
     }
 
-    /// Lets nothing new start. What runs goes on.
+    /// Pauses the plan: nothing new starts. What is under way goes on.
     ///
     /// # Errors
     /// The plan has ended.
@@ -70,7 +70,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Lets a paused plan go on.
+    /// Resumes a paused plan.
     ///
     /// # Errors
     /// The plan is not paused.
@@ -84,7 +84,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Puts a plan that has only its goal back to idle: nobody carries it out.
+    /// Sets a plan that has only its goal back to idle: no process carries it out.
     ///
     /// # Errors
     /// The plan has ended or has tasks.
@@ -114,7 +114,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Ends a plan whose tasks are all settled: completed, or failed if a task is.
+    /// Ends a plan whose tasks are all settled: completed, or failed if a task has failed.
     ///
     /// # Errors
     /// A task is not settled, there is none, or the plan has ended.
@@ -143,7 +143,7 @@ impl Draft<'_> {
         });
     }
 
-    /// Leaves a task out, whatever it waits for. A running attempt is stopped.
+    /// Skips a task, whatever it waits for. A running attempt is stopped.
     ///
     /// # Errors
     /// The task is completed or skipped, or the plan has ended.
@@ -166,7 +166,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Opens a replan, or asks a human when the policy allows no more.
+    /// Opens a replan, or asks a human when the policy allows no more replans.
     pub(super) fn want_replan(
         &mut self,
         task: Option<TaskId>,
@@ -191,7 +191,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Opens a replan; one that is open already gets the new reason as well.
+    /// Opens a replan; a replan that is already open also gets the new reason.
     pub(super) fn open_replan(&mut self, replan: Replan) {
         self.tell(Event::Replanning {
             reason: replan.why.clone(),
@@ -209,8 +209,8 @@ impl Draft<'_> {
         });
     }
 
-    /// Records what the audit of the goal found. Not met: the missing tasks are added, or a human is asked when the plan was
-    /// changed as often as the policy allows.
+    /// Records what the audit of the goal found. If the goal is not met, the missing tasks are added, or a human is asked when
+    /// the plan was changed as often as the policy allows.
     ///
     /// # Errors
     /// As [`Draft::add_tasks`].
@@ -241,7 +241,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Ends an agent's session by a command that tells the agent to forget it.
+    /// Ends an agent's session by a command that makes the agent forget it.
     pub fn end_session(&mut self, id: &SessionId, command: EndCommand) {
         if let Some(mut session) = self
             .plan
@@ -267,7 +267,7 @@ impl Draft<'_> {
     }
 }
 
-/// Says why a plan is not changed once more without asking.
+/// Returns the reason why the plan is not changed again without a human.
 fn changed(times: u32) -> String {
     match times {
         0 => "the plan is not to be changed without asking".to_owned(),

@@ -1,6 +1,6 @@
-//! Operations for callers who carry a plan out themselves, without commands: tools, and the people behind them. A plan that a
-//! daemon carries out refuses them, but for the word that a task of it is done or has failed: that counts as the report of the
-//! agent at work on it, and is checked and judged like one.
+//! Operations for callers who carry a plan out themselves, without commands: tools, and the people behind them. They are
+//! refused for a plan that a daemon carries out, except the statement that a task is done or has failed. That statement counts
+//! as the report of the agent at work on the task; it is checked and judged like any report.
 
 use super::{Draft, Refusal, Taken};
 use crate::plan::DAEMON;
@@ -10,11 +10,11 @@ use crate::plan::model::{
     TaskStatus,
 };
 
-/// What stands for the name and the hash of a report that is no file; no file has that hash.
+/// The name and the hash of a report that is not a file; no file has that hash.
 pub(super) const BY_HAND: &str = "tool call";
 
 impl Draft<'_> {
-    /// Takes a task in hand; an idle plan runs from then on.
+    /// Starts a task; an idle plan runs from then on.
     ///
     /// # Errors
     /// The task is not ready in the plan's order, the plan is paused or has ended, or it is a daemon's.
@@ -42,7 +42,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Completes a task. Where a daemon carries the plan out, this reports success.
+    /// Completes a task. If a daemon carries the plan out, this reports success.
     ///
     /// # Errors
     /// The task is not in progress, its attempt has another report already, or the plan has ended.
@@ -65,9 +65,9 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Records a failure of a task: pending again, or failed when it may not be retried or has failed as often as the policy
-    /// allows. Returns whether it will be retried. Where a daemon carries the plan out, this reports the failure, and the
-    /// daemon decides what follows.
+    /// Records a failure of a task. The task is pending again, or it has failed when it may not be retried or has failed as
+    /// often as the policy allows. Returns whether it will be retried. If a daemon carries the plan out, this reports the
+    /// failure, and the daemon decides what follows.
     ///
     /// # Errors
     /// The task is not in progress, its attempt has another report already, or the plan has ended.
@@ -98,7 +98,7 @@ impl Draft<'_> {
         Ok(again)
     }
 
-    /// Ends the attempt at a task that is settled by hand: what a role asked another one for.
+    /// Ends the attempt of a task that is settled by hand: the request of a role to another one.
     fn close_attempt(&mut self, task: &Task) {
         self.close_questions("the step is over", |q| q.task == Some(task.number));
         let attempt = self.plan.current_attempt(task);
@@ -112,7 +112,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Leaves out a task whose answer nobody waits for any more, and opens a replan of what comes after it; no human is asked.
+    /// Skips a task whose answer no role needs any more, and opens a replan of what comes after it. No human is asked.
     ///
     /// # Errors
     /// The task is completed or skipped, the plan has ended or may not be changed again, or it is a daemon's.
@@ -130,7 +130,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Makes a task pending as if it had never been started, whatever came of it.
+    /// Makes a task pending as if it had never been started, whatever its result was.
     ///
     /// # Errors
     /// No such task, the plan has ended, or it is a daemon's.
@@ -143,7 +143,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Makes a plan idle again of which no task has been begun or settled, and tells whether it was not.
+    /// Makes a plan idle again if none of its tasks has been begun or settled. Returns whether the plan changed.
     ///
     /// # Errors
     /// The plan has ended, or it is a daemon's.
@@ -158,7 +158,7 @@ impl Draft<'_> {
         Ok(true)
     }
 
-    /// Records what came of a task, whatever its state is.
+    /// Records the result of a task, whatever its state is.
     ///
     /// # Errors
     /// No such task, the plan has ended, or it is a daemon's.
@@ -197,7 +197,7 @@ impl Draft<'_> {
         Ok(total)
     }
 
-    /// Lets a plan that is completed or failed go on; one that has not ended is left as it is.
+    /// Resumes a plan that is completed or failed; a plan that has not ended does not change.
     ///
     /// # Errors
     /// The plan was abandoned, or a daemon carried it out.
@@ -206,7 +206,7 @@ impl Draft<'_> {
         self.go_on()
     }
 
-    /// Lets a plan that has ended go on, also one that was abandoned when it was put away.
+    /// Resumes a plan that has ended, also one that was abandoned when it was archived.
     ///
     /// # Errors
     /// A daemon carried the plan out.
@@ -227,8 +227,8 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Ends a plan whose tasks are all settled: completed, or failed if one of them is. Any other is left as it is, also one
-    /// that a daemon carries out.
+    /// Ends a plan whose tasks are all settled: completed, or failed if one of them has failed. Any other plan does not change,
+    /// nor does a plan that a daemon carries out.
     pub fn follow_tasks(&mut self) {
         let counts = self.plan.counts();
         let settled = counts.total() > 0 && counts.settled() == counts.total();
@@ -237,8 +237,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Ends a plan by its caller's word: completed or abandoned, whatever its tasks are. A plan that has ended by the states of
-    /// its tasks gets the word and the outcome as well.
+    /// Ends a plan as its caller says: completed or abandoned, whatever the states of its tasks are. A plan that has already
+    /// ended by the states of its tasks gets this state and this outcome instead.
     ///
     /// # Errors
     /// The plan is a daemon's.
@@ -270,7 +270,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Puts the plan into the history, or deletes it for whoever looks for it by its key; its log remains.
+    /// Archives the plan, or deletes it for callers that find it by its key; its log remains.
     ///
     /// # Errors
     /// A daemon carries the plan out, or it was deleted.
@@ -297,14 +297,14 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Tells whether a daemon carries the plan out: then what is said of a task in progress is a report.
+    /// Returns whether a daemon carries the plan out: then a statement about a task in progress is a report.
     pub fn carried_out(&self) -> bool {
         let head = self.plan.head();
         head.owner == DAEMON && !head.status.settled() && head.status != PlanStatus::Idle
     }
 
-    /// Takes the word for a task in progress as the report of its current attempt. The agent may go on until it ends by
-    /// itself; a file that it writes later counts no more. The same word again changes nothing.
+    /// Applies a caller's statement about a task in progress as the report of its current attempt. The agent may go on until it
+    /// ends by itself; a file that it writes later no longer counts. Repeating the same statement changes nothing.
     fn report_by_hand(
         &mut self,
         id: TaskId,
@@ -340,7 +340,7 @@ impl Draft<'_> {
         if attempt.report.is_some() || self.report(&attempt.id, report)? != Taken::Counts {
             return Err(Refusal::NotAwaited(attempt.id));
         }
-        // Nobody is to begin what is done already.
+        // No worker shall begin a task that is already done.
         if attempt.claimed.is_none()
             && let Some(mut unclaimed) = self.plan.attempt(&attempt.id).cloned()
         {
@@ -350,8 +350,8 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Refuses what a daemon does itself, a daemon's plan that no person has started yet, and any change of a plan that has
-    /// ended.
+    /// Refuses what only a daemon does, changes of a daemon's plan that no person has started yet, and any change of a plan
+    /// that has ended.
     pub(super) fn by_hand(&self) -> Result<(), Refusal> {
         self.not_settled()?;
         if self.carried_out() {
@@ -376,7 +376,7 @@ impl Draft<'_> {
         task.finished_at = None;
     }
 
-    /// Returns the number of a task's last attempt, or 0: it is not used again, whatever the task goes back to.
+    /// Returns the number of a task's last attempt, or 0. The number is not used again, whatever state the task goes back to.
     pub(super) fn last_attempt(&self, id: TaskId) -> u32 {
         let made = self.plan.attempts_of(id);
         made.map(|attempt| attempt.number).max().unwrap_or(0)

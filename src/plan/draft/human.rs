@@ -1,4 +1,4 @@
-//! Operations around the human: asking, answering, carrying the answer out.
+//! Operations around the human: asking, answering, carrying out the answer.
 
 use super::verdict::acceptable;
 use super::{Draft, Refusal, or};
@@ -12,7 +12,7 @@ use crate::plan::model::{
 const SKIPPED: &str = "skipped by a person";
 
 impl Draft<'_> {
-    /// Asks a human. A question about the same matter that is still open is not asked again.
+    /// Asks a human. A matter about which a question is still open is not asked again.
     ///
     /// # Errors
     /// The plan has ended.
@@ -26,8 +26,8 @@ impl Draft<'_> {
         self.ask_about(id, about, task, None, reason)
     }
 
-    /// Asks a human what somebody has to know of whom a role asked something for a task. The attempt goes on meanwhile, and no
-    /// time-out of it counts the time.
+    /// Asks a human on behalf of a role that works on another role's request for a task. The attempt goes on meanwhile, and
+    /// none of its timeouts counts this time.
     ///
     /// # Errors
     /// The plan has ended, or no attempt at the task is under way.
@@ -88,7 +88,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Notes on the attempt for which it was asked how long a question lay with a person that is over now.
+    /// Adds to an attempt how long a person needed for a request's question that is now over.
     pub(super) fn person_took(&mut self, question: &Question) {
         let task = question.task.filter(|_| question.request.is_some());
         let task = task.and_then(|task| self.plan.task(task));
@@ -122,7 +122,7 @@ impl Draft<'_> {
         self.put_question(Question { ask, ..question })
     }
 
-    /// Returns what may be answered, as the plan stands.
+    /// Returns the choices that a human has, in the plan's present state.
     fn choices(
         &self,
         about: About,
@@ -164,7 +164,7 @@ impl Draft<'_> {
         offered.iter().copied().filter(possible).collect()
     }
 
-    /// Takes the answer to a question and carries it out. The first answer wins.
+    /// Accepts the answer to a question and carries it out. The first answer counts.
     ///
     /// # Errors
     /// No such question, answered or closed before, a choice that is not offered, a note that is missing.
@@ -287,7 +287,7 @@ impl Draft<'_> {
                 }
                 Ok(())
             }
-            // It is carried to whoever asked.
+            // The reply is delivered to the role that asked.
             (Choice::Reply, _) if question.request.is_some() => Ok(()),
             (Choice::Reply, Some(task)) => {
                 let mut task = self.task(task)?;
@@ -311,7 +311,7 @@ impl Draft<'_> {
             .collect()
     }
 
-    /// Makes a task pending again, with a new row of attempts; a person's note is added to what the next attempt is told.
+    /// Makes a task pending again and counts its failures anew; a person's note is added to the next command.
     pub(super) fn set_pending(&mut self, id: TaskId, note: &str) -> Result<(), Refusal> {
         let mut task = self.task(id)?;
         if task.status.settled() {

@@ -1,4 +1,4 @@
-//! Operations on the line of commits that a plan's results are gathered on, for plans whose tasks have worktrees.
+//! Operations on the integration branch that collects a plan's results, for plans whose tasks have worktrees.
 
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
@@ -7,8 +7,8 @@ use crate::plan::model::{
 };
 
 impl Draft<'_> {
-    /// Gives each task of the plan a worktree below `folder`, beginning from a commit. A plan that has this already keeps its
-    /// commit. Returns whether anything changed.
+    /// Gives each task of the plan a worktree below `folder`, starting from a commit. A plan that already has worktrees keeps
+    /// its commit. Returns whether anything changed.
     ///
     /// # Errors
     /// The plan has ended, or agents have worked on it in a shared workspace.
@@ -33,7 +33,7 @@ impl Draft<'_> {
         Ok(true)
     }
 
-    /// Records what the repository of the workspace is. Once agents work there what is recorded stays.
+    /// Records the repository of the workspace. Once agents have worked there, the record does not change.
     pub fn found_repository(&mut self, repository: &Repository) {
         let known = self.plan.head().repository.as_deref();
         let worked = self.plan.attempts().next().is_some();
@@ -58,9 +58,8 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Ends an attempt that was accepted before other results were, and that has been merged and checked with them since: its
-    /// task is completed, or the attempt has failed if they do not go together.
-    ///
+    /// Decides an attempt that was accepted before other results were, and that has since been merged and checked with them.
+    /// Its task is completed, or the attempt has failed if the results conflict.
     /// # Errors
     /// The attempt was not accepted, or is not merged and checked.
     pub fn accept_merged(&mut self, id: &CommandId, question: QuestionId) -> Result<(), Refusal> {
@@ -82,7 +81,7 @@ impl Draft<'_> {
         self.fail_attempt(attempt, &reason, &reason, verdict.by, question)
     }
 
-    /// Sends an accepted attempt back to be merged, as other results have been accepted since it was.
+    /// Sends an accepted attempt back to be merged, because other results have been accepted since.
     pub(super) fn merge_again(
         &mut self,
         mut attempt: Attempt,
@@ -96,7 +95,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Moves the line to where an accepted result is merged.
+    /// Moves the integration branch to the merge of an accepted result.
     pub(super) fn take_merge(&mut self, attempt: &Attempt, commit: String) {
         self.tell(Event::Merged {
             task: attempt.task,
@@ -110,7 +109,7 @@ impl Draft<'_> {
         });
     }
 
-    /// Records where the branch is now.
+    /// Records the commit that the branch now points to.
     ///
     /// # Errors
     /// The plan has no such branch.
@@ -122,8 +121,8 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Records that somebody else has moved the branch (away, if `found` is empty) or holds it, and asks a human, unless the
-    /// plan has ended.
+    /// Records that a person or another program has moved the branch (deleted it, if `found` is empty) or has it checked out,
+    /// and asks a human unless the plan has ended.
     ///
     /// # Errors
     /// The plan has no such branch.
@@ -142,7 +141,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Takes what somebody else has put onto the branch in among the results.
+    /// Adds commits that others have put onto the branch to the accepted results.
     ///
     /// # Errors
     /// The plan has no such branch, or other results have been accepted since.
@@ -156,7 +155,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Looks at the branch again, or goes on from where somebody else has put it.
+    /// Reads the branch again, or continues from the commit to which it was moved.
     pub(super) fn release_branch(&mut self, go_on: bool) -> Result<(), Refusal> {
         let mut line = self.line()?;
         let found = line.elsewhere.take();

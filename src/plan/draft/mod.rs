@@ -1,5 +1,5 @@
-//! The only thing that changes a plan. Operations are grouped by subject in the files beside this one. Each checks
-//! before it writes; what a refused change had already written is undone by its owner (see [`Draft::undo`]).
+//! The only code that changes a plan. The files in this folder group the operations by subject. Each operation checks before it
+//! writes; the owner of a refused change undoes what it had already written (see [`Draft::undo`]).
 
 mod ask;
 mod attempt;
@@ -30,12 +30,12 @@ pub use shape::valid_key;
 pub use verdict::acceptable;
 use wait::ended;
 
-/// Why the core does not do what was asked. Nothing has changed then.
+/// Why the core refuses an operation. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("there is no task `{0}`")]
     UnknownTask(String),
-    /// `task` says which one: a new task has no number that says anything yet.
+    /// `task` names the task in words: a new task has no number yet that the caller knows.
     #[error("{task} depends on `{dependency}`, which does not exist")]
     UnknownDependency { task: String, dependency: String },
     #[error("the dependencies form a cycle: {}", way(.0))]
@@ -130,7 +130,7 @@ impl Refusal {
     }
 }
 
-/// Tasks that a refusal names; of more, the first and the last ones.
+/// The most tasks that a refusal names; of more, it names the first and the last ones.
 const NAMED: usize = 40;
 
 fn list(tasks: &[TaskId]) -> String {
@@ -173,14 +173,14 @@ fn said_by(by: &str) -> String {
     }
 }
 
-/// What a change did: the rows as they became, and the events to tell of it.
+/// What a change did: the changed rows, and the events to report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Delta {
     pub rows: Vec<Row>,
     pub events: Vec<Event>,
 }
 
-/// A change in the making. Every operation either does all of its work or returns a [`Refusal`].
+/// A change in progress. Every operation either does all of its work or returns a [`Refusal`].
 #[derive(Debug)]
 pub struct Draft<'a> {
     plan: &'a mut Plan,
@@ -191,7 +191,7 @@ pub struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Begins a change of the plan at a moment.
+    /// Begins a change of the plan at a given time.
     pub fn new(plan: &'a mut Plan, now: Time) -> Self {
         Self {
             plan,
@@ -213,22 +213,22 @@ impl<'a> Draft<'a> {
         self.seq
     }
 
-    /// Returns the plan with what has been changed so far.
+    /// Returns the plan with the changes made so far.
     pub fn plan(&self) -> &Plan {
         self.plan
     }
 
-    /// Returns the moment of the change.
+    /// Returns the time of the change.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Tells whether a row has been written so far.
+    /// Returns whether a row has been written so far.
     pub fn has_changed(&self) -> bool {
         !self.undo.is_empty()
     }
 
-    /// Ends the change and returns what it did; nothing if no row was written and no event recorded.
+    /// Ends the change and returns what it did; the result is empty if no row was written and no event recorded.
     pub fn finish(self) -> Delta {
         let keys: BTreeSet<&RowKey> = self.undo.iter().map(|(key, _)| key).collect();
         let rows = keys
@@ -241,15 +241,15 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Puts every row back as it was.
+    /// Restores every row.
     pub fn undo(mut self) {
         self.back_to(0, 0);
     }
 
-    /// Carries out a part of the change that may be refused without the rest: all of the part or nothing of it.
+    /// Carries out a part of the change that may be refused without the rest: either all of the part or nothing of it.
     ///
     /// # Errors
-    /// What the part refuses.
+    /// The refusal of the part.
     pub fn part<T>(
         &mut self,
         part: impl FnOnce(&mut Self) -> Result<T, Refusal>,

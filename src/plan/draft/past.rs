@@ -1,10 +1,10 @@
-//! Plans that were begun elsewhere: what became of their tasks there is written down as it was, not carried out again.
+//! Plans that were begun elsewhere: the past of their tasks is recorded, not carried out again.
 
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{PlanStatus, TaskId, TaskStatus, Time};
 
-/// What a task went through before it was brought in.
+/// The past of an imported task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskPast {
     pub status: TaskStatus,
@@ -13,7 +13,7 @@ pub struct TaskPast {
     pub finished_at: Option<Time>,
 }
 
-/// What a plan went through before it was brought in.
+/// The past of an imported plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanPast {
     pub status: PlanStatus,
@@ -23,7 +23,7 @@ pub struct PlanPast {
 }
 
 impl Draft<'_> {
-    /// Gives a task its past. No order is asked for: it happened as it happened.
+    /// Records the past of a task. The order of the plan is not enforced: the past does not change.
     ///
     /// # Errors
     /// The task is not pending, the plan has ended, or a daemon carries it out.
@@ -44,7 +44,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Gives the plan its past, once its tasks have theirs.
+    /// Records the past of the plan, after the pasts of its tasks.
     ///
     /// # Errors
     /// The plan has ended, or a daemon carries it out.

@@ -1,4 +1,4 @@
-//! Going back to an earlier state of a plan. It is a change like any other: nothing is taken out of the history.
+//! Restores an earlier state of a plan. This is a change like any other: nothing is removed from the log.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use crate::plan::model::{Ask, Head, PlanStatus, Shelf, Task, TaskId, TaskStatus}
 use crate::plan::state::Plan;
 
 impl Draft<'_> {
-    /// Makes the plan what it was after its change `seq`: its tasks and what is said of the plan. Tasks made since are
-    /// taken out, and their numbers are not used again. What has been tried, asked and used since stays recorded: it has
-    /// happened. Nothing that is under way goes on: attempts are stopped, questions closed. A plan that a daemon was
-    /// carrying out then is paused, so that a person decides when agents go on with it; a task that was under way then is
-    /// pending, for nobody works on it any more.
+    /// Makes the plan what it was after its change `seq`: its tasks and its description. Tasks added since are removed, and
+    /// their numbers are not used again. Attempts, questions and usage since then stay recorded, because they happened. Nothing
+    /// that is under way goes on: attempts are stopped, questions closed. A plan that a daemon was carrying out then is paused,
+    /// so that a person decides when agents continue. A task that was under way then is pending, because no agent works on it
+    /// any more.
     ///
     /// # Errors
     /// The plan is in this state already.
@@ -32,7 +32,7 @@ impl Draft<'_> {
         }
 
         let kept: BTreeSet<TaskId> = earlier.tasks().map(|task| task.number).collect();
-        // Those first: a later task may have the key of one that comes back.
+        // Removes these tasks first: a later task may have the key of one that comes back.
         for mut task in present {
             if !kept.contains(&task.number) {
                 task.removed = true;
@@ -55,7 +55,7 @@ impl Draft<'_> {
         if self.undo.len() == told.0 && same(&head, self.plan.head()) {
             return Err(Refusal::AsItWas(seq));
         }
-        // That nobody waits any more is told of everybody who did: that they began to was.
+        // Keeps these events: every role's wait was reported when it began, so its end must be reported too.
         let told: Vec<Event> = self.events.drain(told.1..).collect();
         let ends = |event: &Event| matches!(event, Event::RequestEnded { .. });
         self.events.extend(told.into_iter().filter(ends));
@@ -66,7 +66,7 @@ impl Draft<'_> {
 
     fn as_then(&self, then: &Task) -> Task {
         let mut task = then.clone();
-        // Attempts are numbered on, also those that this state of the plan does not know.
+        // The numbering of attempts continues; it includes attempts that this earlier state does not know.
         task.attempts = task.attempts.max(self.last_attempt(task.number));
         let carried_out = self.plan.head().owner == DAEMON;
         if task.status == TaskStatus::InProgress && carried_out {
@@ -78,8 +78,8 @@ impl Draft<'_> {
         task
     }
 
-    /// Returns the head as it was, with what has happened since: what was used and allowed, where the results are, and by
-    /// which names the plan is known.
+    /// Returns the earlier head with what has happened since: usage and granted amounts, where the results are, and the names
+    /// by which the plan is known.
     fn head_as_then(&self, then: &Head, reason: &str) -> Head {
         let now = self.plan.head();
         let status = match &then.status {
@@ -88,7 +88,8 @@ impl Draft<'_> {
             }
             status => status.clone(),
         };
-        // What was deleted is found again; else it is put away or in use as it is now, whoever took its place since.
+        // A deleted plan can be found again. Any other keeps its present archive state, even if another plan has become the
+        // current one since.
         let shelf = match now.shelf {
             Shelf::Deleted => then.shelf,
             shelf => shelf,

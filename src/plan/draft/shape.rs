@@ -12,10 +12,10 @@ use crate::plan::model::{
 };
 use crate::plan::produced::{MAX_PRODUCED, within_workspace};
 
-/// Room between neighbours: twenty tasks fit one after the other into the same gap before others are moved apart.
+/// Room between neighbours: twenty tasks fit one after the other into the same gap before other tasks are moved apart.
 const GAP: i64 = 1 << 20;
 
-/// Tasks that are moved apart at once, at least.
+/// The least number of tasks that are moved apart in one go.
 const SPREAD: usize = 32;
 
 /// Where new tasks go.
@@ -27,7 +27,7 @@ enum Spot {
 }
 
 impl Draft<'_> {
-    /// Adds tasks behind `after`, or at the end, and returns their numbers in the order of the list.
+    /// Adds tasks after `after`, or at the end, and returns their numbers in the order of the list.
     ///
     /// # Errors
     /// An unknown dependency, a cycle, a key that is taken or badly formed, no name, a file that cannot be in the workspace.
@@ -42,7 +42,7 @@ impl Draft<'_> {
         self.add_at(tasks, after.map_or(Spot::End, Spot::Behind))
     }
 
-    /// Adds tasks in front of another one, and returns their numbers in the order of the list.
+    /// Adds tasks before another one, and returns their numbers in the order of the list.
     ///
     /// # Errors
     /// No such task; else as [`Draft::add_tasks`].
@@ -143,7 +143,7 @@ impl Draft<'_> {
         Ok(numbers)
     }
 
-    /// Gives a goal its first tasks.
+    /// Gives a plan with only a goal its first tasks.
     ///
     /// # Errors
     /// No tasks, or as [`Draft::add_tasks`].
@@ -160,7 +160,7 @@ impl Draft<'_> {
         Ok(numbers)
     }
 
-    /// Replaces every task by others, as long as none has been started.
+    /// Replaces all tasks with new ones, as long as no task has been started.
     ///
     /// # Errors
     /// A task that was started, or as [`Draft::make_tasks`].
@@ -184,12 +184,12 @@ impl Draft<'_> {
         self.update_with(id, changes, &[])
     }
 
-    /// Changes a task whatever its state is, as far as that is sensible: who has it and its metadata always, its words while
-    /// whoever uses the plan works on it, everything while it is pending.
+    /// Changes a task as far as its state allows: its assignee and its metadata always, its texts also while the plan's user
+    /// works on it, everything while it is pending.
     ///
     /// # Errors
-    /// Words of a task that is settled or that an agent of a daemon works on, dependencies of one that is not pending; else as
-    /// [`Draft::update_task`].
+    /// The texts of a task that is settled or that an agent of a daemon works on, the dependencies of one that is not pending;
+    /// else as [`Draft::update_task`].
     pub fn amend_task(&mut self, id: TaskId, changes: &TaskChanges) -> Result<(), Refusal> {
         let task = self.task(id)?;
         let words = task.status == TaskStatus::InProgress && self.by_hand().is_ok();
@@ -238,7 +238,7 @@ impl Draft<'_> {
             }
         }
         if reworded {
-            // Only tools and models change words here: what they make of a person's task is no longer the person's.
+            // Only tools and models change texts here: the person's task that they change is no longer the person's.
             task.origin = Origin::Model;
         }
         if let Some(assignee) = &changes.assignee {
@@ -257,7 +257,7 @@ impl Draft<'_> {
                         .unwrap_or_default()
                 }
             };
-            // Without a way to the task there is none around; the search looks at all that comes before it.
+            // If the task cannot be reached, no cycle exists; the search visits everything that comes before the task.
             let reached =
                 task.dependencies.contains(&id) || self.plan.dependants(id).next().is_some();
             if reached && let Some(cycle) = find_cycle([id], next) {
@@ -274,7 +274,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Takes a pending task out that no other task needs.
+    /// Removes a pending task on which no other task depends.
     ///
     /// # Errors
     /// A task that is running or settled, or that others depend on; the plan was abandoned.
@@ -295,11 +295,11 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Carries out the edits of a replan: all of them or none. The task that led to it is skipped unless they keep it, changed.
-    /// What runs or is finished is not touched, tasks that were added meanwhile stay.
+    /// Carries out the edits of a replan: all of them or none. The task that led to the replan is skipped unless the edits
+    /// change it. What runs or is finished does not change, and tasks that were added meanwhile stay.
     ///
     /// # Errors
-    /// No replan is open, or what the single edits refuse.
+    /// No replan is open, or an edit is refused.
     pub fn replan(&mut self, edits: &[Edit], reason: &str) -> Result<(), Refusal> {
         let Some(open) = self.plan.head().replan.clone() else {
             return Err(Refusal::NoTasks);
@@ -358,7 +358,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Returns the task if its text and place may change: pending, and no attempt of it is under way.
+    /// Returns the task if its text and place may change: it is pending, and no attempt of it is under way.
     pub(super) fn editable(&self, id: TaskId) -> Result<Task, Refusal> {
         let task = self.task(id)?;
         if task.status != TaskStatus::Pending {
@@ -367,7 +367,7 @@ impl Draft<'_> {
         Ok(task)
     }
 
-    /// Maps the keys of new tasks to their numbers, after looking whether each may be used.
+    /// Checks whether each new key may be used, and maps the keys to the numbers of their tasks.
     fn names(
         &self,
         keys: &[String],
@@ -422,7 +422,7 @@ impl Draft<'_> {
         Ok(dependencies)
     }
 
-    /// Returns positions for `count` tasks at a place. Moves others apart when no room is left.
+    /// Returns positions for `count` tasks at a place. Moves other tasks apart when no room is left.
     fn room(&mut self, spot: Spot, count: usize) -> Box<dyn Iterator<Item = i64>> {
         let after = match spot {
             Spot::Front => {
@@ -461,8 +461,8 @@ impl Draft<'_> {
         self.room(spot, count)
     }
 
-    /// Moves tasks behind one apart, so that there is room for `wanted` more between: as few as leave the more room the more
-    /// of them are moved, so that whoever inserts at one place again and again seldom moves many.
+    /// Moves the tasks after a task apart, so that there is room for `wanted` more in between. It moves as few tasks as
+    /// possible, but leaves more room the more tasks it moves: repeated inserts at one place seldom move many tasks.
     fn spread(&mut self, task: &Task, wanted: i64) {
         let mut window = SPREAD;
         loop {
@@ -485,7 +485,7 @@ impl Draft<'_> {
     }
 }
 
-/// Puts changes into the metadata of a task.
+/// Merges changes into the metadata of a task.
 fn merge(metadata: &mut Map<String, Value>, changes: &Map<String, Value>) -> Result<(), Refusal> {
     for (name, value) in changes {
         if value.is_null() {
@@ -501,7 +501,7 @@ fn merge(metadata: &mut Map<String, Value>, changes: &Map<String, Value>) -> Res
     Ok(())
 }
 
-/// Returns the files that a task produces, each once.
+/// Returns the files that a task produces, without duplicates.
 fn produced(paths: &[String]) -> Result<Vec<String>, Refusal> {
     if paths.len() > MAX_PRODUCED {
         return Err(Refusal::TooManyFiles);
@@ -519,7 +519,7 @@ fn produced(paths: &[String]) -> Result<Vec<String>, Refusal> {
     Ok(kept)
 }
 
-/// Tells whether callers of tools may use this as their own id of a plan or a task.
+/// Returns whether callers of tools may use this key as their own id of a plan or a task.
 pub fn valid_key(key: &str) -> bool {
     let length = key.chars().count();
     (1..=128).contains(&length)

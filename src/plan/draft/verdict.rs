@@ -1,4 +1,4 @@
-//! Operations that decide an attempt: the verdict and what it leads to, and what is no failure.
+//! Operations that decide an attempt: the verdict and its effect, and ends that are no failure.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::plan::model::{
 /// The longest pause that an agent may ask for.
 const LONGEST_PARK: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Files that changed and are named in the evidence.
+/// The most changed files that the evidence names.
 const EVIDENT: usize = 10;
 
-/// What a task's result keeps of a report's text, in characters.
+/// The most characters of a report's text that a task's result keeps.
 const RESULT_CHARS: usize = 2000;
 
 impl Draft<'_> {
@@ -76,7 +76,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Completes the task of an attempt. Where results are merged, it is merged again first if others were accepted since.
+    /// Completes the task of an attempt. Where results are merged, the attempt is merged again first if other results were
+    /// accepted since.
     pub(super) fn accept(&mut self, attempt: Attempt, verdict: &Verdict) -> Result<(), Refusal> {
         if let Some(line) = &self.plan.head().line {
             match attempt.merge.clone() {
@@ -102,7 +103,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Accepts the current attempt of a task on a person's word.
+    /// Accepts the current attempt of a task because a person says so.
     pub(super) fn accept_as_is(&mut self, task: TaskId, note: &str) -> Result<(), Refusal> {
         let current = self
             .task(task)?
@@ -125,7 +126,8 @@ impl Draft<'_> {
         self.accept(attempt, &verdict)
     }
 
-    /// Stores an ended attempt as failed and, after too many in a row, asks a human; an optional task is skipped then.
+    /// Stores an ended attempt as failed. After too many failures in a row it asks a human, or skips the task if it is
+    /// optional.
     pub(super) fn fail_attempt(
         &mut self,
         mut attempt: Attempt,
@@ -169,7 +171,7 @@ impl Draft<'_> {
         )
     }
 
-    /// Ends a reported attempt that is no failure because the agent asks a human something first.
+    /// Ends a reported attempt that is no failure: the agent asks a human something first.
     ///
     /// # Errors
     /// The attempt awaits no verdict or asks nothing.
@@ -183,10 +185,10 @@ impl Draft<'_> {
         self.ask(question, About::Agent, Some(task), &text)
     }
 
-    /// Ends a reported attempt that is no failure because the agent's usage limit stops it until a moment it names.
+    /// Ends a reported attempt that is no failure: the agent's usage limit stops it until a time that it names.
     ///
     /// # Errors
-    /// The attempt awaits no verdict or names no moment.
+    /// The attempt awaits no verdict or names no time.
     pub fn park(&mut self, id: &CommandId) -> Result<(), Refusal> {
         let (attempt, report) = self.set_aside(id)?;
         let Some(until) = report.blocked_until else {
@@ -220,7 +222,7 @@ impl Draft<'_> {
     }
 }
 
-/// Tells whether a report may be accepted: it claims success, wholly or in part, and no check failed.
+/// Returns whether a report may be accepted: it claims full or partial success, and no check failed.
 pub fn acceptable(attempt: &Attempt) -> bool {
     let claimed = attempt
         .report

@@ -1,16 +1,16 @@
-//! Operations on what is said of an attempt while roles are at work on it: who of them waits for whom. The requests
-//! themselves are attempts of internal plans; a wait says of one that it is not answered yet.
+//! Operations on the waits of an attempt: which role waits for which while they work on it. The requests themselves are
+//! attempts of internal plans; a wait says that a request is not answered yet.
 
 use super::{Draft, Refusal};
 use crate::plan::event::Event;
 use crate::plan::model::{Attempt, AttemptState, CommandId, Wait, WaitEnd};
 
 impl Draft<'_> {
-    /// Notes that a role waits for another one, so that an attempt gets on. The same again changes nothing. It ends with the
-    /// attempt, or by [`Self::end_wait`].
+    /// Records that a role which works on an attempt waits for another role. Repeating the same call changes nothing. The wait
+    /// ends with the attempt, or by [`Self::end_wait`].
     ///
     /// # Errors
-    /// There is no such command, or nobody is at work on it any more.
+    /// There is no such command, or no agent works on it any more.
     pub fn begin_wait(&mut self, id: &CommandId, wait: Wait) -> Result<(), Refusal> {
         let mut attempt = self.attempt(id)?;
         if attempt.state != AttemptState::Open {
@@ -36,7 +36,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Notes that nobody waits for what a request asked for any more, and how that ended. Where nobody does, nothing changes.
+    /// Records that no role waits for a request any more, and how the wait ended. Changes nothing where no role waits.
     pub fn end_wait(&mut self, request: &CommandId, how: WaitEnd) {
         let waits = |wait: &Wait| wait.request == *request;
         let found = self.plan.open_attempts().find_map(|attempt| {
@@ -52,7 +52,7 @@ impl Draft<'_> {
     }
 }
 
-/// Returns what is told of a wait that ends.
+/// Returns the event for a wait that ends.
 pub(super) fn ended(attempt: &Attempt, wait: Wait, how: WaitEnd) -> Event {
     Event::RequestEnded {
         task: attempt.task,

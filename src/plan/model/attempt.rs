@@ -1,4 +1,4 @@
-//! Commands handed out for tasks, what agents report on them, and what is decided.
+//! Commands for tasks, the reports on them, and the verdicts.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use super::{CommandId, MERGE_CHECK, Merge, SessionId, TaskId, Time, Wait};
 pub enum Kind {
     /// Begin a session.
     New,
-    /// Go on in a session.
+    /// Continue a session.
     Continue,
-    /// Only write the report again.
+    /// Only rewrite the report.
     Repair,
 }
 
-/// One command handed out for a task, and what became of it.
+/// One command for a task, and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
     pub id: CommandId,
@@ -31,38 +31,38 @@ pub struct Attempt {
     /// The whole command file as published.
     pub text: String,
     pub issued: Time,
-    /// When a sign of life was first seen.
+    /// When its first heartbeat was observed.
     pub claimed: Option<Time>,
-    /// Its agent's model fails, and is asked again then.
+    /// The model of its agent fails; the agent retries it at this time.
     #[serde(default)]
     pub waits_until: Option<Time>,
-    /// How long a person was asked meanwhile what had to be known for it: nobody's time-out counts that.
+    /// How long a person was asked questions of its requests; no timeout counts this time.
     #[serde(default)]
     pub with_person: Duration,
-    /// Which roles wait for others so that it gets on, in the order in which they asked; only while it is open.
+    /// The waits between the roles that work on it, in the order of the requests; only while it is open.
     #[serde(default)]
     pub waits: Vec<Wait>,
-    /// From when on its not being claimed is counted; a human who waits on moves it.
+    /// The start of the timeout for claiming it; a human who chooses to wait moves it.
     pub waiting_since: Time,
-    /// Its command is to be taken back, or the agent told to stop.
+    /// Its command must be withdrawn, or its agent asked to stop.
     pub recall: bool,
-    /// Unreadable reports so far, those of the attempts it repairs included.
+    /// Unreadable reports so far, including those of the attempts it repairs.
     pub rejections: u32,
-    /// The last unreadable report, until a readable one comes or it is asked for again.
+    /// The last unreadable report, until a readable one arrives or a repair is requested.
     pub rejected: Option<Rejection>,
     pub report: Option<Report>,
-    /// What git knew of the workspace when it was handed out, if it is a repository.
+    /// The git snapshot of the workspace at dispatch, if the workspace is a repository.
     #[serde(default)]
     pub tree: Option<String>,
     /// Tasks that were under way in the same folder meanwhile.
     #[serde(default)]
     pub beside: Vec<TaskId>,
-    /// `None` until somebody has looked after the report came.
+    /// The changed files; `None` until the workspace was inspected after the report.
     #[serde(default)]
     pub changes: Option<Changes>,
     /// `None` until the checks that apply have run.
     pub checks: Option<Vec<CheckResult>>,
-    /// What came of it together with the other results, where each task has a worktree of its own.
+    /// The merge with the other results, where each task has a worktree of its own.
     #[serde(default)]
     pub merge: Option<Merge>,
     pub verdict: Option<Verdict>,
@@ -70,7 +70,7 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// Returns who else was at work in the same folder, if anybody was.
+    /// Returns the other tasks at work in the same folder, if any.
     pub fn company(&self) -> Option<String> {
         let numbers: Vec<String> = self.beside.iter().map(ToString::to_string).collect();
         match numbers.as_slice() {
@@ -85,40 +85,40 @@ impl Attempt {
 }
 
 impl Attempt {
-    /// Tells whether its result does not go together with those accepted before.
+    /// Returns whether its result conflicts with those accepted before.
     pub fn clashed(&self) -> bool {
         let mut checks = self.checks.iter().flatten();
         checks.any(|check| check.name == MERGE_CHECK && !check.passed)
     }
 }
 
-/// Where an attempt stands.
+/// The state of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptState {
-    /// Handed out; a report is awaited.
+    /// Dispatched; a report is awaited.
     Open,
-    /// The report is here; checks or a decision are awaited.
+    /// The report has arrived; checks or a verdict are awaited.
     Reported,
-    /// Decided on its report.
+    /// The verdict on its report was decided.
     Judged,
-    /// Silent or too long; a late report may still count.
+    /// Silent, or over its deadline; a late report may still count.
     TimedOut,
-    /// Its report was unreadable and is asked for again by a repair command; a late report may still count.
+    /// Its report was unreadable, and a repair command asks for it again; a late report may still count.
     Garbled,
-    /// Taken back before anybody took it; a late report may still count.
+    /// Withdrawn before a worker claimed it; a late report may still count.
     Withdrawn,
     /// Another attempt's report counted, or the task ended without it.
     Stopped,
 }
 
 impl AttemptState {
-    /// Tells whether the attempt still waits for something.
+    /// Returns whether the attempt still waits for something.
     pub fn open(self) -> bool {
         matches!(self, Self::Open | Self::Reported)
     }
 
-    /// Tells whether a report that comes only now may still be taken.
+    /// Returns whether a late report may still count.
     pub fn revivable(self) -> bool {
         matches!(self, Self::TimedOut | Self::Garbled | Self::Withdrawn)
     }
@@ -128,12 +128,12 @@ impl AttemptState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejection {
     pub reason: String,
-    /// SHA-256 of the file, so that one seen again is not counted again.
+    /// SHA-256 of the file: the same file is not counted twice.
     pub hash: String,
     pub at: Time,
 }
 
-/// The three words of a report.
+/// The three statuses of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ReportStatus {
@@ -184,11 +184,11 @@ pub struct Report {
     pub results: String,
     pub pitfalls: String,
     pub next_steps: String,
-    /// A question to the human; the attempt is no failure then.
+    /// A question to the human; the attempt is then no failure.
     pub question: Option<String>,
-    /// The agent's usage limit ends then; the attempt is no failure then.
+    /// The agent's usage limit ends at this time; the attempt is then no failure.
     pub blocked_until: Option<Time>,
-    /// How the collaboration ended that it answers; the rest says so if left out (see [`Self::answer`]).
+    /// How the collaboration ended that the report answers; if left out, the status decides (see [`Self::answer`]).
     #[serde(default)]
     pub collaboration: Option<Collaboration>,
     pub input_tokens: u64,
@@ -200,8 +200,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns how the collaboration ended that it answers. Who has done a part, has a question, or may not go on for now, has
-    /// not completed it.
+    /// Returns how the collaboration ended that the report answers. A role that has done only a part, has a question, or may
+    /// not continue for now has not completed it.
     pub fn answer(&self) -> Collaboration {
         self.collaboration.unwrap_or(match self.status {
             _ if self.question.is_some() || self.blocked_until.is_some() => Collaboration::Error,
@@ -210,7 +210,7 @@ impl Report {
         })
     }
 
-    /// Returns what it says as one text: the status, then each section that is not empty.
+    /// Returns the report as one text: the status, then each section that is not empty.
     pub fn text(&self) -> String {
         let sections = [
             ("Core results", &self.results),
@@ -224,7 +224,7 @@ impl Report {
     }
 }
 
-/// Files that changed and are named; the rest is counted.
+/// The most changed files that are named; the rest is counted.
 const MAX_CHANGED: usize = 50;
 
 /// What changed in the workspace during an attempt.
@@ -232,31 +232,31 @@ const MAX_CHANGED: usize = 50;
 #[serde(default)]
 pub struct Changes {
     pub seen: Seen,
-    /// Paths from the workspace, as far as they are named.
+    /// Paths relative to the workspace, up to the limit.
     pub files: Vec<String>,
-    /// How many more there are.
+    /// The number of further files.
     pub more: usize,
 }
 
-/// How it was found out what changed.
+/// How the changes were detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Seen {
     /// Not at all: the workspace cannot be read.
     #[default]
     Nothing,
-    /// By what git knows, without what it ignores.
+    /// With git; files that it ignores are left out.
     Git,
-    /// By listings before and after.
+    /// With scans before and after.
     Listing,
-    /// By the times of the files, which do not tell what was removed.
+    /// By the times of the files, which do not show removed files.
     Times,
-    /// As by the times, and only of some of the files: there are too many.
+    /// By the times of some of the files only, because the folder has too many files.
     Part,
 }
 
 impl Changes {
-    /// Keeps the first of all paths that changed.
+    /// Keeps the first paths of all that changed, up to the limit.
     pub fn new(seen: Seen, mut paths: Vec<String>) -> Self {
         let more = paths.len().saturating_sub(MAX_CHANGED);
         paths.truncate(MAX_CHANGED);
@@ -267,12 +267,12 @@ impl Changes {
         }
     }
 
-    /// Returns how the path of a file is named that is gone.
+    /// Returns the text for the path of a removed file.
     pub fn removed(path: &str) -> String {
         format!("{path} (removed)")
     }
 
-    /// Returns what changed in a line, with so many names at most.
+    /// Returns the changes on one line, with at most `most` names.
     pub fn text(&self, most: usize) -> String {
         if self.files.is_empty() {
             let none = match self.seen {
@@ -301,13 +301,13 @@ pub struct CheckResult {
     pub passed: bool,
     /// The end of its output, bounded.
     pub tail: String,
-    /// What was found, in a few words, where it is no command that ran, such as `missing`; else empty.
+    /// What the check found, in a few words such as `missing`, where it is not a command; else empty.
     #[serde(default)]
     pub finding: String,
 }
 
 impl CheckResult {
-    /// Returns how it ended, in a few words.
+    /// Returns the outcome in a few words.
     pub fn outcome(&self) -> String {
         match self.exit {
             _ if !self.finding.is_empty() => self.finding.clone(),
@@ -317,13 +317,13 @@ impl CheckResult {
     }
 }
 
-/// What follows from a result.
+/// The verdict on a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// Accepted; go on.
+    /// Accepted; the plan goes on.
     Next,
-    /// Not accepted; once more.
+    /// Not accepted; the task is tried again.
     Retry,
     /// The rest of the plan must change.
     Replan,
@@ -343,7 +343,7 @@ impl Decision {
     }
 }
 
-/// Who decided.
+/// Who decided a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum By {
@@ -368,9 +368,9 @@ impl By {
 pub struct Verdict {
     pub decision: Decision,
     pub reason: String,
-    /// What the next attempt is told.
+    /// Feedback for the next attempt.
     pub feedback: String,
-    /// What later tasks are told of this one.
+    /// The summary of this task for later tasks.
     pub result_summary: String,
     pub by: By,
     pub at: Time,
@@ -380,19 +380,19 @@ pub struct Verdict {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     pub id: SessionId,
-    /// The task it was opened for.
+    /// The task for which it was opened.
     pub task: TaskId,
     pub opened: Time,
     /// The `end` command, once the session is over.
     pub end: Option<EndCommand>,
 }
 
-/// The command that tells an agent to forget a session.
+/// The command that makes an agent forget a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndCommand {
     pub id: CommandId,
     pub text: String,
-    /// Its file was put into its folder; that it is not there any more is nobody's business.
+    /// Its file was published in its folder; an agent may have removed it since, which does not matter.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub published: bool,
 }

@@ -1,4 +1,4 @@
-//! What a plan may use, and what it has used.
+//! The budget of a plan, and its usage.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub struct Budget {
     pub llm_calls: Option<u64>,
     /// Tokens that the planner's model reads and writes.
     pub llm_tokens: Option<u64>,
-    /// Money in US dollars, as far as agents and the planner's model tell what they cost.
+    /// Money in US dollars, as far as agents and the planner's model report their costs.
     pub cost_usd: Option<f64>,
     /// Time in which something was under way.
     pub wall_time: Option<Duration>,
@@ -45,7 +45,7 @@ impl Budget {
         attempts: None,
     };
 
-    /// Returns what one limit is set to, in its own unit; time in seconds.
+    /// Returns the value of one limit in its own unit; time in seconds.
     pub fn set(&self, limit: Limit) -> Option<f64> {
         match limit {
             Limit::LlmCalls => self.llm_calls.map(number),
@@ -78,7 +78,7 @@ impl Limit {
         Self::WallTime,
     ];
 
-    /// What a call of the model must not find used up.
+    /// The limits that must not be used up for a call of the model.
     pub const OF_CALLS: [Self; 4] = [
         Self::LlmCalls,
         Self::LlmTokens,
@@ -86,7 +86,7 @@ impl Limit {
         Self::WallTime,
     ];
 
-    /// Returns the word of the configuration.
+    /// Returns the word used in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::LlmCalls => "llm_calls",
@@ -98,7 +98,7 @@ impl Limit {
     }
 }
 
-/// What language models and agents have used. The number of attempts is that of the plan's rows: see `Plan::used`.
+/// The usage of language models and agents. The number of attempts is derived from the plan's rows: see `Plan::used`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
@@ -108,7 +108,7 @@ pub struct Usage {
     pub llm_input_tokens: u64,
     /// Tokens the planner's model wrote.
     pub llm_output_tokens: u64,
-    /// Money in US dollars that the planner's model cost, where it says so.
+    /// Costs of the planner's model in US dollars, where it reports them.
     pub llm_cost_usd: f64,
     /// Tokens that agents reported as read.
     pub agent_input_tokens: u64,
@@ -116,40 +116,40 @@ pub struct Usage {
     pub agent_output_tokens: u64,
     /// Money in US dollars that agents reported.
     pub agent_cost_usd: f64,
-    /// Time in which a daemon carried the plan out and something was under way, as far as it is recorded.
+    /// Recorded time in which a daemon carried the plan out and something was under way.
     pub wall_time: Duration,
-    /// Whose time was recorded last, and how much of it.
+    /// The daemon whose time was recorded last, and how much of that time was recorded.
     pub lived: Lived,
 }
 
-/// What one question to the planner's model took.
+/// The usage of one question to the planner's model.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
     /// Exchanges begun, failed ones included.
     pub calls: u32,
     pub input_tokens: u64,
     pub output_tokens: u64,
-    /// In US dollars, where the model says what it cost.
+    /// In US dollars, where the model reports its costs.
     pub cost_usd: f64,
 }
 
-/// How much of its life a daemon has spent on a plan.
+/// How much of its active time a daemon has spent on a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lived {
-    /// When the daemon began: tells it from others.
+    /// When the daemon started; this identifies it.
     pub since: Time,
     /// Time in which something was under way.
     pub span: Duration,
 }
 
 impl Usage {
-    /// Returns the time used, with what a daemon has lived through and not recorded yet. To ask again after it is recorded
-    /// gives the same.
+    /// Returns the time used, including the active time of a daemon that is not recorded yet. The result stays the same after
+    /// that time is recorded.
     pub fn wall_time(&self, lived: Lived) -> Duration {
         self.wall_time + self.unrecorded(lived)
     }
 
-    /// Returns how much of a daemon's time is not recorded yet.
+    /// Returns how much of a daemon's active time is not recorded yet.
     pub fn unrecorded(&self, lived: Lived) -> Duration {
         if self.lived.since == lived.since {
             lived.span.saturating_sub(self.lived.span)

@@ -1,4 +1,4 @@
-//! The plan itself: its state and the rules it is carried out under.
+//! The plan itself: its state and the rules for carrying it out.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::{Budget, Granted, Line, PlanId, Repository, TaskId, Time, Usage};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// A person wrote it, and nobody else has changed its words since: a plan file, the command line.
+    /// A person wrote it (in a plan file, on the command line), and its text has not been changed by a tool or a model since.
     Person,
     /// A language model or an agent wrote it.
     #[default]
@@ -32,7 +32,7 @@ impl Origin {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// Any pending task, whoever uses the plan obeys an order of their own (Plan Tool).
+    /// Any pending task; users of the plan keep an order of their own (Plan Tool).
     Free,
     /// A task whose dependencies are all completed or skipped (PlanManager, the daemon).
     #[default]
@@ -45,7 +45,7 @@ pub enum Order {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanStatus {
-    /// Made, or only a goal so far; nobody carries it out.
+    /// Created, or only a goal so far; no process carries it out.
     #[default]
     Idle,
     /// Being carried out.
@@ -61,7 +61,7 @@ pub enum PlanStatus {
 }
 
 impl PlanStatus {
-    /// Returns the core word.
+    /// Returns the word of the core.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -73,7 +73,7 @@ impl PlanStatus {
         }
     }
 
-    /// Tells whether the plan has ended.
+    /// Returns whether the plan has ended.
     pub fn settled(&self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Abandoned)
     }
@@ -114,13 +114,13 @@ pub enum Judging {
     OnDoubt,
 }
 
-/// Under which rules tasks of a role are carried out.
+/// The rules for tasks of a role.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RoleRules {
-    /// Its tasks under way at once (1 and more).
+    /// The most tasks of the role that are under way simultaneously (1 and more).
     pub concurrency: u32,
-    /// Age of a claimed attempt that ends it; `None` is that of every task.
+    /// The greatest age of a claimed attempt; `None` is the deadline for all tasks.
     pub task_deadline: Option<Duration>,
 }
 
@@ -133,8 +133,8 @@ impl Default for RoleRules {
     }
 }
 
-/// Under which rules a plan is carried out. Kept in the plan, so that its history explains itself;
-/// the daemon brings it up to date from the configuration when it starts.
+/// The rules for carrying a plan out. They are kept in the plan, so that its log explains itself; the daemon updates them from
+/// the configuration when it starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policy {
@@ -142,15 +142,15 @@ pub struct Policy {
     pub max_attempts: u32,
     /// Replans before a human is asked.
     pub max_replans: u32,
-    /// Tasks under way at once (1 and more).
+    /// The most tasks under way simultaneously (1 and more).
     pub max_parallel: u32,
-    /// What holds besides for tasks that are assigned to one of these roles.
+    /// Additional rules for tasks that are assigned to one of these roles.
     pub roles: BTreeMap<String, RoleRules>,
-    /// Whether nobody is there for tasks that are assigned to no role.
+    /// Whether tasks that are assigned to no role have no worker.
     pub roles_only: bool,
-    /// Silence of a claimed attempt that ends it.
+    /// The longest silence of a claimed attempt before it ends.
     pub task_timeout: Duration,
-    /// Age of a claimed attempt that ends it.
+    /// The greatest age of a claimed attempt before it ends.
     pub task_deadline: Duration,
     /// When the verdict `abort` is confirmed by a human.
     pub confirm_abort: ConfirmAbort,
@@ -162,7 +162,7 @@ pub struct Policy {
     pub judging: Judging,
     /// Whether the goal is audited by the model before the plan is completed.
     pub audit: bool,
-    /// Names of the checks that every task must pass, besides its own.
+    /// Names of the checks that every task must pass, in addition to its own.
     pub checks: Vec<String>,
     /// What may be used before a human is asked.
     pub budget: Budget,
@@ -189,20 +189,20 @@ impl Default for Policy {
     }
 }
 
-/// An open wish to change the rest of the plan.
+/// An open request to change the rest of the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replan {
     /// The task whose result led to it.
     pub task: Option<TaskId>,
-    /// Why, in the words of the verdict, the audit or the human.
+    /// The reason, in the words of the verdict, the audit or the human.
     pub why: String,
 }
 
-/// Whether a person looks at the plan before it starts.
+/// Whether a person reviews the plan before it starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Review {
-    /// Nobody asked for it.
+    /// No review is required.
     #[default]
     NotWanted,
     /// A person must approve before anything starts.
@@ -211,18 +211,18 @@ pub enum Review {
     Approved,
 }
 
-/// Where a plan that is used through tools is kept.
+/// The archive state of a plan that is used through tools.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Shelf {
-    /// In use: the one of its owner that was taken up last is the owner's current plan.
+    /// In use: an owner's current plan is the one that was resumed last.
     #[default]
     Current,
-    /// Put away; it can be taken up again.
+    /// Archived; it can be resumed.
     History,
-    /// Deleted by a caller: nobody finds it by its key, only its log remains.
+    /// Deleted by a caller: it cannot be found by its key, and only its log remains.
     Deleted,
 }
 
@@ -237,7 +237,7 @@ impl Shelf {
     }
 }
 
-/// What is listed of a plan in the history.
+/// What the archive lists of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutAway {
     pub name: String,
@@ -259,21 +259,21 @@ impl PutAway {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Head {
     pub id: PlanId,
-    /// What callers of tools know it by, unless that is `id`; unique among the plans that are not deleted.
+    /// The name by which callers of tools know it, unless that is `id`; unique among the plans that are not deleted.
     #[serde(default)]
     pub key: Option<String>,
     pub name: String,
-    /// What the person wants, in the person's words.
+    /// The goal in the person's words.
     pub goal: String,
     pub description: String,
     pub expected_outcome: String,
-    /// What holds for every task.
+    /// Constraints for every task.
     pub constraints: String,
     pub origin: Origin,
-    /// The template that it was made from, if any.
+    /// The template from which it was made, if any.
     #[serde(default)]
     pub source: Option<String>,
-    /// The plan that this one details, if any.
+    /// The plan whose task this one details, if any.
     pub parent: Option<PlanId>,
     /// Who carries it out: `daemon`, or the dialect of the tool that made it.
     pub owner: String,
@@ -282,15 +282,15 @@ pub struct Head {
     /// When a caller last made it the current plan.
     #[serde(default)]
     pub taken_up: Option<Time>,
-    /// What it was when it was last put into the history, if ever; the log has all of it, at its last `PutAway`.
+    /// The plan's entry when it was last archived, if ever; the log has the whole plan, at its last `PutAway`.
     #[serde(default)]
     pub put_away: Option<Box<PutAway>>,
-    /// Folder in which agents work; absolute; empty when nobody carries the plan out.
+    /// The folder in which agents work; absolute; empty when no daemon carries the plan out.
     pub workspace: String,
-    /// Where the results are gathered when each task has a worktree of its own; `None` when all work in the workspace.
+    /// The integration branch when each task has a worktree of its own; `None` when all tasks share the workspace.
     #[serde(default)]
     pub line: Option<Line>,
-    /// The repository of the workspace as it was when the plan began; `None` where there was none then.
+    /// The repository of the workspace when the plan began; `None` if it had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<Box<Repository>>,
     pub order: Order,
@@ -305,36 +305,36 @@ pub struct Head {
     pub replans: u32,
     /// Replans a human allowed beyond the policy.
     pub extra_replans: u32,
-    /// What git last knew of the workspace, if it is a repository.
+    /// The last git snapshot of the workspace, if it is a repository.
     #[serde(default)]
     pub tree: Option<String>,
-    /// The replan that is open; nothing new starts meanwhile.
+    /// The open replan; nothing new starts while it is open.
     pub replan: Option<Replan>,
-    /// What the audit of the goal found, once it has passed.
+    /// The findings of the goal's audit, once it has passed.
     pub audited: Option<String>,
     /// The summary, once the plan is settled.
     pub outcome: Option<String>,
-    /// Moves with every change of the structure (tasks, dependencies), not of states.
+    /// Increases with every change of the structure (tasks, dependencies), not of states.
     pub revision: u64,
-    /// The number that the next new task gets.
+    /// The number of the next new task.
     pub next_task: u32,
     pub created_at: Time,
     pub finished_at: Option<Time>,
 }
 
 impl Head {
-    /// Returns what callers of tools know the plan by.
+    /// Returns the name by which callers of tools know the plan.
     pub fn key(&self) -> &str {
         self.key.as_deref().unwrap_or(self.id.as_str())
     }
 
-    /// Tells whether the plan is carried out with a team, or was made from a workflow of one.
+    /// Returns whether the plan is carried out with a team, or was made from a workflow of one.
     pub fn of_team(&self) -> bool {
         let source = self.source.as_deref();
         !self.policy.roles.is_empty() || source.is_some_and(|source| source.contains('#'))
     }
 
-    /// Returns what is listed of the plan in the history, if it has ever been put there.
+    /// Returns the plan's archive entry, if it has ever been archived.
     pub fn in_history(&self) -> Option<PutAway> {
         match self.shelf {
             Shelf::History => Some(PutAway::of(self)),
@@ -342,7 +342,7 @@ impl Head {
         }
     }
 
-    /// Makes the head of an idle plan that has only a goal.
+    /// Creates the head of an idle plan that has only a goal.
     pub fn new(id: PlanId, goal: &str, now: Time) -> Self {
         Self {
             id,

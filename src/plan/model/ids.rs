@@ -1,4 +1,4 @@
-//! Names and moments.
+//! Ids and times.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +13,7 @@ macro_rules! text_id {
         pub struct $name(String);
 
         impl $name {
-            /// Wraps the text as it is; whoever takes it from outside has checked it.
+            /// Wraps a text that the caller has validated.
             pub fn new(text: impl Into<String>) -> Self {
                 Self(text.into())
             }
@@ -64,7 +64,7 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// A moment in plan time: microseconds since the Unix epoch.
+/// A time of the plan: microseconds since the Unix epoch.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -72,7 +72,7 @@ impl fmt::Display for TaskId {
 pub struct Time(pub i64);
 
 impl Time {
-    /// Returns the moment `span` later; stays at the last moment there is.
+    /// Returns the time `span` later, limited to the greatest time.
     pub fn plus(self, span: Duration) -> Self {
         Self(
             self.0
@@ -80,7 +80,7 @@ impl Time {
         )
     }
 
-    /// Returns how long after `earlier` this is; nothing if it is not after it.
+    /// Returns how long after `earlier` this is; zero if it is not after it.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }

@@ -1,45 +1,46 @@
-//! The line of commits on which the results of a plan are gathered when each task has a worktree and a branch of its own.
+//! The integration branch, where the results of a plan are merged when each task has a worktree and a branch of its own.
 
 use serde::{Deserialize, Serialize};
 
 use super::{PlanId, TaskId};
 
-/// The check that a result goes together with those accepted before it.
+/// The check that a result can be merged with those accepted before it.
 pub const MERGE_CHECK: &str = "merge";
 
-/// Where the results of a plan are gathered. The row is the truth, the branch in the project follows it.
+/// Where the results of a plan are merged. The row is the truth; the branch in the project follows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
-    /// The commit of the project that the plan began from.
+    /// The commit of the project where the plan began.
     pub base: String,
-    /// The commit up to which results are accepted.
+    /// The commit that contains all accepted results.
     pub tip: String,
-    /// Where the branch was put last; `None` until it is there.
+    /// The commit to which the branch was moved last; `None` until it exists.
     pub shown: Option<String>,
-    /// Where somebody else has put it, empty if it is gone: nothing moves it until a human has answered.
+    /// The commit to which a person or another program has moved it, empty if it was deleted: it is not moved until a human has
+    /// answered.
     pub elsewhere: Option<String>,
-    /// The folder that has the worktrees of the plan; absolute.
+    /// The folder of the plan's worktrees; absolute.
     pub folder: String,
 }
 
 /// A result that was merged aside and waits to be accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Merge {
-    /// The commit up to which results were accepted then.
+    /// The commit that contained all accepted results then.
     pub onto: String,
     /// The task's own last commit.
     pub head: String,
-    /// Both together; what it is without a change is `onto`.
+    /// The merge of both; without changes it is `onto`.
     pub commit: String,
 }
 
 impl Line {
-    /// Returns the name of the branch on which a plan's results are gathered.
+    /// Returns the name of a plan's integration branch.
     pub fn branch(plan: &PlanId) -> String {
         format!("plan-agent/{plan}")
     }
 
-    /// Returns the name of a task's own branch; git has no place for it below that of the plan.
+    /// Returns the name of a task's own branch; git does not allow a name below that of the plan's branch.
     pub fn task_branch(plan: &PlanId, task: TaskId) -> String {
         format!("plan-agent-task/{plan}/{task}")
     }
@@ -49,7 +50,7 @@ impl Line {
         format!("{}/task-{task}", self.folder)
     }
 
-    /// Tells whether the branch is to be moved and may be.
+    /// Returns whether the branch must be moved and may be.
     pub fn behind(&self) -> bool {
         self.elsewhere.is_none() && self.shown.as_ref() != Some(&self.tip)
     }

@@ -1,5 +1,5 @@
-//! The rows a plan consists of, in the words of the core; every dialect maps its own words to these.
-//! Plain data: no behaviour beyond reading a value, no clock, no file, no text for a person.
+//! The rows of a plan, in the words of the core; every dialect maps its own words to these. Plain data: it can only be read,
+//! and has no clock, no file and no text for a person.
 
 mod attempt;
 mod budget;

@@ -1,20 +1,20 @@
-//! Questions: to a human, and to a language model.
+//! Questions to a human and to a language model.
 
 use serde::{Deserialize, Serialize};
 
 use super::{AskId, CommandId, Limit, QuestionId, TaskId, Time};
 
-/// What a human may choose.
+/// The choices of a human.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
     /// Go ahead with the plan as shown.
     Approve,
-    /// Take the result as it is.
+    /// Accept the result as it is.
     Accept,
-    /// Try once more; the note goes along.
+    /// Try once more; the note is added.
     Retry,
-    /// Leave the task out.
+    /// Skip the task.
     Skip,
     /// Change the rest of the plan; the note says how.
     Replan,
@@ -57,7 +57,7 @@ impl Choice {
         }
     }
 
-    /// Returns the choice with this word, in any case.
+    /// Returns the choice for a word, in upper or lower case.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -69,11 +69,11 @@ impl Choice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum About {
-    /// The plan is to be approved before it starts.
+    /// The plan must be approved before it starts.
     Review,
     /// A task failed as often as the policy allows.
     Failures,
-    /// Nobody takes the command.
+    /// No worker claims the command.
     Unclaimed,
     /// The judge wants to end the plan.
     Abort,
@@ -81,11 +81,11 @@ pub enum About {
     Replans,
     /// The agent asks.
     Agent,
-    /// The language model did not answer usably.
+    /// The language model gave no usable answer.
     Model,
-    /// Nothing can start any more.
+    /// Nothing more can start.
     Stuck,
-    /// Somebody else has moved the branch of the results, or holds it.
+    /// A person or another program has moved the results' branch, or has it checked out.
     Branch,
     /// A limit of the budget is reached.
     Budget(Limit),
@@ -115,7 +115,7 @@ pub struct Question {
     pub id: QuestionId,
     pub about: About,
     pub task: Option<TaskId>,
-    /// What a role asked of whoever asks this: the answer goes back to them, and the attempt at the task goes on.
+    /// The request on which the asking role works: the answer goes back to that role, and the attempt at the task goes on.
     #[serde(default)]
     pub request: Option<CommandId>,
     /// The model question that failed, for [`About::Model`].
@@ -125,12 +125,12 @@ pub struct Question {
     pub choices: Vec<Choice>,
     pub asked: Time,
     pub answer: Option<Answer>,
-    /// Why it needs no answer any more.
+    /// Why it no longer needs an answer.
     pub closed: Option<String>,
 }
 
 impl Question {
-    /// Tells whether an answer is still awaited.
+    /// Returns whether an answer is still awaited.
     pub fn open(&self) -> bool {
         self.answer.is_none() && self.closed.is_none()
     }
@@ -157,11 +157,11 @@ pub enum Subject {
     Summary,
     /// How a role plans its task.
     Strategy,
-    /// Whatever a step of a role's own plan asks for.
+    /// A question of a step in a role's own plan.
     Step(TaskId),
 }
 
-/// One question to a language model. Its answer is committed in the same change as its effect.
+/// One question to a language model. Its answer and its effect are committed in the same change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ask {
     pub id: AskId,
@@ -169,14 +169,14 @@ pub struct Ask {
     pub asked: Time,
     /// Calls begun for it; each is counted before it is made.
     pub calls: u32,
-    /// Why it failed for good, until a human wants it asked again.
+    /// Why it failed; stays set until a human wants the question asked again.
     pub error: Option<String>,
     /// The answer as it came, once it has taken effect.
     pub answer: Option<String>,
     pub answered: Option<Time>,
     pub input_tokens: u64,
     pub output_tokens: u64,
-    /// In US dollars, where the model says what it cost.
+    /// In US dollars, where the model reports its costs.
     #[serde(default)]
     pub cost_usd: f64,
 }

@@ -2,16 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is believed of a repository for as long as the plan lasts. Agents can write to it: what they make of its configuration and
-/// its attributes is not read.
+/// What is trusted about a repository as long as the plan exists. Agents can write to the repository: its later configuration
+/// and attributes are not read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repository {
-    /// The folder with `HEAD` and the index; absolute, and free of links.
+    /// The folder with `HEAD` and the index; absolute, without links.
     pub git_dir: String,
-    /// The folder with objects and branches, which linked worktrees share; absolute, and free of links.
+    /// The folder with objects and branches, which linked worktrees share; absolute, without links.
     pub common_dir: String,
-    /// The settings with which git works there: names, each with its value.
+    /// The git settings of the repository: names, each with its value.
     pub settings: Vec<(String, String)>,
-    /// What is said of files before all that the repository says.
+    /// Attributes of files that take precedence over those in the repository.
     pub attributes: String,
 }

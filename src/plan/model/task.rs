@@ -1,11 +1,11 @@
-//! Tasks and how they are made and changed.
+//! Tasks, and how they are added and changed.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{CommandId, Origin, TaskId, Time};
 
-/// Bytes that the metadata of a task may have as JSON.
+/// The most bytes that the metadata of a task may have as JSON.
 pub const MAX_METADATA: usize = 16 * 1024;
 
 /// The state of a task. *Ready* and *blocked* are computed: see [`crate::plan::Plan::ready`].
@@ -21,14 +21,14 @@ pub enum TaskStatus {
     InProgress,
     /// Accepted.
     Completed,
-    /// Given up; does not satisfy a dependency.
+    /// Failed; does not satisfy a dependency.
     Failed,
-    /// Left out with a reason; satisfies a dependency.
+    /// Skipped with a reason; satisfies a dependency.
     Skipped,
 }
 
 impl TaskStatus {
-    /// Returns the core word.
+    /// Returns the word of the core.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -39,12 +39,12 @@ impl TaskStatus {
         }
     }
 
-    /// Tells whether nothing more happens to the task by itself.
+    /// Returns whether the task does not change any more by itself.
     pub fn settled(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Skipped)
     }
 
-    /// Tells whether what depends on the task may go on.
+    /// Returns whether tasks that depend on this one may start.
     pub fn satisfies(self) -> bool {
         matches!(self, Self::Completed | Self::Skipped)
     }
@@ -68,23 +68,23 @@ pub struct Task {
     pub constraints: String,
     pub expected_outcome: String,
     pub reasoning: String,
-    /// The role that is to do it; anybody if empty.
+    /// The role that does it; any worker if empty.
     pub assignee: Option<String>,
     pub optional: bool,
     pub dependencies: Vec<TaskId>,
-    /// Names of its own checks.
+    /// The names of its own checks.
     pub checks: Vec<String>,
-    /// Files that must be in the workspace afterwards, not empty; see [`crate::plan::within_workspace`].
+    /// Files that must exist in the workspace afterwards and not be empty; see [`crate::plan::within_workspace`].
     #[serde(default)]
     pub produces: Vec<String>,
-    /// What callers of tools keep with it; nothing here reads it.
+    /// Data that callers of tools keep with the task; the core does not read it.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     pub origin: Origin,
     pub status: TaskStatus,
-    /// What came of it, or why it was skipped or failed.
+    /// The result of the task, or why it was skipped or failed.
     pub result: Option<String>,
-    /// What was checked before it was accepted; `None` until it is.
+    /// The evidence with which it was accepted; `None` until then.
     pub evidence: Option<Evidence>,
     /// The attempt that counts now.
     pub current: Option<CommandId>,
@@ -92,27 +92,27 @@ pub struct Task {
     pub attempts: u32,
     /// Failed attempts in a row.
     pub failures: u32,
-    /// A human's or the judge's words for the next command.
+    /// Feedback of a human or the judge for the next command.
     pub note: Option<String>,
-    /// Nothing is started before this moment (an agent's usage limit).
+    /// The task does not start before this time (an agent's usage limit).
     pub not_before: Option<Time>,
-    /// Taken out of the plan; kept for the history.
+    /// Removed from the plan; kept for the log.
     pub removed: bool,
     pub created_at: Time,
     pub started_at: Option<Time>,
     pub finished_at: Option<Time>,
 }
 
-/// What stands behind an accepted task.
+/// The evidence for an accepted task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Whether at least one check ran and none failed.
     pub verified: bool,
-    /// One line each, such as `test: exit 0`.
+    /// One line for each fact, such as `test: exit 0`.
     pub facts: Vec<String>,
 }
 
-/// Points at a task, from outside the core.
+/// Refers to a task from outside the core.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskRef {
@@ -147,8 +147,8 @@ pub struct NewTask {
     pub done: bool,
 }
 
-/// What a tool or a model changes in a task; `None` leaves a field as it is. A task whose words differ afterwards is no
-/// longer a person's (see [`Origin`]).
+/// A tool's or a model's changes of a task; `None` leaves a field unchanged. A task whose texts differ afterwards is no longer
+/// a person's (see [`Origin`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskChanges {
     pub name: Option<String>,
@@ -158,12 +158,12 @@ pub struct TaskChanges {
     pub reasoning: Option<String>,
     pub assignee: Option<Option<String>>,
     pub dependencies: Option<Vec<TaskRef>>,
-    /// Put in place of what has the same name; `null` takes that out.
+    /// Replaces the entries with the same name; `null` removes an entry.
     pub metadata: Map<String, Value>,
 }
 
 impl TaskChanges {
-    /// Tells whether it changes what an agent is told to do.
+    /// Returns whether it changes the instructions for an agent.
     pub fn of_words(&self) -> bool {
         let words = [
             &self.name,
@@ -183,6 +183,6 @@ pub enum Edit {
     Add(Box<NewTask>),
     /// Changes a task that has not been started.
     Update(TaskId, Box<TaskChanges>),
-    /// Leaves a task out that is not finished, with the reason.
+    /// Skips a task that is not finished, with the reason.
     Skip(TaskId, String),
 }

@@ -1,17 +1,17 @@
-//! Who waits for whom while a task is done.
+//! Waits between the roles that work on a task.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Collaboration, CommandId, Time};
 
-/// A role that waits for what it has asked of another one.
+/// A role that waits for its request to another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
     pub role: String,
     /// The role that is asked.
     pub on: String,
     pub request: CommandId,
-    /// What it is asked for, on one line.
+    /// The request, on one line.
     pub what: String,
     pub since: Time,
 }
@@ -25,9 +25,9 @@ pub enum WaitEnd {
     Rejected,
     /// No answer came in time.
     TimedOut,
-    /// It goes on as another command: with what a person said, or for a report that can be read.
+    /// The request goes on as another command: with a person's answer, or for a readable report.
     AskedAgain,
-    /// Nobody wants the answer any more.
+    /// The role no longer wants the answer.
     TakenBack,
 }
 

@@ -19,7 +19,7 @@ pub(super) struct DatabaseFile {
     cut: bool,
 }
 
-/// Device and number of a file: whether another is there under its name.
+/// Device and number of a file: they show whether another file has its name now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileId(u64, u64);
 

@@ -1,7 +1,7 @@
-//! The rows of a plan follow its log. A small change writes only its log entry, which has the rows as they became; they are
-//! written to their table together with later ones, between the changes and in a transaction of its own. So a change
-//! dirties a third of the pages, and a row that changes again and again is written once. Reading takes the rows and what the
-//! log has after them: a crash in between costs nothing.
+//! The rows of a plan follow its log. A small change writes only its log entry, which contains the new rows; the store writes
+//! them to their table together with later ones, between the changes and in a transaction of its own. So a change dirties a
+//! third of the pages, and a row that changes again and again is written once. A reader combines the rows with the later log
+//! entries: a crash in between costs nothing.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use crate::store::StoreError;
 use crate::store::sql::{LogRecord, Tables, decode_delta, stored_key, stored_rows};
 use crate::store::texts::is_name;
 
-/// A batch of more bytes writes its rows itself: to read them from the log again would cost more.
+/// A batch of more bytes writes its rows itself: reading them from the log again would cost more.
 const LARGE: usize = 64 * 1024;
 
-/// Plans whose rows are written at once, so that nobody waits long for a folder with many plans.
+/// Plans whose rows are written in one step, so that no job waits long for a folder with many plans.
 const AT_ONCE: i64 = 32;
 
 impl Owner {
-    /// Writes the rows that are only in the log, and lets the database do what makes later changes faster. What fails here has
-    /// no effect on any plan, and is tried again after further changes.
+    /// Writes the rows that are only in the log, and lets the database make later changes faster. A failure here has no effect
+    /// on any plan; the store tries again after further changes.
     pub(super) fn tidy(&mut self) {
         let behind = self
             .tables()
@@ -47,7 +47,7 @@ impl Owner {
 }
 
 impl Writes {
-    /// Writes the rows that have to be there at once.
+    /// Writes the rows that have to be in the table immediately.
     pub(super) fn write_rows(&self, tables: &mut Tables) -> Result<(), StoreError> {
         let all = self.size > LARGE;
         if all {
@@ -56,7 +56,7 @@ impl Writes {
             }
         }
         for ((plan, key), body) in &self.rows {
-            // Plans are listed by their heads.
+            // The list of plans reads the head rows from the table, so they are written immediately.
             if all || *key == RowKey::Head {
                 tables.write_row(plan, key, body)?;
             }
@@ -138,8 +138,8 @@ pub(super) fn deltas(
     deltas.map(read).collect()
 }
 
-/// Returns the rows of a plan as they are in their table and, after those, in the log, oldest first; with the last change
-/// that the log has, and the bytes of it.
+/// Returns the rows of a plan from their table and then from the log, oldest first; with the last change in the log, and its
+/// size in bytes.
 pub(super) fn read(
     tables: &mut Tables,
     plan: &PlanId,
@@ -147,7 +147,7 @@ pub(super) fn read(
     let mut after = tables.folded(plan)?;
     let bodies = loop {
         let bodies = tables.rows(plan)?;
-        // Another process may have written rows meanwhile: older ones must not come after them.
+        // Another process may have written rows in the meantime: older ones must not come after them.
         let folded = tables.folded(plan)?;
         if folded == after {
             break bodies;

@@ -1,4 +1,4 @@
-//! Which plan is meant: keys, owners and shelves.
+//! Which plan is meant: keys, owners and archive states.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::store::texts::NoText;
 use crate::store::{Listed, OnlyWhile, StoreError};
 
 impl Owner {
-    /// Makes room for a plan under its key, and returns its id: the one that its head has, or another if that one is used.
+    /// Creates a row for a plan under its key, and returns its id: the id in its head, or another if that one is used.
     pub(super) fn make(
         &mut self,
         mut head: Head,
@@ -66,7 +66,7 @@ impl Owner {
         for plan in self.tables()?.plans_of(command)? {
             match self.fresh(&plan) {
                 Err(error @ (StoreError::Database(_) | StoreError::Closed)) => return Err(error),
-                // Damaged: it does not hide another one.
+                // A damaged plan does not hide another one.
                 Err(_) => continue,
                 Ok(()) => {}
             }
@@ -113,7 +113,7 @@ impl Owner {
     }
 }
 
-/// Writes what a plan is looked up by from now on, in the transaction: the next change of it may make a plan of that key.
+/// Writes the new lookup fields of a plan, in the transaction: the next change in it may create a plan with that key.
 pub(super) fn look_up(
     tables: &mut Tables,
     plan: &PlanId,
@@ -129,8 +129,8 @@ pub(super) fn look_up(
     Ok(tables.set_lookup(plan, lookup)?)
 }
 
-/// Returns an id like the wanted one that no plan has had. The numbers were given out one after the other: the first that
-/// is free is found by halves, so that an id which is used again and again stays as cheap as it was.
+/// Returns an id similar to the wanted one that no plan has had. The numbers were assigned in sequence, so a binary search
+/// finds the first free one, and an id that is used again and again stays cheap.
 fn unused(tables: &mut Tables, wanted: &PlanId) -> Result<PlanId, StoreError> {
     let id = |number: u64| PlanId::new(format!("{wanted}~{number}"));
     let (mut used, mut free) = (1, 2);

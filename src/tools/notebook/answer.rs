@@ -1,4 +1,4 @@
-//! What the notebook's tools say: text for the agent, with what a program wants to know beside it.
+//! The answers of the notebook's tools: text for the agent, with the data that a program needs alongside it.
 
 use std::borrow::Cow;
 
@@ -26,13 +26,13 @@ pub struct TextBlock {
     pub text: String,
 }
 
-/// What a program wants to know of an answer.
+/// The data of an answer for a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Metadata {
     pub success: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_code: Option<ErrorCode>,
-    /// Hooks that failed after the change, with what they said; the change stands.
+    /// Hooks that failed after the change, with their errors; the change stands.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hook_errors: Vec<String>,
     /// Items of a list that are not in the text.
@@ -83,7 +83,7 @@ impl From<ToolResponse> for Answer {
     }
 }
 
-/// What kind of failure it is.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ErrorCode {
@@ -91,7 +91,7 @@ pub enum ErrorCode {
     NoPlan,
     /// No subtask has this index.
     InvalidIndex,
-    /// Not one of the states that fit.
+    /// Not one of the states that are allowed here.
     InvalidState,
     /// Not one of the actions.
     InvalidAction,
@@ -103,13 +103,13 @@ pub enum ErrorCode {
     NoSubtasks,
     /// More subtasks than are allowed.
     TooManySubtasks,
-    /// A subtask before this one is open.
+    /// An earlier subtask is open.
     NotDoneYet,
     /// Another subtask is in progress.
     AlreadyInProgress,
     /// Only a subtask in progress can be finished.
     NotInProgress,
-    /// What is settled is not changed.
+    /// A settled subtask is not changed.
     Settled,
     /// A plan with open subtasks is not done.
     OpenSubtasks,
@@ -133,7 +133,7 @@ pub enum ErrorCode {
     StoreError,
 }
 
-/// Why the notebook did not do what was asked. The plans are as they were then; a storage of your own that fails half-way
+/// Why the notebook did not do what was asked. The plans are as they were before; a program's own storage that fails half-way
 /// may have kept a copy of the plan that was to leave.
 #[derive(Debug, thiserror::Error)]
 pub enum NotebookError {
@@ -143,7 +143,7 @@ pub enum NotebookError {
     /// The storage of the history failed.
     #[error("The history cannot be used: {0}")]
     Storage(#[from] StorageError),
-    /// The arguments do not fit, there is no plan, or the store or the core refused.
+    /// The arguments do not fit, no plan exists, or the store or the core refused.
     #[error("{}", said(.0))]
     Tool(#[from] ToolError),
 }

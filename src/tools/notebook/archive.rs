@@ -1,5 +1,4 @@
-//! The history in the store: the plans of the notebook that were archived, and of one that was taken up again what it was when
-//! it was last archived.
+//! The history in the store: the archived plans of the notebook, and for a recovered plan its state when it was last archived.
 
 use super::answer::{ErrorCode, NotebookError};
 use super::history::entry;
@@ -38,7 +37,7 @@ impl Found {
 pub(super) struct Archive(pub(super) Toolbox);
 
 impl Archive {
-    /// Returns the plan of the notebook that has an id, wherever it is.
+    /// Returns the notebook's plan with an id, current or archived.
     pub(super) async fn find(&self, id: &str) -> Result<Option<Found>, StoreError> {
         let Some(plan) = self.0.store().find(id).await? else {
             return Ok(None);
@@ -51,7 +50,7 @@ impl Archive {
         Ok(Some(found).filter(|found| found.head.owner == Dialect::Notebook.as_str()))
     }
 
-    /// Returns the heads of archived plans, the newest first, and how many there are.
+    /// Returns the heads of archived plans, the newest first, and their total number.
     async fn heads(&self, offset: usize, limit: usize) -> Result<(Vec<Head>, usize), StorageError> {
         let owner = Dialect::Notebook.as_str();
         let (listed, total) = self.0.store().shelved(owner, offset, limit).await?;
@@ -61,7 +60,7 @@ impl Archive {
         ))
     }
 
-    /// Returns archived plans as they stand in the list of the history, the newest first, and how many there are.
+    /// Returns archived plans as entries of the history, the newest first, and their total number.
     pub(super) async fn entries(
         &self,
         offset: usize,
@@ -76,8 +75,8 @@ impl Archive {
         Ok((entries.collect(), total))
     }
 
-    /// Archives a plan as it is given, unless it is archived so already: over the one that was found, also if that is current.
-    /// Returns its head.
+    /// Archives a plan as given, unless it is archived in this form already. It replaces the plan that was found, even if that
+    /// is current. Returns its head.
     pub(super) async fn keep(
         &self,
         why: &str,
@@ -93,8 +92,8 @@ impl Archive {
         self.write(why, plan, found, may).await
     }
 
-    /// Archives a plan as it is given: a new one, or over the one that was found if that may be, which is decided within the
-    /// change.
+    /// Archives a plan as given: as a new one, or in place of the one that was found if that is allowed, which is decided
+    /// within the change.
     async fn write(
         &self,
         why: &str,
@@ -117,7 +116,7 @@ impl Archive {
         self.0.change(subject, why, write).await
     }
 
-    /// Returns a plan as it was when it was last archived, if ever.
+    /// Returns a plan in the state in which it was last archived, if it ever was.
     async fn as_archived(&self, head: &Head) -> Result<Option<Plan>, StorageError> {
         let store = self.0.store();
         if head.in_history().is_none() {
@@ -126,7 +125,7 @@ impl Archive {
         if head.shelf == Shelf::History {
             return Ok(Some(store.read(&head.id, |plan, _| Plan::of(plan)).await?));
         }
-        // One that was taken up again: the log has it as it was.
+        // The plan was recovered: the log has its archived state.
         let archived = Event::PutAway {
             shelf: Shelf::History,
         };

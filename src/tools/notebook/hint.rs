@@ -1,5 +1,5 @@
-//! What an agent is told of its plan before each step: where it stands, and what to call next. At most [`MAX`] bytes, however
-//! large the plan is: of the subtasks what fits around the one in hand.
+//! What an agent reads about its plan before each step: the progress, and what to call next. At most [`MAX`] bytes, however
+//! large the plan is: the hint lists as many subtasks as fit around the current one.
 
 use std::collections::VecDeque;
 
@@ -13,10 +13,10 @@ use crate::wire::text::clip_bytes as clip;
 /// Bytes of a hint.
 pub(super) const MAX: usize = 4096;
 
-/// Subtasks before the one in hand that are listed rather than any after it.
+/// Subtasks before the current one that are listed in preference to any after it.
 const BEFORE: usize = 3;
 
-/// Bytes that are kept for what is said of the subtasks that are not listed.
+/// Bytes reserved for the note about the subtasks that are not listed.
 const UNLISTED: usize = 80;
 
 const OPEN: &str = "<system-hint>";
@@ -40,7 +40,7 @@ impl Msg {
     }
 }
 
-/// Makes the hints of a notebook that was given no other way to make them.
+/// Makes the hints of a notebook to which the program gave no other hints.
 ///
 /// ```
 /// use plan_agent::tools::notebook::{DefaultPlanToHint, Plan, SubTask};
@@ -59,14 +59,14 @@ impl DefaultPlanToHint {
     }
 }
 
-/// What a hint tells of a plan; made without a look at every subtask.
+/// The part of a plan that a hint needs; made without reading every subtask.
 pub(super) struct Outline {
     heading: String,
     total: usize,
     done: usize,
     abandoned: usize,
     in_progress: Option<(usize, SubTask)>,
-    /// The first that is to be done.
+    /// The index of the first subtask that is todo.
     next: Option<usize>,
     /// As many lines as fit into a hint that says nothing else.
     window: Window,
@@ -116,7 +116,7 @@ impl Outline {
         }
     }
 
-    /// Returns the plan as Markdown with as many subtasks as fit into so many bytes.
+    /// Returns the plan as Markdown with as many subtasks as fit into `room` bytes.
     fn markdown(&self, room: usize) -> String {
         let room = room.saturating_sub(self.heading.len());
         let all = self.window.text(self.total);
@@ -129,18 +129,18 @@ impl Outline {
     }
 }
 
-/// Texts of subtasks that follow each other, around the one in hand.
+/// Texts of consecutive subtasks, around the current one.
 struct Window {
     /// The place of the first.
     from: usize,
-    /// The place of the one in hand.
+    /// The place of the current one.
     at: usize,
     texts: VecDeque<String>,
 }
 
 impl Window {
-    /// Takes as many texts as fit into so many bytes, each on a line of its own: the one in hand, or the last, a few before it,
-    /// those after it, the others before it.
+    /// Selects as many texts as fit into `room` bytes, each on a line of its own: the current one (or the last), a few before
+    /// it, those after it, the others before it.
     fn around(
         at: Option<usize>,
         total: usize,
@@ -176,7 +176,7 @@ impl Window {
         Self { from, at, texts }
     }
 
-    /// Takes those of them that fit into so many bytes.
+    /// Selects those texts that fit into `room` bytes.
     fn within(&self, room: usize) -> Self {
         let text = |at: usize| self.texts.get(at).cloned();
         let at = self.at - self.from;
@@ -188,7 +188,7 @@ impl Window {
         }
     }
 
-    /// Returns the texts as lines, with how many there are before and after them.
+    /// Returns the texts as lines, with the number of those before and after them.
     fn text(&self, total: usize) -> String {
         let mut text = String::new();
         if self.from > 0 {
@@ -205,7 +205,7 @@ impl Window {
     }
 }
 
-/// Returns the hint, in the order of its stages: no plan, one in progress, all settled, none begun, between two.
+/// Returns the hint, in the order of its stages: no plan, one subtask in progress, all settled, none begun, between two.
 pub(super) fn of_outline(plan: Option<&Outline>) -> String {
     let Some(plan) = plan else {
         return format!(
@@ -244,7 +244,7 @@ pub(super) fn of_outline(plan: Option<&Outline>) -> String {
             "The current plan:\n{plan}\n{options}\n- What the user asks besides the plan comes first; then go on with the plan."
         )
     };
-    // The fence around the plan is as long as what stands in it asks for.
+    // The fence around the plan is as long as the plan's text requires.
     let mut room = most;
     let mut hint = with_room(room);
     while hint.len() > most && room > 0 {
@@ -263,8 +263,8 @@ pub(crate) fn of_core(plan: Option<&CorePlan>) -> String {
     clip(&of_outline(plan.map(Outline::of_core).as_ref()), MAX)
 }
 
-/// Returns a plan as Markdown with what is to be done and to come of it, in at most `max` bytes: the subtasks from the one in
-/// hand on, with their indexes, and some before it.
+/// Returns a plan as Markdown with its description and expected outcome, in at most `max` bytes: the subtasks from the current
+/// one on, with their indexes, and some before it.
 pub(crate) fn page(plan: &CorePlan, max: usize) -> String {
     let mut text = short_heading(&Plan::without_subtasks(plan.head()));
     let in_hand = plan.in_progress().next();

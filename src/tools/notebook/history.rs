@@ -1,6 +1,6 @@
-//! The end of a plan and what comes after it: `finish_plan`, `view_historical_plans`, `recover_historical_plan`. The store is
-//! the truth: it archives every plan of the notebook, and one that was taken up again is in the history as it was when it was
-//! last archived. A storage of the program's own is given what is archived, and is read in place of the store's history.
+//! The end of a plan and its recovery: `finish_plan`, `view_historical_plans`, `recover_historical_plan`. The store is the
+//! truth: it archives every plan of the notebook, and a recovered plan is in the history in the state in which it was last
+//! archived. A program's own storage gets every archived plan, and is read in place of the store's history.
 
 use super::PlanNotebook;
 use super::answer::{ErrorCode, NotebookError, ToolResponse};
@@ -15,13 +15,13 @@ use crate::tools::page::{DEFAULT_LIMIT, MAX_LIMIT};
 use crate::tools::{Dialect, Page, ToolError};
 use crate::wire::text::one_line;
 
-/// Why a subtask is abandoned that is open when its plan is; taking the plan up again opens it again.
+/// Why a subtask that is open is abandoned together with its plan; recovering the plan opens it again.
 const WITH_PLAN: &str = "abandoned with the plan";
 
 /// Characters of a plan's description in the list of the history.
 const DESCRIPTION: usize = 200;
 
-/// A plan as it was given to the program's own storage before it left its place, and what that had of it before.
+/// A plan as the program's own storage got it before the plan left its place, and what the storage had of it before.
 pub(super) struct Exported {
     plan: PlanId,
     given: Plan,
@@ -32,7 +32,7 @@ impl PlanNotebook {
     /// Ends the current plan and archives it. Abandoning it abandons its open subtasks.
     ///
     /// # Errors
-    /// There is no plan, it is to be done with open subtasks, or the storage fails (the plan goes on then).
+    /// There is no plan, it is to be done but has open subtasks, or the storage fails (then the plan goes on).
     pub async fn finish_plan(
         &self,
         state: End,
@@ -54,7 +54,7 @@ impl PlanNotebook {
         let history = if self.toolbox.notebook.storage.is_some() || is_ours(&head) {
             "the history"
         } else {
-            // It is another dialect's, which shows it there.
+            // The plan belongs to another dialect, which shows it there.
             &format!("the history of '{}'", head.owner)
         };
         let text = format!(
@@ -66,8 +66,8 @@ impl PlanNotebook {
         Ok(self.changed(&plan, text).await)
     }
 
-    /// Ends a plan by a change without another one in its place. Returns with what the change returned what is to be said if the
-    /// storage did not keep up.
+    /// Ends a plan by a change that puts no other plan in its place. Returns the change's result, and a message if the storage
+    /// did not keep up.
     pub(super) async fn end<T: Send + 'static>(
         &self,
         why: &str,
@@ -87,8 +87,8 @@ impl PlanNotebook {
     }
 
     /// Has the program's own storage, if there is one, keep a plan as a change would leave it. This comes before the change: if
-    /// the storage fails, the plan goes on; if the program ends between the two, the plan is in both places, and ending it again
-    /// overrides what is in the storage.
+    /// the storage fails, the plan goes on; if the program ends between the two, the plan is in both places, and ending it
+    /// again overwrites the one in the storage.
     async fn export<T: Send + 'static>(
         &self,
         plan: Option<&PlanId>,
@@ -111,7 +111,7 @@ impl PlanNotebook {
         }))
     }
 
-    /// Exports the current plan, if there is one, as it will be once another has taken its place.
+    /// Exports the current plan, if there is one, in the state that it will have once another has replaced it.
     pub(super) async fn export_current(
         &self,
         by: &Head,
@@ -128,8 +128,8 @@ impl PlanNotebook {
         self.export(current.first(), leave).await
     }
 
-    /// Has the storage keep what became of an exported plan: as it was archived, with what others did to it until then; or, if
-    /// it goes on, what the storage had of it before.
+    /// Has the storage keep the final state of an exported plan: as it was archived, with the changes of other callers until
+    /// then; or, if it goes on, what the storage had of it before.
     async fn settle(&self, exported: Option<Exported>) -> Result<(), NotebookError> {
         let (Some(storage), Some(exported)) = (&self.toolbox.notebook.storage, exported) else {
             return Ok(());
@@ -143,7 +143,7 @@ impl PlanNotebook {
             (plan.head().shelf == Shelf::Current, Plan::of(plan))
         });
         let (goes_on, plan) = read.await?;
-        // It ended at another moment in any case.
+        // The moment of its end differs in any case.
         let given = Plan {
             finished_at: plan.finished_at.clone(),
             ..given
@@ -157,7 +157,7 @@ impl PlanNotebook {
         Ok(())
     }
 
-    /// Ends the replacement of the current plan: the storage learns what became of it. Returns what is to be said of it.
+    /// Ends the replacement of the current plan: the storage gets the plan's final state. Returns a message about it.
     pub(super) async fn replaced<T>(
         &self,
         exported: Option<Exported>,
@@ -176,7 +176,7 @@ impl PlanNotebook {
             settled?;
             let plan = self.read_plan(&replaced).await?;
             let (name, id) = (shown(&plan.name), plan.id.clone());
-            // Another caller's plan may have come in between.
+            // Another caller's plan may have become current in between.
             if let Some(storage) = &self.toolbox.notebook.storage
                 && before != Some(replaced)
             {
@@ -192,7 +192,7 @@ impl PlanNotebook {
         Ok((value, text))
     }
 
-    /// Says of a caller that was not fast enough who was.
+    /// Adds to the error of a caller that another was faster which plan is current now.
     pub(super) async fn overtaken(&self, error: NotebookError) -> NotebookError {
         let NotebookError::Tool(ToolError::Store(StoreError::Overtaken(_))) = &error else {
             return error;
@@ -257,8 +257,8 @@ impl PlanNotebook {
         Ok(response)
     }
 
-    /// Makes a plan of the history the current one again, to be gone on with. A present plan that is not done is abandoned and
-    /// archived. What a storage of the program's own has of the plan is archived first.
+    /// Makes a plan of the history the current one again, so that work on it can continue. A present plan that is not done is
+    /// abandoned and archived. If the program has its own storage, the storage's version of the plan is archived first.
     ///
     /// # Errors
     /// The history has no such plan ([`ErrorCode::UnknownPlan`]), or the storage fails.
@@ -306,7 +306,7 @@ impl PlanNotebook {
     }
 }
 
-/// Adds to an error that the storage did not keep up, if it did not.
+/// Adds to an error that the storage did not keep up, if that is so.
 fn also_stale(error: NotebookError, settled: Result<(), NotebookError>) -> NotebookError {
     match settled {
         Ok(()) => error,
@@ -323,7 +323,7 @@ fn is_ours(head: &Head) -> bool {
     head.owner == Dialect::Notebook.as_str()
 }
 
-/// Ends a plan by its caller's word and archives it; returns its head.
+/// Ends a plan at its caller's request and archives it; returns its head.
 fn finish(draft: &mut Draft<'_>, state: End, outcome: &str) -> Result<Head, NotebookError> {
     if state == End::Done
         && let Some(open) = draft.plan().unsettled().next()
@@ -350,7 +350,7 @@ fn finish(draft: &mut Draft<'_>, state: End, outcome: &str) -> Result<Head, Note
     Ok(draft.plan().head().clone())
 }
 
-/// Lets a plan that was archived go on.
+/// Makes an archived plan go on.
 fn go_on(draft: &mut Draft<'_>) -> Result<(), NotebookError> {
     draft.go_on()?;
     let with_plan = |task: &&Task| {
@@ -380,7 +380,7 @@ fn current_already(plan: &Head) -> NotebookError {
     NotebookError::new(ErrorCode::Conflict, text)
 }
 
-/// Returns a plan as it stands in the list of the history.
+/// Returns a plan's entry in the list of the history.
 pub(super) fn entry(id: &str, name: &str, made: &str, about: &str, state: State) -> String {
     format!(
         "Plan '{}':\n- ID: {id}\n- Created At: {made}\n- Description: {}\n- State: {state}",

@@ -1,4 +1,4 @@
-//! Plans as they are given, brought into the core: by an agent that makes one, or from elsewhere with their past.
+//! Brings given plans into the core: from an agent that makes one, or from elsewhere with their past.
 
 use super::answer::{ErrorCode, NotebookError};
 use super::model::{Plan, State, SubTask, parse_time};
@@ -14,7 +14,7 @@ pub(super) struct Prepared {
     pasts: Vec<TaskPast>,
 }
 
-/// Checks whether an agent may make a plan of these.
+/// Checks whether an agent may make a plan of these subtasks.
 pub(super) fn check_new(subtasks: &[SubTask], max: Option<usize>) -> Result<(), NotebookError> {
     if subtasks.is_empty() {
         let text = "Invalid subtasks: a plan needs at least one.";
@@ -43,7 +43,7 @@ pub(super) fn check_new(subtasks: &[SubTask], max: Option<usize>) -> Result<(), 
     Ok(())
 }
 
-/// Checks whether a plan may have so many subtasks.
+/// Checks whether a plan may have this many subtasks.
 pub(super) fn check_count(count: usize, max: Option<usize>) -> Result<(), NotebookError> {
     let Some(max) = max.filter(|max| count > *max) else {
         return Ok(());
@@ -53,7 +53,7 @@ pub(super) fn check_count(count: usize, max: Option<usize>) -> Result<(), Notebo
     Err(NotebookError::new(ErrorCode::TooManySubtasks, text))
 }
 
-/// Reads subtasks that stand in a list called `list`.
+/// Reads the subtasks of a list with the name `list`.
 pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<Prepared, NotebookError> {
     let mut prepared = Prepared {
         tasks: Vec::with_capacity(subtasks.len()),
@@ -86,7 +86,7 @@ pub(super) fn prepare(subtasks: &[SubTask], list: &str) -> Result<Prepared, Note
 }
 
 impl Prepared {
-    /// Adds them at the end of a plan, or in front of a task.
+    /// Adds them at the end of a plan, or before a task.
     pub(super) fn add(
         self,
         draft: &mut Draft<'_>,
@@ -99,9 +99,9 @@ impl Prepared {
         record(draft, added, self.pasts)
     }
 
-    /// Makes them the tasks of a plan that has none, or in place of those it has.
+    /// Makes them the tasks of a plan that has none, or replaces the tasks of a plan.
     pub(super) fn fill(self, draft: &mut Draft<'_>) -> Result<(), NotebookError> {
-        // A plan from elsewhere may have none.
+        // A plan from elsewhere may have no subtasks.
         let made = if self.tasks.is_empty() {
             let old: Vec<TaskId> = draft.plan().tasks().map(|task| task.number).collect();
             for task in old {
@@ -120,7 +120,7 @@ fn record(
     tasks: Vec<TaskId>,
     pasts: Vec<TaskPast>,
 ) -> Result<(), NotebookError> {
-    // What is new in a plan of a daemon's has no past.
+    // New tasks in a daemon's plan have no past.
     let begins = draft.plan().head().owner == DAEMON;
     for (task, past) in tasks.into_iter().zip(pasts) {
         if begins && past.status == TaskStatus::Pending {
@@ -131,7 +131,7 @@ fn record(
     Ok(())
 }
 
-/// Makes a plan what another one is; nothing changes if it is that already.
+/// Makes a plan equal to another one; nothing changes if it is equal already.
 pub(super) fn rewrite(draft: &mut Draft<'_>, plan: &Plan) -> Result<(), NotebookError> {
     if Plan::of(draft.plan()) == *plan {
         return Ok(());
@@ -146,7 +146,7 @@ pub(super) fn rewrite(draft: &mut Draft<'_>, plan: &Plan) -> Result<(), Notebook
     Ok(draft.record_plan(past)?)
 }
 
-/// Reads what a plan as a whole went through.
+/// Reads the past of a plan as a whole.
 pub(super) fn past_of(plan: &Plan) -> Result<PlanPast, NotebookError> {
     let finished_at = plan.finished_at.as_deref();
     let finished_at = finished_at.map(|text| moment(text, "finished_at"));
@@ -158,7 +158,7 @@ pub(super) fn past_of(plan: &Plan) -> Result<PlanPast, NotebookError> {
     })
 }
 
-/// Returns the head of a plan that is to be made.
+/// Returns the head of a new plan.
 pub(super) fn head_of(plan: &Plan) -> Head {
     let mut head = Head::new(PlanId::new(plan.id.clone()), &plan.name, Time::default());
     head.origin = Origin::Model;
@@ -167,7 +167,7 @@ pub(super) fn head_of(plan: &Plan) -> Head {
     head
 }
 
-/// Gives a plan its texts.
+/// Sets the texts of a plan.
 fn describe(head: &mut Head, plan: &Plan) {
     plan.name.clone_into(&mut head.name);
     plan.description.clone_into(&mut head.description);
@@ -188,7 +188,7 @@ pub(super) fn shown(name: &str) -> String {
     one_line(name, 120)
 }
 
-/// Says which subtask it is.
+/// Returns the words that identify a subtask.
 pub(super) fn called(at: usize, task: &Task) -> String {
     format!("at index {at}, named '{}'", shown(&task.name))
 }

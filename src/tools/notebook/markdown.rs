@@ -3,12 +3,12 @@
 use super::model::{Plan, State, SubTask};
 
 impl SubTask {
-    /// Returns it as one line of a list of tasks.
+    /// Returns the subtask as one line of a list of tasks.
     pub fn to_oneline_markdown(&self) -> String {
         line(self.state, &self.name)
     }
 
-    /// Returns it as an item of a list of tasks; with what is known of it on lines below if it is to be detailed.
+    /// Returns the subtask as an item of a list of tasks; if `detailed`, with its details on lines below.
     pub fn to_markdown(&self, detailed: bool) -> String {
         let mut text = self.to_oneline_markdown();
         if !detailed {
@@ -31,7 +31,7 @@ impl SubTask {
 }
 
 impl Plan {
-    /// Returns it with all of its subtasks.
+    /// Returns the plan with all of its subtasks.
     pub fn to_markdown(&self, detailed: bool) -> String {
         let mut text = heading(self);
         for subtask in &self.subtasks {
@@ -42,7 +42,7 @@ impl Plan {
     }
 }
 
-/// Returns what stands above the subtasks.
+/// Returns the part above the subtasks.
 pub(super) fn heading(plan: &Plan) -> String {
     let Plan {
         description,
@@ -68,14 +68,14 @@ pub(super) fn line(state: State, name: &str) -> String {
     format!("- {mark}{}", unbroken(name))
 }
 
-/// Puts a text into a code fence that it cannot end.
+/// Puts a text into a code fence that the text cannot close.
 pub(super) fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}\n{text}\n{fence}")
 }
 
-/// A name stays on its line.
+/// Keeps a name on its line.
 fn unbroken(name: &str) -> String {
     name.replace(['\n', '\r'], " ")
 }

@@ -1,6 +1,6 @@
-//! PlanNotebook: a plan is a list of subtasks that are done one after the other, and its agent is told before each step where it
-//! stands. Tools answer with text and never raise; the same as Rust methods return [`NotebookError`]. The order of the tools,
-//! their names and arguments, and the JSON of a plan are AgentScope's.
+//! PlanNotebook: a plan is a list of subtasks that are done one after the other, and its agent gets a hint about the progress
+//! before each step. Tools answer with text and never raise; the same functions as Rust methods return [`NotebookError`]. The
+//! order of the tools, their names and arguments, and the JSON of a plan are AgentScope's.
 
 mod answer;
 mod archive;
@@ -183,22 +183,22 @@ struct Recover {
     plan_id: String,
 }
 
-/// Makes the hint for a plan, or for the lack of one; none if nothing is to be said.
+/// Makes the hint for a plan, or for the lack of one; `None` if there is nothing to say.
 type PlanToHint = dyn Fn(Option<&Plan>) -> Option<String> + Send + Sync;
 
-/// What is called after each change that went through a notebook, with the plan as it is then.
+/// A function that is called after each change made through a notebook, with the plan after that change.
 type Hook = dyn Fn(&PlanNotebook, &Plan) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
     + Send
     + Sync;
 
-/// A hook by its name.
+/// A hook with its name.
 type Named = (String, Arc<Hook>);
 
-/// What a program has added to its notebook.
+/// The program's additions to its notebook.
 #[derive(Clone, Default)]
 pub(super) struct Own {
     plan_to_hint: Option<Arc<PlanToHint>>,
-    /// Where the history is; else in the store.
+    /// The storage of the history; if `None`, the store.
     storage: Option<Arc<dyn PlanStorage>>,
     hooks: Arc<Mutex<Vec<Named>>>,
 }
@@ -236,7 +236,7 @@ pub struct PlanNotebook {
 }
 
 impl PlanNotebook {
-    /// Makes a notebook with the hints and the storage that come with it, and as many subtasks as the toolbox's settings allow.
+    /// Makes a notebook with the default hints and storage, and as many subtasks as the toolbox's settings allow.
     pub fn new(toolbox: Toolbox) -> Self {
         Self { toolbox }
     }
@@ -248,7 +248,7 @@ impl PlanNotebook {
         self
     }
 
-    /// Sets what makes the hints. At most 4 kB of each are told.
+    /// Sets the function that makes the hints. At most 4 kB of each are shown.
     #[must_use]
     pub fn with_plan_to_hint(
         mut self,
@@ -258,14 +258,14 @@ impl PlanNotebook {
         self
     }
 
-    /// Sets where the history is; the current plan stays in the store.
+    /// Sets the storage of the history; the current plan stays in the store.
     #[must_use]
     pub fn with_storage(mut self, storage: Arc<dyn PlanStorage>) -> Self {
         self.toolbox.notebook.storage = Some(storage);
         self
     }
 
-    /// Returns where the history is.
+    /// Returns the storage of the history.
     pub fn storage(&self) -> Arc<dyn PlanStorage> {
         match &self.toolbox.notebook.storage {
             Some(storage) => Arc::clone(storage),
@@ -278,7 +278,7 @@ impl PlanNotebook {
         &*TOOLS
     }
 
-    /// Calls a tool by its name; every failure is a text.
+    /// Calls a tool by its name; every failure is an answer in text.
     pub async fn call(&self, name: &str, arguments: Value) -> Answer {
         self.toolbox.call(Dialect::Notebook, name, arguments).await
     }
@@ -295,7 +295,7 @@ impl PlanNotebook {
         }
     }
 
-    /// Returns what the agent is to be told now, if anything.
+    /// Returns the hint for the agent now, if there is one.
     ///
     /// # Errors
     /// The store fails.
@@ -316,9 +316,9 @@ impl PlanNotebook {
         Ok(Some(Msg::user(&hint::of_outline(outline.as_ref()))))
     }
 
-    /// Has a hook called after each change that goes through this notebook or a clone of it; another one of the same name is
-    /// replaced. When a plan is finished it is called with that plan. What fails in a hook undoes nothing: it is logged, and
-    /// told in the answer's metadata.
+    /// Registers a hook that is called after each change made through this notebook or a clone of it; it replaces another one
+    /// of the same name. When a plan is finished, the hook gets that plan. A failing hook undoes nothing: the failure is
+    /// logged, and reported in the answer's metadata.
     pub fn register_plan_change_hook(
         &self,
         hook_name: &str,
@@ -335,7 +335,7 @@ impl PlanNotebook {
         }
     }
 
-    /// Has a hook called no more.
+    /// Removes a hook.
     ///
     /// # Errors
     /// No hook has that name ([`ErrorCode::UnknownHook`]).
@@ -355,12 +355,12 @@ impl PlanNotebook {
         hooks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the current plan for a look, which changes nothing.
+    /// Returns the current plan for reading; changes nothing.
     async fn seen(&self) -> Result<PlanId, NotebookError> {
         Ok(self.toolbox.current(Dialect::Notebook).await?)
     }
 
-    /// Returns the current plan for a change, with what an ended caller has left put away.
+    /// Returns the current plan for a change; archives a plan that an interrupted caller has left in use.
     async fn current(&self) -> Result<PlanId, NotebookError> {
         Ok(self.toolbox.only_current(Dialect::Notebook).await?)
     }
@@ -370,7 +370,7 @@ impl PlanNotebook {
         Ok(read.await?)
     }
 
-    /// Answers after a change of a plan, once every hook has been told of it.
+    /// Answers after a change of a plan, once every hook has run.
     async fn changed(&self, plan: &PlanId, text: String) -> ToolResponse {
         let mut response = ToolResponse::success(text);
         let hooks = self.hooks().clone();
@@ -398,7 +398,7 @@ impl PlanNotebook {
     }
 }
 
-/// Reads an index; one that is too large for any list becomes the largest, and is refused with what fits.
+/// Reads an index; one that is too large for any list becomes the largest, and is refused with the range that fits.
 fn index<'de, D: serde::Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
     Ok(nearest(&serde_json::Number::deserialize(from)?))
 }

@@ -1,4 +1,4 @@
-//! Plans and subtasks as the notebook's document has them, and how they are read from the core.
+//! Plans and subtasks as in the notebook's document, and how they are read from the core.
 
 use std::fmt;
 
@@ -48,12 +48,12 @@ impl State {
         }
     }
 
-    /// Tells whether nothing more happens to what is in this state.
+    /// Returns whether this state is final.
     pub fn settled(self) -> bool {
         matches!(self, Self::Done | Self::Abandoned)
     }
 
-    /// Returns the word for a state of the core's.
+    /// Returns the word for a state of the core.
     pub(super) fn of_task(status: TaskStatus) -> Self {
         match status {
             TaskStatus::Pending => Self::Todo,
@@ -73,8 +73,8 @@ impl State {
         }
     }
 
-    /// Returns the word for the state of a plan. One of the notebook's own is open until it is finished, also when its
-    /// subtasks are settled and others see it ended.
+    /// Returns the word for the state of a plan. The notebook's own plan is open until it is finished, even if its subtasks are
+    /// settled and other dialects see it ended.
     pub(super) fn of_plan(head: &Head) -> Self {
         if open(head) {
             return match head.status {
@@ -85,7 +85,7 @@ impl State {
         Self::of_status(&head.status)
     }
 
-    /// Returns the word for a state of the core's that a plan has.
+    /// Returns the word for the core's state of a plan.
     pub(super) fn of_status(status: &PlanStatus) -> Self {
         match status {
             PlanStatus::Idle => Self::Todo,
@@ -179,7 +179,7 @@ impl SubTask {
         }
     }
 
-    /// Returns it as it is given to a tool: one that is done already was finished by now.
+    /// Returns the subtask as a tool gets it: if it is done already, it was finished now at the latest.
     pub(super) fn given(mut self) -> Self {
         if self.state == State::Done {
             self.finished_at = self.finished_at.or_else(|| Some(now_text()));
@@ -187,7 +187,7 @@ impl SubTask {
         self
     }
 
-    /// Returns its texts.
+    /// Returns the subtask's texts.
     pub(super) fn texts(&mut self) -> impl Iterator<Item = &mut String> {
         let texts = [
             &mut self.name,
@@ -197,7 +197,7 @@ impl SubTask {
         texts.into_iter().chain(&mut self.outcome)
     }
 
-    /// Marks it as done, now.
+    /// Marks the subtask as done, now.
     pub fn finish(&mut self, outcome: &str) {
         self.state = State::Done;
         self.outcome = Some(outcome.to_owned());
@@ -256,7 +256,7 @@ impl Plan {
         }
     }
 
-    /// Returns its texts, and those of its subtasks.
+    /// Returns the plan's texts, and those of its subtasks.
     pub(super) fn texts(&mut self) -> impl Iterator<Item = &mut String> {
         let texts = [
             &mut self.name,
@@ -267,7 +267,7 @@ impl Plan {
         texts.into_iter().chain(&mut self.outcome).chain(subtasks)
     }
 
-    /// Ends it, now.
+    /// Ends the plan, now.
     pub fn finish(&mut self, state: End, outcome: &str) {
         self.state = state.state();
         self.outcome = Some(outcome.to_owned());
@@ -281,7 +281,7 @@ impl Plan {
         }
     }
 
-    /// Returns all of a plan but its subtasks.
+    /// Returns a plan without its subtasks.
     pub(super) fn without_subtasks(head: &Head) -> Self {
         let open = open(head);
         Self {
@@ -298,7 +298,7 @@ impl Plan {
     }
 }
 
-/// Tells whether a plan is one of the notebook's that nobody has finished or put away.
+/// Returns whether a plan is one of the notebook's that is neither finished nor archived.
 fn open(head: &Head) -> bool {
     head.owner == Dialect::Notebook.as_str()
         && head.shelf == Shelf::Current
@@ -312,7 +312,7 @@ pub(super) fn time_text(time: Time) -> String {
     local.strftime("%Y-%m-%d %H:%M:%S.%3f").to_string()
 }
 
-/// Returns the moment that a text in local time names.
+/// Returns the moment of a text in local time.
 pub(super) fn parse_time(text: &str) -> Option<Time> {
     let civil = DateTime::strptime("%Y-%m-%d %H:%M:%S%.f", text.trim()).ok()?;
     let zoned = civil.to_zoned(TimeZone::system()).ok()?;

@@ -1,4 +1,4 @@
-//! The notebook as one JSON value, in AgentScope's shape, both ways.
+//! The notebook as one JSON value, in AgentScope's shape, in both directions.
 
 use serde_json::{Map, Value, json};
 
@@ -29,12 +29,13 @@ impl PlanNotebook {
         Ok(json!({ "storage": { "plans": plans }, "current_plan": current }))
     }
 
-    /// Makes the current plan and the history what a [`PlanNotebook::state_dict`] says, this one's or AgentScope's. Ids are kept.
-    /// Plans of the history that it does not name stay; a present plan that it does not name is abandoned and goes there.
+    /// Sets the current plan and the history to the contents of a [`PlanNotebook::state_dict`], this one's or AgentScope's. Ids
+    /// are kept. Plans of the history that the value does not name stay; a present plan that it does not name is abandoned and
+    /// moved to the history.
     ///
     /// # Errors
-    /// It is not of that shape: nothing has changed then, and the place is told. The storage or the store fails: plans before
-    /// the failure are in the history, and loading again goes on.
+    /// The value does not have that shape: then nothing has changed, and the error names the place. The storage or the store
+    /// fails: the plans before the failure are in the history, and loading again continues.
     pub async fn load_state_dict(&self, state: &Value) -> Result<(), NotebookError> {
         self.toolbox.unbound()?;
         object(Some(state), "the state")?;
@@ -52,7 +53,7 @@ impl PlanNotebook {
             Some(Value::Null) => None,
             Some(plan) => Some(read(plan, "current_plan")?),
         };
-        // The order in which they went there, as far as it can be told.
+        // The order in which they were archived, as far as the values show it.
         kept.sort_by(|one, other| {
             let moment = |plan: &Plan| plan.finished_at.clone().unwrap_or_default();
             moment(one).cmp(&moment(other))
@@ -86,7 +87,7 @@ impl PlanNotebook {
         }
     }
 
-    /// Makes a plan the current one exactly as it is given.
+    /// Makes a plan the current one exactly as given.
     async fn load_current(&self, plan: Plan) -> Result<(), NotebookError> {
         let found = Archive(self.toolbox.clone()).find(&plan.id).await?;
         let head = found.as_ref().map(|found| found.head.clone());
@@ -96,7 +97,7 @@ impl PlanNotebook {
                 found.is_unchanged(draft)?;
             }
             rewrite(draft, &plan)?;
-            // One that has not been begun stays so, whatever its subtasks are: it is as it was given.
+            // A plan that has not been begun stays so, whatever its subtasks are: it is loaded as given.
             if draft.plan().status() == &PlanStatus::Running {
                 draft.follow_tasks();
             }
@@ -128,7 +129,7 @@ fn written(plan: &Plan) -> Result<Value, NotebookError> {
     Ok(serde_json::to_value(plan).map_err(failed)?)
 }
 
-/// Reads a plan that a stranger wrote.
+/// Reads a plan from untrusted JSON.
 fn read(value: &Value, path: &str) -> Result<Plan, NotebookError> {
     let mut plan: Plan = serde_json::from_value(value.clone()).map_err(|error| {
         misfit(

@@ -1,5 +1,5 @@
-//! Where plans are kept that are no longer current. By itself the notebook uses the store, where a plan that is put away stays
-//! with its log; a program may give it another place. The current plan is in the store in either case.
+//! The storage of plans that are no longer current. By default the notebook uses the store, where an archived plan stays with
+//! its log; a program may choose another place. The current plan is in the store in either case.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,41 +7,41 @@ use std::sync::{Mutex, PoisonError};
 
 use super::model::Plan;
 
-/// What a storage answers, later.
+/// The future answer of a storage.
 pub type Stored<'a, T> = Pin<Box<dyn Future<Output = Result<T, StorageError>> + Send + 'a>>;
 
 /// Why a storage did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StorageError {
-    /// It cannot be reached.
+    /// The storage cannot be reached.
     #[error("the storage cannot be reached: {0}")]
     Connection(String),
-    /// It did not answer in time.
+    /// The storage did not answer in time.
     #[error("the storage did not answer in time: {0}")]
     Timeout(String),
     /// A plan could not be written as JSON, or read.
     #[error("the plan cannot be written or read: {0}")]
     Serialization(String),
-    /// It has no plan with that id, or has one already.
+    /// The storage has no plan with that id, or has one already.
     #[error("{0}")]
     Key(String),
 }
 
 /// A place for plans that are finished or were replaced.
 ///
-/// A notebook adds a plan *before* the plan leaves the store's shelf of current plans: when the program ends between the two,
-/// the plan is in both places, and finishing it again overrides what is there.
+/// A notebook adds a plan *before* the plan leaves the store's current plans: if the program ends between the two, the plan is
+/// in both places, and finishing it again overwrites the one in the storage.
 pub trait PlanStorage: Send + Sync {
-    /// Keeps a plan. One with the same id is replaced if `override` says so.
+    /// Stores a plan. One with the same id is replaced if `override` says so.
     ///
     /// # Errors
-    /// The id is taken and not to be overridden ([`StorageError::Key`]), or the storage fails.
+    /// The id is in use and may not be overwritten ([`StorageError::Key`]), or the storage fails.
     fn add_plan(&self, plan: Plan, r#override: bool) -> Stored<'_, ()>;
 
     /// Removes a plan.
     ///
     /// # Errors
-    /// There is none with that id ([`StorageError::Key`]), or the storage fails.
+    /// No plan has that id ([`StorageError::Key`]), or the storage fails.
     fn delete_plan<'a>(&'a self, plan_id: &'a str) -> Stored<'a, ()>;
 
     /// Returns every plan.
@@ -65,7 +65,7 @@ pub(super) fn unknown(id: &str) -> StorageError {
     StorageError::Key(format!("there is no plan with ID '{id}'"))
 }
 
-/// Plans in memory in the order in which they came, gone with it.
+/// Plans in memory in the order in which they were added; they end with this value.
 #[derive(Debug, Default)]
 pub struct InMemoryPlanStorage {
     plans: Mutex<Vec<Plan>>,

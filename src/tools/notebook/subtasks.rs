@@ -1,4 +1,4 @@
-//! Making a plan and going through it: `create_plan`, `revise_current_plan`, `update_subtask_state`, `finish_subtask`,
+//! Making a plan and working through it: `create_plan`, `revise_current_plan`, `update_subtask_state`, `finish_subtask`,
 //! `view_subtasks`.
 
 use std::fmt;
@@ -18,11 +18,11 @@ use crate::tools::page::weight;
 use crate::tools::{Dialect, Toolbox, status};
 use crate::wire::text::clip_bytes as clip;
 
-/// Bytes of the subtasks that are shown at once, as they go out, and of one text of them.
+/// Bytes of the subtasks shown in one answer, in the form in which they are sent, and of one text of them.
 const VIEW: usize = 14_000;
 const VIEW_TEXT: usize = 1500;
 
-/// Indices that do not fit and are named.
+/// The most wrong indices that an answer names.
 const NAMED: usize = 20;
 
 /// What is done to a subtask of the current plan.
@@ -48,7 +48,7 @@ impl PlanNotebook {
     /// Makes a plan the current one. The one before it is abandoned and archived.
     ///
     /// # Errors
-    /// No name, no subtasks or more than are allowed, two in progress or one before its turn, a time that is none.
+    /// No name, no subtasks or more than are allowed, two in progress or one before its turn, a text that is not a time.
     pub async fn create_plan(
         &self,
         name: &str,
@@ -69,7 +69,7 @@ impl PlanNotebook {
         Ok(self.changed(&PlanId::new(plan.id), text).await)
     }
 
-    /// Checks whether [`PlanNotebook::create_plan`] would make a plan of this, and says what; changes nothing.
+    /// Checks whether [`PlanNotebook::create_plan`] would make this plan, and returns its answer; changes nothing.
     ///
     /// # Errors
     /// As [`PlanNotebook::create_plan`].
@@ -114,7 +114,7 @@ impl PlanNotebook {
         ))
     }
 
-    /// Adds a subtask in front of the one at an index (or at the end), gives one other texts, or takes one out.
+    /// Adds a subtask before the one at an index (or at the end), replaces the texts of one, or deletes one.
     ///
     /// # Errors
     /// The index fits no subtask, the subtask is missing, the state of a revised one would change, a settled one would be
@@ -150,8 +150,8 @@ impl PlanNotebook {
         .await
     }
 
-    /// Sets the state of a subtask: in progress when its turn has come, also anew; abandoned; or to be done again, as if it
-    /// had not been begun.
+    /// Sets the state of a subtask: in progress when its turn has come, also repeatedly; abandoned; or todo, as if it had not
+    /// been begun.
     ///
     /// # Errors
     /// The index fits no subtask, the state is `done`, an earlier subtask is not settled, another is in progress.
@@ -199,7 +199,7 @@ impl PlanNotebook {
         .await
     }
 
-    /// Finishes the subtask in progress; the next one to be done is in progress then.
+    /// Finishes the subtask in progress; the next open one is in progress then.
     ///
     /// # Errors
     /// The index fits no subtask, an earlier one is not settled, or this one is not in progress.
@@ -239,7 +239,7 @@ impl PlanNotebook {
     /// Shows subtasks in detail: one in full, several with long texts cut, as many as fit.
     ///
     /// # Errors
-    /// There is no plan. Indices that fit no subtask are told in the answer.
+    /// There is no plan. The answer names indices that fit no subtask.
     pub async fn view_subtasks(&self, subtask_idx: &[i64]) -> Result<ToolResponse, NotebookError> {
         let plan = self.seen().await?;
         let indices = subtask_idx.to_vec();
@@ -247,7 +247,7 @@ impl PlanNotebook {
         Ok(self.toolbox.store().read(&plan, view).await?)
     }
 
-    /// Changes the current plan, and tells the hooks of it.
+    /// Changes the current plan, and calls the hooks if it has changed.
     async fn change(
         &self,
         why: &str,
@@ -281,7 +281,7 @@ async fn make(toolbox: &Toolbox, plan: &Plan) -> Result<((), Option<PlanId>), No
         .await
 }
 
-/// Refuses if the plan is no longer the one in use.
+/// Refuses if the plan is no longer in use.
 pub(super) fn in_hand(draft: &Draft<'_>) -> Result<(), NotebookError> {
     let head = draft.plan().head();
     if head.shelf != Shelf::Current {
@@ -297,7 +297,7 @@ pub(super) fn in_hand(draft: &Draft<'_>) -> Result<(), NotebookError> {
     Ok(())
 }
 
-/// Lets a plan go on that has ended by the states of its subtasks.
+/// Makes a plan go on that ended because of the states of its subtasks.
 fn go_on(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     if draft.plan().head().owner != DAEMON {
         draft.go_on()?;
@@ -305,7 +305,7 @@ fn go_on(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Returns the index if it is one of 0 to `last`.
+/// Returns the index if it is between 0 and `last`.
 fn index(index: i64, last: usize, of: &str) -> Result<usize, NotebookError> {
     let fits = usize::try_from(index).ok().filter(|at| *at <= last);
     fits.ok_or_else(|| {
@@ -322,7 +322,7 @@ fn subtask(plan: &CorePlan, at: i64) -> Result<(usize, Task), NotebookError> {
     Ok((at, task.ok_or_else(gone)?))
 }
 
-/// Refuses what comes before its turn: the first subtask that is not settled is told.
+/// Refuses a subtask before its turn: the error names the first subtask that is not settled.
 fn earlier_settled(plan: &CorePlan, at: usize) -> Result<(), NotebookError> {
     let first = plan.unsettled().next();
     let first = first.map(|task| (plan.index_of(task), task));
@@ -336,7 +336,7 @@ fn earlier_settled(plan: &CorePlan, at: usize) -> Result<(), NotebookError> {
     Err(NotebookError::new(ErrorCode::NotDoneYet, text))
 }
 
-/// Refuses to begin a subtask beside another one.
+/// Refuses to begin a subtask while another one is in progress.
 fn alone(plan: &CorePlan, task: Option<&Task>) -> Result<(), NotebookError> {
     let number = task.map(|task| task.number);
     let Some(other) = plan
@@ -352,8 +352,8 @@ fn alone(plan: &CorePlan, task: Option<&Task>) -> Result<(), NotebookError> {
     Err(NotebookError::new(ErrorCode::AlreadyInProgress, text))
 }
 
-/// Gives a subtask a state, with what came of it or why it is left out. Returns what is to be said if the state is the report
-/// on a subtask that a daemon has handed out.
+/// Sets the state of a subtask, with its result or why it is abandoned. Returns a message if the state is the report on a
+/// subtask that a daemon has dispatched.
 fn set(
     draft: &mut Draft<'_>,
     at: usize,
@@ -372,14 +372,14 @@ fn set(
     }))
 }
 
-/// Begins the next subtask that is to be done, and says which it is.
+/// Begins the next open subtask, and returns a sentence that names it.
 fn begin_next(draft: &mut Draft<'_>) -> String {
     let next = draft.plan().unsettled().next().cloned();
     let Some(next) = next else {
         return "Nothing is left to do: call 'finish_plan'.".to_owned();
     };
     let called = called(draft.plan().index_of(&next), &next);
-    // Only the order of a plan that is not the notebook's own forbids it.
+    // Only the order of a plan that belongs to another owner forbids this.
     let begun = next.status == TaskStatus::InProgress
         || draft.part(|draft| draft.start_task(next.number)).is_ok();
     if begun {
@@ -389,8 +389,8 @@ fn begin_next(draft: &mut Draft<'_>) -> String {
     }
 }
 
-/// Sets the subtask in progress to be done again if one before this place is: its turn is not before that one's. Nobody could
-/// go on otherwise. Says so.
+/// Resets the subtask in progress to todo if an earlier one, at this place, is open: the earlier one comes first, and otherwise
+/// no caller could continue. Returns a sentence about that.
 fn put_back(draft: &mut Draft<'_>, at: usize) -> Result<String, Refusal> {
     if draft.carried_out() {
         return Ok(String::new());
@@ -409,7 +409,7 @@ fn put_back(draft: &mut Draft<'_>, at: usize) -> Result<String, Refusal> {
     Ok(said.concat())
 }
 
-/// Returns what becomes of a plan by the states its subtasks were given.
+/// Returns the state of a plan that follows from the given states of its subtasks.
 fn begun(subtasks: &[SubTask]) -> PlanPast {
     let begun = subtasks.iter().any(|it| it.state == State::InProgress);
     let status = match begun {
@@ -458,7 +458,7 @@ fn revise(draft: &mut Draft<'_>, at: usize, subtask: &SubTask) -> Result<String,
             format!("The subtask {called}, is '{state}': set it to 'todo' before it is revised.");
         return Err(NotebookError::new(ErrorCode::Settled, text));
     }
-    // The state of one that is given without a state is todo.
+    // A subtask that is given without a state has the state todo.
     if ![State::Todo, state].contains(&subtask.state) {
         let text = format!(
             "Invalid state '{}': revising changes no state; 'update_subtask_state' and 'finish_subtask' do.",
@@ -490,8 +490,8 @@ fn delete(draft: &mut Draft<'_>, at: usize) -> Result<String, NotebookError> {
     Ok(format!("The subtask {called}, is deleted successfully."))
 }
 
-/// Has the plan follow its subtasks: to be done while none has been begun, ended for whoever else looks at it once all are
-/// settled. In the notebook it stays open until it is finished.
+/// Makes the plan follow its subtasks: idle while none has been begun, and ended in other views once all are settled. In the
+/// notebook it stays open until it is finished.
 pub(super) fn follow(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     if draft.plan().head().owner != DAEMON && !draft.plan().status().settled() {
         draft.rest()?;

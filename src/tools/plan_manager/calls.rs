@@ -1,4 +1,4 @@
-//! PlanManager's functions as tools: their names, what they are given, and the envelope around what they return.
+//! PlanManager's functions as tools: their names, their arguments, and the envelope around their results.
 
 use std::sync::LazyLock;
 
@@ -106,7 +106,7 @@ impl Functions for PlanManager {
     }
 }
 
-/// Puts what a function returns into the envelope.
+/// Puts the result of a function into the envelope.
 fn data(data: impl Serialize) -> Answer {
     Answer {
         success: true,

@@ -32,7 +32,7 @@ pub enum ErrorCode {
 pub struct PlanManagerError {
     pub code: ErrorCode,
     pub message: String,
-    /// What the error speaks of, an object: `task_id`, `status` (of the task), `plan_status`, `current_task_id`, `dependency`
+    /// The subject of the error, an object: `task_id`, `status` (of the task), `plan_status`, `current_task_id`, `dependency`
     /// (which does not exist), `cycle` (with its first task again at the end), `dependants`, `waits_for`, `blocked_tasks`,
     /// `failed_tasks`, `argument` (its place). Long lists are cut, empty ones are left out.
     pub details: Value,
@@ -133,7 +133,7 @@ impl From<Refusal> for PlanManagerError {
             Refusal::NotStarted | Refusal::Deleted | Refusal::UsedUp(_) => {
                 (PlanNotActive, json!({}))
             }
-            // What only a daemon, its roles and the people who answer it are refused.
+            // Refusals that only a daemon, its roles and the people who answer it can get.
             _ => (InvalidStatus, json!({})),
         };
         Self::new(code, &refusal.to_string(), details)
@@ -167,7 +167,7 @@ impl From<ToolError> for PlanManagerError {
     }
 }
 
-/// Returns task numbers as the details of an error show them; of a longer list the first ones and the last one.
+/// Returns task numbers for the details of an error; of a longer list the first ones and the last one.
 pub(super) fn numbers(tasks: &[TaskId]) -> Vec<i64> {
     let shown = match tasks.split_last() {
         Some((last, rest)) if rest.len() > NAMED => [&rest[..NAMED], &[*last]].concat(),

@@ -1,5 +1,5 @@
-//! PlanManager: a goal as tasks with dependencies, one current plan, and an envelope around every answer. The rules of its
-//! document live here; what may be done to a plan at all is for [`crate::plan::Draft`] to say.
+//! PlanManager: a goal as tasks with dependencies, one current plan, and an envelope around every answer. This module contains
+//! the rules of its document; [`crate::plan::Draft`] says which changes of a plan are possible at all.
 
 mod calls;
 mod error;
@@ -34,7 +34,7 @@ use shape::{Room, id, ids, plan_word};
 
 type Result<T> = std::result::Result<T, PlanManagerError>;
 
-/// Characters of a name in a message, of a reason in the log, and of a goal beside the tasks.
+/// Characters of a name in a message, of a reason in the log, and of a goal alongside the tasks.
 const NAME: usize = 200;
 const WHY: usize = 200;
 const GOAL: usize = 1000;
@@ -78,8 +78,8 @@ impl PlanManager {
         Self { toolbox }
     }
 
-    /// Makes a plan the current one, in one step with its tasks; the one before goes into the history. A dry run checks
-    /// everything and makes nothing.
+    /// Makes a plan the current one, in one step with its tasks; the plan before it is archived. A dry run checks everything
+    /// and makes nothing.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` (no goal, a task without a name), `INVALID_DEPENDENCY`, `CIRCULAR_DEPENDENCY`, `PLAN_NOT_ACTIVE`
@@ -148,7 +148,7 @@ impl PlanManager {
         .await
     }
 
-    /// Completes a task in progress. When it was the last one, the plan ends. Of a plan that a daemon carries out it is the
+    /// Completes a task in progress. When it was the last one, the plan ends. In a plan that a daemon carries out, this is the
     /// report of the agent at work.
     ///
     /// # Errors
@@ -167,8 +167,8 @@ impl PlanManager {
         .await
     }
 
-    /// Records a failure of a task in progress: pending again if it may be retried and has not failed too often in a row, else
-    /// failed.
+    /// Records a failure of a task in progress. The task is pending again if it may be retried and has not failed too often in
+    /// a row; otherwise it is failed.
     ///
     /// # Errors
     /// `TASK_NOT_FOUND`, `INVALID_STATUS` (not in progress), `PLAN_NOT_ACTIVE`.
@@ -198,10 +198,10 @@ impl PlanManager {
         .await
     }
 
-    /// Adds a task behind another one, or at the end. A plan that had ended goes on.
+    /// Adds a task after another one, or at the end. A plan that had ended goes on.
     ///
     /// # Errors
-    /// `INVALID_DEPENDENCY`, `TASK_NOT_FOUND` (the task to stand behind), `INVALID_ARGUMENT` (no name), `PLAN_NOT_ACTIVE`.
+    /// `INVALID_DEPENDENCY`, `TASK_NOT_FOUND` (the task before it), `INVALID_ARGUMENT` (no name), `PLAN_NOT_ACTIVE`.
     pub async fn add_task(
         &self,
         name: &str,
@@ -259,7 +259,7 @@ impl PlanManager {
         .await
     }
 
-    /// Leaves a task out, whether it waits, is in progress or has failed; what depends on it may go on.
+    /// Skips a task, whether it waits, is in progress or has failed; its dependants may go on.
     ///
     /// # Errors
     /// `TASK_NOT_FOUND`, `TASK_NOT_EDITABLE` (completed or skipped), `PLAN_NOT_ACTIVE`.
@@ -281,7 +281,7 @@ impl PlanManager {
         .await
     }
 
-    /// Takes out a task that has not been started and that no other task depends on.
+    /// Removes a task that has not been started and on which no other task depends.
     ///
     /// # Errors
     /// `TASK_NOT_FOUND`, `TASK_NOT_EDITABLE`, `INVALID_DEPENDENCY` (others depend on it), `PLAN_NOT_ACTIVE`.
@@ -296,7 +296,7 @@ impl PlanManager {
         .await
     }
 
-    /// Lets nothing new start. A task in progress may still be completed.
+    /// Pauses the plan: no new task starts. A task in progress may still be completed.
     ///
     /// # Errors
     /// `INVALID_STATUS` (paused already), `PLAN_NOT_ACTIVE` (ended, or a daemon carries the plan out).
@@ -319,7 +319,7 @@ impl PlanManager {
         .await
     }
 
-    /// Lets a paused plan go on.
+    /// Resumes a paused plan.
     ///
     /// # Errors
     /// `INVALID_STATUS` (running), `PLAN_NOT_ACTIVE` (not paused, or a daemon carries the plan out).
@@ -427,7 +427,7 @@ fn under_way(plan: &Plan, task_id: i64) -> Result<TaskId> {
     }
 }
 
-/// Returns the number of a task that has not been started, whatever became of its plan.
+/// Returns the number of a task that has not been started, whatever the state of its plan.
 fn editable(plan: &Plan, task_id: i64) -> Result<TaskId> {
     let task = task(plan, task_id)?;
     match task.status {
@@ -470,7 +470,7 @@ fn none_executable(plan: &Plan) -> PlanManagerError {
     PlanManagerError::new(ErrorCode::InvalidStatus, message, details)
 }
 
-/// What is said of the end of a task that a daemon has handed out.
+/// The message at the end of a task that a daemon has dispatched.
 const REPORTED: &str = "Reported: the daemon checks and judges it, and decides what follows";
 
 fn not_by_daemon(draft: &Draft<'_>) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The functions that only look: at tasks, at how far the plan is, at the plan as a whole.
+//! The functions that only read: tasks, the progress of the plan, the plan as a whole.
 
 use super::*;
 
@@ -57,7 +57,7 @@ impl PlanManager {
         .await
     }
 
-    /// Returns how far the plan is.
+    /// Returns the progress of the plan.
     ///
     /// # Errors
     /// `PLAN_NOT_ACTIVE`: there is no plan.
@@ -81,7 +81,7 @@ impl PlanManager {
         .await
     }
 
-    /// Returns a task with all that is known of it, and a page of its dependencies: the first 400 if none is named.
+    /// Returns a task with all of its data, and a page of its dependencies: the first 400 if the caller names no page.
     ///
     /// # Errors
     /// `TASK_NOT_FOUND`, `PLAN_NOT_ACTIVE` (there is no plan).

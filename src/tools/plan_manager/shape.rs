@@ -1,4 +1,4 @@
-//! What PlanManager's functions return, in the fields and words of its document.
+//! The results of PlanManager's functions, in the fields and words of its document.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ impl Status {
         }
     }
 
-    /// Returns the word for a state where nothing is known of dependencies.
+    /// Returns the word for a state without knowledge of dependencies.
     pub(super) fn of_settled(status: TaskStatus) -> Self {
         match status {
             TaskStatus::Pending => Self::Pending,
@@ -82,14 +82,14 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// In a list.
+    /// In a list of tasks.
     pub(super) const LIST: Self = Self {
         name: 200,
         text: 400,
         dependencies: 40,
         after: 0,
     };
-    /// Alone, beside something else.
+    /// As a single task alongside other data.
     pub(super) const ONE: Self = Self {
         name: 1000,
         text: 2000,
@@ -97,7 +97,7 @@ impl Room {
         after: 0,
     };
 
-    /// When it is what was asked for: all of it, and a page of its dependencies.
+    /// As the subject of the question: all of it, and a page of its dependencies.
     pub(super) fn whole(page: Page) -> Self {
         Self {
             name: usize::MAX,
@@ -119,7 +119,7 @@ pub struct Task {
     #[serde(skip_serializing_if = "is_zero")]
     pub dependencies_left: usize,
     pub reasoning: String,
-    /// What came of it, once it is settled: its result, its last error, or why it was skipped.
+    /// The result of a settled task: its result, its last error, or why it was skipped.
     pub result: Option<String>,
 }
 
@@ -193,7 +193,7 @@ pub struct Updates {
 pub struct PlanCreated {
     /// `None` after a dry run.
     pub plan_id: Option<String>,
-    /// The plan that was current before and is in the history now, or would be.
+    /// The plan that was current before and is archived now, or would be.
     pub replaced_plan_id: Option<String>,
     pub total_tasks: usize,
     pub executable_tasks: usize,
@@ -211,7 +211,7 @@ pub struct PlanDocument {
     pub left: usize,
 }
 
-/// What a plan is for, and since when. Times are RFC 3339.
+/// The purpose of a plan, and its times. Times are RFC 3339.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Meta {
     pub goal: String,
@@ -219,7 +219,7 @@ pub struct Meta {
     pub updated_at: String,
 }
 
-/// Where a plan stands.
+/// The progress of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct State {
     pub current_task_id: Option<i64>,
@@ -309,7 +309,7 @@ pub struct TaskFound {
     /// Failures in a row, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_count: Option<u32>,
-    /// The last failure of a task that is to be tried again.
+    /// The last failure of a task that will be retried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
 }

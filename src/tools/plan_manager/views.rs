@@ -1,4 +1,4 @@
-//! A plan seen as a whole, and bounded all the same: as a graph, as a prompt, and as what may be done side by side.
+//! Views of a plan as a whole, all of them bounded: as a graph, as a prompt, and as groups of parallel tasks.
 
 use std::collections::HashMap;
 
@@ -17,11 +17,11 @@ const PROMPT: usize = 4000;
 /// Tasks in the prompt, and those of them before the work.
 const WINDOW: usize = 30;
 const BEFORE: usize = 5;
-/// Characters in the prompt: of the goal, of a name, of what is said of a task.
+/// Characters in the prompt: of the goal, of a name, of a remark about a task.
 const GOAL: usize = 250;
 const NAME: usize = 60;
 const SAID: usize = 120;
-/// Tasks that a line of the prompt counts up.
+/// The most tasks that a line of the prompt lists.
 const NAMED: usize = 20;
 
 /// Tasks in all groups together.
@@ -57,15 +57,14 @@ pub struct PlanPrompt {
 pub struct ParallelTasks {
     /// Tasks in progress and executable ones: none of them waits for another.
     pub parallel_tasks: Vec<i64>,
-    /// The tasks that are left, one group after the other: those of a group may be done side by side once the groups before
-    /// it are done.
+    /// The remaining tasks in groups: the tasks of a group can be done in parallel once the groups before it are done.
     pub groups: Vec<Vec<i64>>,
-    /// Tasks in no group: there are many, or they wait for one that failed.
+    /// Tasks in no group: there are too many, or they wait for one that failed.
     #[serde(skip_serializing_if = "is_zero")]
     pub left: usize,
 }
 
-/// Draws the tasks of a page, or those around the work when none is named; fewer if they need too much room.
+/// Draws the tasks of a page, or those around the work if the caller names no page; fewer if they need too much room.
 pub(super) fn dependency_graph(plan: &Plan, format: GraphFormat, page: Page) -> DependencyGraph {
     let mut tasks: Vec<&Task> = match page {
         Page {
@@ -95,7 +94,7 @@ pub(super) fn dependency_graph(plan: &Plan, format: GraphFormat, page: Page) -> 
     }
 }
 
-/// Writes the plan for a model to read: what it is for, how far it is, the tasks around the work.
+/// Writes the plan for a model: its purpose, its progress, the tasks around the work.
 pub(super) fn prompt(plan: &Plan) -> String {
     let state = State::of(plan);
     let counts = plan.counts();
@@ -131,7 +130,7 @@ pub(super) fn prompt(plan: &Plan) -> String {
         lines.push(format!("… {earlier} before these"));
     }
     let used: usize = lines.iter().map(|line| line.len() + 1).sum();
-    // What is said below the list needs some room as well.
+    // The part below the list needs some room, too.
     let mut room = PROMPT.saturating_sub(used + 60);
     let mut shown = 0;
     for task in tasks {
@@ -183,8 +182,8 @@ fn numbers(tasks: &[i64], more: usize) -> String {
     }
 }
 
-/// Finds out which tasks may be done side by side, now and after each other. Looks at no more tasks than it names, and at
-/// those that wait for them.
+/// Finds out which tasks can be done in parallel, now and in later groups. It reads no more tasks than it names, and those that
+/// wait for them.
 pub(super) fn parallel_tasks(plan: &Plan) -> ParallelTasks {
     let now = plan.in_progress().chain(plan.ready());
     let mut group: Vec<&Task> = now.take(GROUPED).collect();
@@ -198,7 +197,7 @@ pub(super) fn parallel_tasks(plan: &Plan) -> ParallelTasks {
         groups.push(ids(group.iter().copied(), GROUPED));
         let mut next = Vec::new();
         for task in group {
-            // A task that half the plan waits for is not looked at to its end.
+            // If half the plan waits for a task, not all of its dependants are read.
             for dependant in plan.dependants(task.number).take(4 * GROUPED) {
                 let unmet = waits
                     .entry(dependant.number)

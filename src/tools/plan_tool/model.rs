@@ -13,10 +13,10 @@ use crate::wire::text::{clip, one_line, time_text};
 /// Characters of a text in a list.
 const CLIPPED: usize = 300;
 
-/// Characters of the plan's name beside its tasks.
+/// Characters of the plan's name alongside its tasks.
 const NAME: usize = 100;
 
-/// Dependencies that are shown of a task in a list.
+/// The most dependencies that are shown for a task in a list.
 const IDS_IN_LIST: usize = 10;
 
 /// The state of a task.
@@ -24,7 +24,7 @@ const IDS_IN_LIST: usize = 10;
 #[serde(rename_all = "lowercase")]
 #[schemars(description = "")]
 pub enum TaskStatus {
-    // No words on the variants: the schema would no longer be a plain list.
+    // No docs on the variants: with them the schema would no longer be a plain list.
     #[default]
     Ready,
     Inprogress,
@@ -54,7 +54,7 @@ impl TaskStatus {
         }
     }
 
-    /// Tells whether a task may go from this status to another. To the same one it always may: nothing changes.
+    /// Returns whether a task may go from this status to another. The same status is always allowed: nothing changes.
     pub fn may_become(self, to: Self) -> bool {
         match self {
             Self::Ready | Self::Inprogress => true,
@@ -117,17 +117,18 @@ impl From<&CorePlanStatus> for PlanStatus {
 pub struct TaskInfo {
     pub task_id: String,
     pub name: String,
-    /// Empty if it is anybody's.
+    /// Empty if every role may do it.
     pub assignee: String,
     pub description: String,
     pub status: TaskStatus,
     pub result_summary: Option<String>,
-    /// `None` within its step.
+    /// `None` where the task stands within its step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_id: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
-    /// A page of the tasks that the structure says it depends on, which nothing enforces; and how many are after these.
+    /// A page of the tasks on which it depends according to the structure, which nothing enforces; and the number of those
+    /// after the page.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<String>,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -135,12 +136,12 @@ pub struct TaskInfo {
 }
 
 impl TaskInfo {
-    /// Returns a task in full, with as many of the tasks it depends on as a page may have.
+    /// Returns a task in full, with as many of its dependencies as a page may have.
     pub(super) fn full(plan: &Plan, task: &Task) -> Self {
         Self::page(plan, task, Page::new(Some(usize::MAX), None))
     }
 
-    /// Returns a task in full, with a page of the tasks it depends on.
+    /// Returns a task in full, with a page of its dependencies.
     pub(super) fn page(plan: &Plan, task: &Task, page: Page) -> Self {
         Self::of(plan, task, page, str::to_owned)
     }
@@ -174,7 +175,7 @@ impl TaskInfo {
     }
 }
 
-/// A phase of a plan, with those of its tasks that are shown.
+/// A phase of a plan, with its shown tasks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepInfo {
     pub step_id: String,
@@ -197,7 +198,7 @@ pub struct PlanInstance {
 }
 
 impl PlanInstance {
-    /// Returns a plan with a part of its tasks, by their steps.
+    /// Returns a plan with some of its tasks, grouped by their steps.
     pub(super) fn of(plan: &Plan, tasks: Vec<Shown>) -> Self {
         let head: &Head = plan.head();
         let mut steps: Vec<StepInfo> = Vec::new();

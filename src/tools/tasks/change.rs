@@ -1,4 +1,4 @@
-//! What the task tools do to a plan.
+//! The changes that the task tools make to a plan.
 
 use serde_json::{Map, Value};
 
@@ -31,7 +31,7 @@ pub(super) fn add_all(
     let numbers = draft
         .add_tasks(new, None)
         .map_err(|refusal| match refusal {
-            // None of them exists, so that their places in the list say more than the numbers they would have got.
+            // None of these tasks exists, so their places in the list say more than the numbers that they would have got.
             Refusal::Cycle(way) => {
                 Refusal::Cycle(way.into_iter().map(|id| TaskId(id.0 - before)).collect())
             }
@@ -92,7 +92,7 @@ fn labels(
     labels
 }
 
-/// What is said of a task that was deleted before anything came of it.
+/// The result of a task that was deleted before it had one.
 const DELETED: &str = "deleted";
 
 /// Carries out an update: all of it or nothing.
@@ -101,10 +101,10 @@ pub(super) fn apply(draft: &mut Draft<'_>, update: &TaskUpdate) -> Result<TaskUp
     let id = task.number;
     let (from, to) = (task.status, update.status.map(TaskStatus::from));
     let result = match (to, update.result.as_deref()) {
-        // What came of it stays, should it be taken back as what it was.
+        // The result stays, in case the task is restored to its former state.
         (Some(TaskStatus::Skipped), None) if task.result.is_none() => Some(DELETED),
         (Some(TaskStatus::Completed), None) if task.result.as_deref() == Some(DELETED) => Some(""),
-        // What is to be done anew has come to nothing yet.
+        // A task that is to be done again has no result yet.
         (Some(TaskStatus::Pending | TaskStatus::InProgress), None) => Some(""),
         (_, result) => result,
     };
@@ -112,7 +112,7 @@ pub(super) fn apply(draft: &mut Draft<'_>, update: &TaskUpdate) -> Result<TaskUp
     if let Some(TaskStatus::Pending | TaskStatus::InProgress) = to
         && back
     {
-        // Taken back first: what is settled cannot be edited.
+        // The task is restored first: a settled task cannot be edited.
         status::set(draft, id, TaskStatus::Pending, result)?;
     }
     let mut fields = amend(draft, &task, update)?;
@@ -148,7 +148,7 @@ pub(super) fn apply(draft: &mut Draft<'_>, update: &TaskUpdate) -> Result<TaskUp
     })
 }
 
-/// Changes what is said of the task; returns the names of what is different now.
+/// Changes the texts of the task; returns the names of the fields that differ now.
 fn amend(
     draft: &mut Draft<'_>,
     task: &Task,
@@ -199,7 +199,7 @@ fn amend(
     Ok(fields)
 }
 
-/// Makes other tasks wait for this one; tells whether any did not yet.
+/// Makes other tasks wait for this one; returns whether this is new for any of them.
 fn block(draft: &mut Draft<'_>, id: TaskId, others: Option<&[Id]>) -> Result<bool, Refusal> {
     let mut changed = false;
     for other in others.into_iter().flatten() {

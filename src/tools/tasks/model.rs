@@ -1,4 +1,4 @@
-//! What goes into the task tools and what comes out, under the names that agents know.
+//! The input and output of the task tools, under the names that agents know.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub enum TaskWord {
     InProgress,
     Completed,
     Failed,
-    // Left out; it can be taken back. No words for the schema, which would no longer be a plain list.
+    // Skipped; it can be restored. No doc comment: with one the schema would no longer be a plain list.
     Deleted,
 }
 
@@ -52,7 +52,7 @@ impl From<TaskWord> for TaskStatus {
 pub struct Id(String);
 
 impl Id {
-    /// Returns it as it was given.
+    /// Returns the id as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -241,9 +241,9 @@ pub struct TaskLine {
     pub status: TaskWord,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// What it still waits for, the first few.
+    /// The tasks for which it still waits, the first few.
     pub blocked_by: Vec<String>,
-    /// How many more there are.
+    /// The number of further ones.
     #[serde(skip_serializing_if = "is_zero")]
     pub blocked_by_left: usize,
 }
@@ -260,7 +260,7 @@ pub struct TaskDetail {
     pub active_form: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// A page of the tasks that wait for it, and of those that it waits for, with how many are after these.
+    /// A page of the tasks that wait for it, and of those for which it waits, with the number of those after the page.
     pub blocks: Vec<String>,
     #[serde(skip_serializing_if = "is_zero")]
     pub blocks_left: usize,
@@ -279,11 +279,11 @@ pub struct TaskDetail {
 #[serde(rename_all = "camelCase")]
 pub struct TaskUpdated {
     pub task_id: String,
-    /// The fields that are different now.
+    /// The fields that differ now.
     pub updated_fields: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_change: Option<StatusChange>,
-    /// The status is a report to the daemon that carries the plan out: it counts once it has been checked and judged.
+    /// The status is a report to the daemon that carries the plan out: it takes effect after the check and the verdict.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reported: bool,
 }

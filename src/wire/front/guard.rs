@@ -1,29 +1,30 @@
-//! Refuses a header that could cost a YAML parser its time or memory, or that means more than its reader sees, before
-//! any parser is given it. Looks at lines and characters only; where it cannot tell text from YAML it refuses.
+//! Refuses a header that could cost a YAML parser too much time or memory, or whose meaning a reader cannot see. This happens
+//! before any parser reads it. The guard reads only lines and characters; where it cannot distinguish text from YAML, it
+//! refuses.
 
 use crate::wire::Problem;
 
-/// Bytes of a header that are read at most.
+/// The most bytes of a header.
 pub(super) const MAX_HEADER: usize = 8 * 1024;
-/// Opening brackets and braces in a whole header; parsers take quadratic time over deep nesting.
+/// The most opening brackets and braces in a whole header; parsers take quadratic time for deep nesting.
 const MAX_OPENERS: usize = 64;
-/// Columns of indentation, which bound the depth of block nesting.
+/// The most columns of indentation; they limit the depth of block nesting.
 const MAX_INDENT: usize = 64;
-/// The same for a document, where continued text may be indented far.
+/// The same limit for a document, where continued text may be indented far.
 const MAX_DOCUMENT_INDENT: usize = 256;
-/// `- - -` and `? ? ?` in one line: each is a level.
+/// The most `- - -` and `? ? ?` markers in one line: each opens a level.
 const MAX_MARKERS: usize = 8;
 
-/// What speaks against giving a header to a YAML parser.
+/// Why a header must not go to a YAML parser.
 #[derive(Debug)]
 pub(super) enum Objection {
-    /// Not to be read in any way.
+    /// It must not be read in any way.
     Hostile(Problem),
-    /// A plain `*text*` in place of a value, which YAML takes for an alias of nothing: readable line by line.
+    /// A plain `*text*` in the place of a value, which YAML reads as an undefined alias; the header can be read line by line.
     Emphasis(Problem),
 }
 
-/// Objects to a header of more than `longest` bytes.
+/// Returns a problem if the header has more than `longest` bytes.
 pub(super) fn too_long(bytes: usize, longest: usize, first_line: usize) -> Option<Problem> {
     if bytes <= longest {
         return None;
@@ -32,7 +33,7 @@ pub(super) fn too_long(bytes: usize, longest: usize, first_line: usize) -> Optio
     Some(Problem::on_line(first_line, message).with_hint("move long text into the body"))
 }
 
-/// Looks for the first objection to the header; its first line has the number `first_line` in the file.
+/// Finds the first objection to the header; its first line has the number `first_line` in the file.
 pub(super) fn objection(header: &str, first_line: usize) -> Option<Objection> {
     if let Some(problem) = too_long(header.len(), MAX_HEADER, first_line) {
         return Some(Objection::Hostile(problem));
@@ -59,8 +60,8 @@ pub(super) fn objection(header: &str, first_line: usize) -> Option<Objection> {
     indicators(header, first_line)
 }
 
-/// Looks for the first objection to a document that a person wrote for us, such as a plan file: long text and brackets
-/// are its own; only what makes a parser explode is refused.
+/// Finds the first objection to a document that a person wrote for this program, such as a plan file. Long text and brackets
+/// are allowed; only input that makes a parser explode is refused.
 pub(super) fn document_objection(text: &str, first_line: usize) -> Option<Problem> {
     let mut depth = 0_usize;
     let mut literal_indent = None;
@@ -94,7 +95,7 @@ pub(super) fn document_objection(text: &str, first_line: usize) -> Option<Proble
     None
 }
 
-/// Tells whether the line is text of a block that began with `|` or `>` above it; remembers such a beginning.
+/// Returns whether the line is text of a block that began with `|` or `>` above it; also remembers such a beginning.
 fn in_literal(outer: &mut Option<usize>, line: &str) -> bool {
     let indent = line.len() - line.trim_start_matches(' ').len();
     if let Some(outer) = *outer
@@ -139,7 +140,7 @@ fn harmful_line(line: &str, number: usize) -> Option<Problem> {
     None
 }
 
-/// Counts the words of a line that may each open a level.
+/// Counts the markers of a line that may each open a level.
 fn levels(line: &str) -> usize {
     line.split([' ', '\t'])
         .filter(|word| matches!(*word, "-" | "?"))
@@ -162,7 +163,8 @@ fn surrogate_escape(line: &str) -> Option<usize> {
     })
 }
 
-/// Tells whether the text begins with the key `<<`. Where each line can be understood by itself, a key ends with a word.
+/// Returns whether the text begins with the key `<<`. Where each line can be understood alone, the colon after a key ends a
+/// word.
 fn merge_key(text: &str, plain: bool) -> bool {
     let quote = |c| matches!(c, '"' | '\'');
     let key = text.strip_prefix(quote).unwrap_or(text);
@@ -174,7 +176,7 @@ fn merge_key(text: &str, plain: bool) -> bool {
         .is_some_and(|rest| !plain || ends_word(rest))
 }
 
-/// Looks for merge keys, anchors, aliases and tags wherever a YAML value may begin.
+/// Finds merge keys, anchors, aliases and tags wherever a YAML value may begin.
 fn indicators(header: &str, first_line: usize) -> Option<Objection> {
     let plain = plain_lines_only(header);
     let mut emphasis = None;
@@ -212,7 +214,7 @@ fn indicators(header: &str, first_line: usize) -> Option<Objection> {
     emphasis.map(Objection::Emphasis)
 }
 
-/// Tells whether each line can be understood by itself: nothing bracketed, no quoted key, no quote that stays open.
+/// Returns whether each line can be understood alone: no brackets, no quoted key, no quote that stays open.
 fn plain_lines_only(header: &str) -> bool {
     header.lines().filter(|line| significant(line)).all(|line| {
         let text = after_markers(line);
@@ -222,7 +224,7 @@ fn plain_lines_only(header: &str) -> bool {
     })
 }
 
-/// Returns what follows the markers and the key of a line.
+/// Returns the text after the markers and the key of a line.
 fn first_value(line: &str) -> &str {
     let text = after_markers(line);
     let colon = text
@@ -242,12 +244,12 @@ fn after_markers(line: &str) -> &str {
     text
 }
 
-/// Tells whether a marker in front of this text stands by itself.
+/// Returns whether a marker before this text is a word of its own.
 fn ends_word(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with([' ', '\t'])
 }
 
-/// Tells whether the value is one quoted text, with nothing but a comment behind it.
+/// Returns whether the value is one quoted text, followed by nothing but a comment.
 fn quoted(value: &str) -> bool {
     behind_quotes(value).is_some_and(|rest| {
         let rest = rest.trim_start();
@@ -255,7 +257,7 @@ fn quoted(value: &str) -> bool {
     })
 }
 
-/// Returns what follows the closing quote of a value that begins with a quote.
+/// Returns the text after the closing quote of a value that begins with a quote.
 fn behind_quotes(value: &str) -> Option<&str> {
     let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     let mut chars = value[1..].chars();
@@ -273,7 +275,7 @@ fn behind_quotes(value: &str) -> Option<&str> {
     None
 }
 
-/// Tells whether the line ends in `|` or `>` (with modifiers), after which indented lines are text.
+/// Returns whether the line ends in `|` or `>` (with modifiers): indented lines after it are text.
 fn opens_literal(line: &str) -> bool {
     let value = first_value(line);
     let mut chars = value.chars();

@@ -1,4 +1,4 @@
-//! Plan files in Markdown: front matter, then a `## ` heading a task with attribute lines, or a checklist.
+//! Plan files in Markdown: front matter, then a `## ` heading for each task with attribute lines, or a checklist.
 
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ const FIELDS: [&str; 6] = [
     "order",
 ];
 
-/// The attributes of a task, as they are written in a list below its heading.
+/// The attributes of a task, as written in a list below its heading.
 pub(super) const ATTRIBUTES: [&str; 9] = [
     "after",
     "assignee",
@@ -57,7 +57,7 @@ pub(super) const ATTRIBUTES: [&str; 9] = [
     "done",
 ];
 
-/// Reads a plan file; tasks that are not quite right are still returned, with their problems noted.
+/// Reads a plan file. Tasks with problems are still returned, and their problems are collected.
 pub(super) fn read(text: &str, problems: &mut Problems) -> Result<(PlanFile, Vec<Draft>), Problem> {
     let front = front::split_any(text)?;
     for (line, key) in front.keys().filter(|(_, key)| !FIELDS.contains(key)) {
@@ -87,8 +87,8 @@ pub(super) fn read(text: &str, problems: &mut Problems) -> Result<(PlanFile, Vec
     Ok((plan, drafts))
 }
 
-/// Splits a line such as `- after: 1, 2` that is an attribute if it stands in the right place. Returns the key, the value
-/// and the byte at which the value begins.
+/// Splits a line such as `- after: 1, 2`, which is an attribute if it stands in the right place. Returns the key, the value and
+/// the byte at which the value begins.
 pub(super) fn attribute(line: &str) -> Option<(&str, &str, usize)> {
     let text = line
         .strip_prefix("- ")
@@ -102,7 +102,7 @@ pub(super) fn attribute(line: &str) -> Option<(&str, &str, usize)> {
     Some((key.trim(), value.trim(), at))
 }
 
-/// Tells whether a line of a description would be taken for something else, but for a backslash in front.
+/// Returns whether a line of a description would be read as something else without a backslash before it.
 pub(super) fn needs_escape(line: &str) -> bool {
     let text = line.trim_start_matches('\\');
     let is_task = heading(text).is_some_and(|(level, _)| level == 2);
@@ -114,12 +114,12 @@ fn known(key: &str) -> Option<&'static str> {
     ATTRIBUTES.into_iter().find(|known| *known == key)
 }
 
-/// Where the reader stands below a heading.
+/// The reader's position below a heading.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Nothing but blank lines so far.
+    /// After the heading; only blank lines so far.
     Head,
-    /// In the list of attributes; what is indented belongs to the last of them.
+    /// In the list of attributes; indented lines belong to the last attribute.
     Attributes,
     Description,
 }
@@ -127,14 +127,14 @@ enum Place {
 /// An attribute as it is written.
 struct Attribute {
     key: &'static str,
-    /// With the further lines that belong to it.
+    /// Includes the further lines that belong to it.
     value: String,
     line: usize,
     /// Where the value begins.
     column: usize,
 }
 
-/// Goes through the body line by line.
+/// Reads the body line by line.
 struct Reader<'a> {
     plan: &'a mut PlanFile,
     problems: &'a mut Problems,
@@ -217,7 +217,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Tells whether an unknown attribute was meant as one: it stands in a list with known ones, or is nearly one.
+    /// Returns whether an unknown key was meant as an attribute: it stands in a list with known ones, or is close to a known
+    /// one.
     fn looks_meant(&self, key: &str) -> bool {
         self.place == Place::Attributes || nearest(key, ATTRIBUTES.into_iter()).is_some()
     }
@@ -302,7 +303,7 @@ impl<'a> Reader<'a> {
         });
     }
 
-    /// Gives what was read to the task that is open, or to the plan before the first one.
+    /// Assigns the collected text to the open task, or to the plan before the first task.
     fn close_task(&mut self) {
         let lines = std::mem::take(&mut self.description).join("\n");
         let description = lines.trim_matches('\n').trim_end();
@@ -346,7 +347,7 @@ fn set(draft: &mut Draft, attribute: &Attribute, problems: &mut Problems) {
     }
 }
 
-/// Reads the tasks that another one comes after.
+/// Reads the tasks on which another task depends.
 fn references(attribute: &Attribute) -> Vec<Word> {
     let mut references = words(attribute);
     references.retain(|reference| !reference.word.eq_ignore_ascii_case("none"));
@@ -357,11 +358,11 @@ fn references(attribute: &Attribute) -> Vec<Word> {
     references
 }
 
-/// Reads a list with commas, over as many lines as it has.
+/// Reads a list separated by commas, on one or more lines.
 fn words(attribute: &Attribute) -> Vec<Word> {
     let mut words = Vec::new();
     for (line, text) in (attribute.line..).zip(attribute.value.split('\n')) {
-        // Further lines had their indentation of two taken off.
+        // Two characters of indentation were removed from further lines.
         let mut column = if line == attribute.line {
             attribute.column
         } else {
@@ -415,7 +416,7 @@ fn item(line: &str) -> Option<(bool, &str)> {
     Some((done, text[3..].trim()))
 }
 
-/// Takes `1. `, `1) `, `Task 1: ` or `任务 1：` from the start of a heading.
+/// Removes `1. `, `1) `, `Task 1: ` or `任务 1：` from the start of a heading.
 fn numbered(title: &str) -> (Option<usize>, &str) {
     let word = ["Task ", "task ", "TASK ", "任务"]
         .into_iter()

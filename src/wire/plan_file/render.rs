@@ -9,8 +9,8 @@ use crate::wire::front;
 use crate::wire::markdown::Fences;
 use crate::wire::text::printable;
 
-/// Returns the plan file of a plan. Read again it has the same tasks with the same dependencies; tasks are numbered in the
-/// plan's order, and one that is completed or skipped counts as done.
+/// Returns the plan file of a plan. Reading it again gives the same tasks with the same dependencies. Tasks are numbered in the
+/// plan's order, and a task that is completed or skipped counts as done.
 pub fn render(plan: &Plan) -> String {
     let head = plan.head();
     let header = Header {
@@ -40,7 +40,7 @@ fn write_task(body: &mut String, number: usize, task: &Task, numbers: &HashMap<T
     }
     let description = description(&task.description);
     if text.len() == start && description.starts_with(['-', '*']) {
-        // Keeps a list at the start of the description from being read as attributes.
+        // Prevents that a list at the start of the description is read as attributes.
         text.push_str("- optional: false\n");
     }
     if text.len() > start {
@@ -99,7 +99,7 @@ fn line(text: &str) -> String {
         .join(" ")
 }
 
-/// Returns the text with its further lines indented, so that they stay with their attribute.
+/// Returns the text with its further lines indented, so that they still belong to their attribute.
 fn continued(text: &str) -> String {
     let text = printable(text);
     let lines: Vec<&str> = text
@@ -110,7 +110,7 @@ fn continued(text: &str) -> String {
     lines.join("\n  ").trim_start().to_owned()
 }
 
-/// Returns the description with what would be read as a task or an attribute escaped, and no fence left open.
+/// Returns the description: lines that would be read as a task or an attribute are escaped, and an open fence is closed.
 fn description(text: &str) -> String {
     let mut fences = Fences::default();
     let text = printable(text);

@@ -77,7 +77,7 @@ pub struct StructureTask {
     pub dependencies: Vec<String>,
 }
 
-/// Reads a structure that was handed over as such.
+/// Reads a structure that a caller passes as a value.
 ///
 /// # Errors
 /// All problems of it, without lines.
@@ -99,10 +99,10 @@ pub(super) fn read_yaml(
     Ok(of_node(&node, "the plan", Others::Ignored, problems))
 }
 
-/// What is made of fields that are not known.
+/// How unknown fields are treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::wire) enum Others {
-    /// But for those that are nearly known ones: they are slips.
+    /// Ignored, except names close to a known one: they are slips.
     Ignored,
     /// As well, in what fits [`Structure`] already: words may be empty, and who uses the plan says so.
     Fitting,
@@ -254,7 +254,7 @@ fn set_order(
     match word.map(order) {
         Some(Ok(order)) => plan.order = Some(order),
         Some(Err(message)) => problems.add(place.problem(message)),
-        // Without a word on dependencies it is the steps that say what comes after what.
+        // If no task states dependencies, the steps define the order.
         None if drafts.iter().all(|draft| draft.after.is_empty()) => {
             plan.order = Some(Order::Sequential);
         }

@@ -1,15 +1,15 @@
-//! Names in double braces, `{{feature}}`, that stand for something else. What is put in their place is data: it is never
-//! looked at again. A backslash before the braces keeps them as they are.
+//! Placeholders in double braces, `{{feature}}`. The inserted text is data: it is not searched for placeholders. A backslash
+//! before the braces keeps them unchanged.
 
 use crate::wire::node::Node;
 use crate::wire::plan_file::suggestion;
 use crate::wire::problem::Problems;
 use crate::wire::text::quote;
 
-/// What a step of a template sees besides the results before it.
+/// The names that a step of a template can use, in addition to the results before it.
 pub(crate) const OF_A_STEP: [&str; 3] = ["task.name", "task.description", "context"];
 
-/// The longest name that is taken for one.
+/// The longest text in braces that is read as a name.
 const MAX_NAME: usize = 100;
 
 /// A piece of a text.
@@ -19,7 +19,7 @@ enum Piece<'a> {
     Name(&'a str),
 }
 
-/// Puts something in the place of each name.
+/// Replaces each name with its value.
 pub(crate) fn fill(text: &str, value: &impl Fn(&str) -> Option<String>) -> String {
     let mut filled = String::with_capacity(text.len());
     each_piece(text, &mut |piece| match piece {
@@ -45,14 +45,14 @@ pub(crate) fn each_name<'a>(text: &'a str, see: &mut impl FnMut(&'a str)) {
     });
 }
 
-/// Tells whether a text has a name in it.
+/// Returns whether a text contains a name.
 pub(super) fn has_name(text: &str) -> bool {
     let mut found = false;
     each_name(text, &mut |_| found = true);
     found
 }
 
-/// Notes names in a step of a template that are not there when it is done.
+/// Collects names in a step of a template that have no value when the step runs.
 pub(super) fn check_step(node: &Node, text: &str, number: usize, problems: &mut Problems) {
     each_name(text, &mut |name| {
         if OF_A_STEP.contains(&name) {
@@ -100,7 +100,7 @@ fn each_piece<'a>(text: &'a str, see: &mut impl FnMut(Piece<'a>)) {
     see(Piece::Text(&text[begin..]));
 }
 
-/// Reads a name up to the closing braces, and how many bytes it takes with them.
+/// Reads a name up to the closing braces, and returns how many bytes it occupies with them.
 fn name(text: &str) -> Option<(&str, usize)> {
     let near = &text[..text.floor_char_boundary(MAX_NAME)];
     let end = near.find("}}")?;

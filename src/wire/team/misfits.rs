@@ -1,4 +1,4 @@
-//! What does not fit together: names within the team file, and names of what is known outside of it only.
+//! References that cannot be resolved: names within the team file, and names of what exists only outside it.
 
 use serde_json::Value;
 
@@ -15,16 +15,16 @@ const ALWAYS: &str = "ask";
 /// The action that runs a configured check, which its parameter `name` names.
 const CHECKS: &str = "run_check";
 
-/// What there is outside the team file.
+/// What exists outside the team file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<'a> {
     /// The names of the configured checks.
     pub checks: &'a [&'a str],
-    /// The agents that can be started, by their names.
+    /// The agents that can be started, by name.
     pub agents: &'a [&'a str],
     /// The actions that are registered.
     pub actions: &'a [&'a str],
-    /// The tools that are registered; `docs.*` stands for all of a server, which tells them only once it runs.
+    /// The registered tools; `docs.*` stands for all tools of a server, which lists them only once it runs.
     pub tools: &'a [&'a str],
 }
 
@@ -50,7 +50,7 @@ impl Known<'_> {
 }
 
 impl Team {
-    /// Notes names that are not in the team file but should be.
+    /// Collects names that should be in the team file but are not.
     pub(super) fn check_names(&self, problems: &mut Problems) {
         for role in &self.roles {
             self.check_templates(role, problems);
@@ -103,7 +103,7 @@ impl Team {
         }
     }
 
-    /// Returns what names something that is not there, given what there is.
+    /// Returns the names that refer to something that does not exist, as problems.
     pub fn misfits(&self, known: &Known<'_>) -> Vec<Problem> {
         let mut problems = Problems::default();
         for role in &self.roles {
@@ -121,7 +121,7 @@ impl Team {
         problems.in_order()
     }
 
-    /// Returns the roles behind files whose commands nobody takes unless an agent is named for all, as problems.
+    /// Returns the roles of kind `files` that have no worker unless one agent is named for all roles, as problems.
     pub fn without_worker(&self) -> Vec<Problem> {
         let nobody = |role: &&RoleSpec| {
             role.kind == RoleKind::Files && role.kind_known && role.worker.is_none()
@@ -135,8 +135,8 @@ impl Team {
         self.roles.iter().filter(nobody).map(problem).collect()
     }
 
-    /// Returns what is wrong with the assignees of a plan: roles that the team does not have, and, where every role takes only its
-    /// own tasks, tasks without one.
+    /// Returns the problems with the assignees of a plan: roles that the team does not have and, where every role takes only
+    /// its own tasks, tasks without an assignee.
     pub fn misfits_of_plan(&self, file: &PlanFile) -> Vec<Problem> {
         let stranger = |task: &NewTask| {
             let id = task.assignee.as_deref()?;
@@ -154,7 +154,7 @@ impl Team {
         problems
     }
 
-    /// Returns the tasks that nobody does where every role takes only its own, as problems: those without an assignee.
+    /// Returns the tasks that have no worker where every role takes only its own tasks, as problems: those without an assignee.
     pub fn nobodys(&self, tasks: &[NewTask]) -> Vec<Problem> {
         let open = tasks
             .iter()
@@ -167,14 +167,14 @@ impl Team {
                 ))
             })
             .collect();
-        // All have the same way out.
+        // All problems have the same hint; only the last one shows it.
         if let Some(last) = problems.pop() {
             problems.push(last.with_hint(self.way_to_somebody()));
         }
         problems
     }
 
-    /// Says how a task without an assignee comes to somebody.
+    /// Returns how a task without an assignee gets a worker.
     pub fn way_to_somebody(&self) -> String {
         let ids: Vec<&str> = self.roles.iter().map(|role| role.id.as_str()).collect();
         format!(
@@ -205,14 +205,14 @@ impl Team {
 }
 
 impl RoleSpec {
-    /// Returns a problem of the place where the role is defined.
+    /// Returns a problem with the place where the role is defined.
     pub fn problem(&self, message: impl Into<String>) -> Problem {
         self.place.problem(message)
     }
 }
 
 impl StepSpec {
-    /// Returns a problem of the place where the step says what it does.
+    /// Returns a problem with the place where the action of the step is defined.
     pub fn problem(&self, message: impl Into<String>) -> Problem {
         self.place.problem(message)
     }

@@ -13,13 +13,13 @@ use crate::wire::node::{Data, Fields, Node};
 use crate::wire::problem::Problems;
 use crate::wire::text::{parse_span, quote};
 
-/// How long a role waits for another one if it does not say.
+/// How long a role waits for another one if the file does not state it.
 const COLLABORATION: Duration = Duration::from_secs(600);
 
-/// Tasks that a role may do side by side.
+/// The most tasks that a role may do simultaneously.
 const MAX_CONCURRENCY: u64 = 256;
 
-/// The worker that is any program, which `argv` names.
+/// The worker for any program; `argv` names the program.
 const PROGRAM: &str = "command";
 
 const FIELDS: [&str; 13] = [
@@ -38,7 +38,7 @@ const FIELDS: [&str; 13] = [
     "on_timeout",
 ];
 
-/// Fields that mean something for roles inside the process only.
+/// Fields that apply only to roles inside the process.
 const INSIDE: [&str; 5] = [
     "actions",
     "tools",
@@ -47,7 +47,8 @@ const INSIDE: [&str; 5] = [
     "on_timeout",
 ];
 
-/// Reads a role. One with problems is returned as far as it goes, so that what names it is no problem besides.
+/// Reads a role. A role with problems is returned as far as it could be read, so that names which refer to it are no further
+/// problems.
 pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<RoleSpec> {
     let fields = Fields::of(node, "the role", &FIELDS, problems)?;
     let id = id(&fields, "the role", problems).unwrap_or_default();
@@ -125,7 +126,7 @@ fn concurrency(fields: &Fields<'_>, problems: &mut Problems) -> u32 {
     }
 }
 
-/// Reads a list of names, each of which is there once.
+/// Reads a list of names; each may occur only once.
 fn names(fields: &Fields<'_>, key: &str, problems: &mut Problems) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let texts = fields.texts(key, problems);

@@ -9,38 +9,38 @@ use crate::wire::plan_file::{Others, PlanFile, from_node, suggestion};
 use crate::wire::problem::Problems;
 use crate::wire::text::{one_line, printable, quote};
 
-/// Characters of a parameter's value.
+/// The most characters of a parameter's value.
 const MAX_VALUE: usize = 8_000;
 
-/// Fields that are there besides those of a plan's structure.
+/// Fields in addition to those of a plan's structure.
 const OWN: [&str; 2] = ["id", "parameters"];
 
-/// Fields that say how the plan is put together, which is known before its parameters are.
+/// Fields that define the structure of the plan, which must be known before the parameters are.
 const FIXED: [&str; 4] = ["step_id", "task_id", "dependencies", "order"];
 
-/// A plan in the making.
+/// A plan whose parameters have no values yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workflow {
     /// `[A-Za-z0-9][A-Za-z0-9_-]{0,63}`.
     pub id: String,
-    /// What it is for, with the names of its parameters as they are written.
+    /// The purpose, with the names of its parameters unreplaced.
     pub description: String,
-    /// In the order of the file, each with a name of its own.
+    /// In the order of the file, each with a unique name.
     pub parameters: Vec<Parameter>,
     /// The fields of the plan's structure.
     pub(super) structure: Node,
 }
 
-/// What has to be said before there is a plan.
+/// A value that is needed before the plan can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// A letter or `_`, then letters, digits and `_`.
     pub name: String,
     pub kind: ParameterKind,
     pub description: String,
-    /// Taken if nothing is said; fits.
+    /// Used if no value is given; it is valid for the parameter.
     pub default: Option<String>,
-    /// The only values there are; none if any will do.
+    /// The only allowed values; empty if any value is allowed.
     pub choices: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ impl ParameterKind {
         }
     }
 
-    /// Tells whether two texts that are accepted mean the same: 1.5 is 1.50.
+    /// Returns whether two accepted texts mean the same: 1.5 is 1.50.
     fn same(self, one: &str, other: &str) -> bool {
         let number = |text: &str| text.parse::<f64>().ok();
         let numbers = matches!(self, Self::Integer | Self::Number);
@@ -85,10 +85,10 @@ impl ParameterKind {
 }
 
 impl Parameter {
-    /// Returns the text of a value that is given for it; numbers and truth values may come as texts.
+    /// Returns the text of a value that is given for the parameter; numbers and truth values may be given as texts.
     ///
     /// # Errors
-    /// Why it does not fit.
+    /// Why the value is not valid.
     pub fn accept(&self, value: &Value) -> Result<String, String> {
         let text = match value {
             Value::String(text) => printable(text),
@@ -129,7 +129,7 @@ impl Parameter {
         }
     }
 
-    /// Returns what stands for it while it is not known what will.
+    /// Returns a sample value for a parameter whose value is not known yet.
     fn sample(&self) -> String {
         let first = self.choices.first();
         let known = self.default.as_ref().or(first).cloned();
@@ -145,10 +145,10 @@ impl Parameter {
 }
 
 impl Workflow {
-    /// Makes the plan. A value is put where its parameter is named, as it is; nothing in it is read as anything.
+    /// Creates the plan. A value is inserted unchanged in place of its parameter's name; it is never interpreted.
     ///
     /// # Errors
-    /// Parameters that are missing, unknown or do not fit, else what is wrong with the plan that comes of them.
+    /// Parameters that are missing, unknown or invalid, else the problems of the resulting plan.
     pub fn instantiate(&self, given: &Map<String, Value>) -> Result<PlanFile, Vec<Problem>> {
         let mut problems = Vec::new();
         for name in given.keys() {
@@ -173,7 +173,7 @@ impl Workflow {
                 (Some(value), default) => parameter
                     .accept(value)
                     .and_then(|value| match value.trim().is_empty() && default.is_none() {
-                        // An empty value is one only where the file itself allows it.
+                        // An empty value is allowed only where the file itself lists it.
                         true if !parameter.choices.contains(&value) => Err("is empty".to_owned()),
                         _ => Ok(value),
                     })
@@ -209,7 +209,7 @@ impl Workflow {
         from_node(&structure, "the workflow", Others::Refused)
     }
 
-    /// Returns the fields of each task, texts as they are written.
+    /// Returns the fields of each task, with texts unreplaced.
     pub(super) fn tasks(&self) -> impl Iterator<Item = Fields<'_>> {
         let mut ignored = Problems::default();
         let open = |node| Fields::open(node, "", &mut Problems::default());
@@ -221,7 +221,7 @@ impl Workflow {
     }
 }
 
-/// Reads a workflow. What is wrong with its structure is noted as if it were that of a plan file.
+/// Reads a workflow. Problems of its structure are reported as if it were that of a plan file.
 pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<Workflow> {
     let fields = Fields::open(node, "the workflow", problems)?;
     let id = id(&fields, "the workflow", problems).unwrap_or_default();
@@ -254,7 +254,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<Workflow> {
     Some(workflow)
 }
 
-/// Notes names in the texts of a structure that are no parameters, or where none may be.
+/// Collects names in the texts of a structure that are not parameters, or that stand where none is allowed.
 fn check_names(structure: &Node, parameters: &[Parameter], problems: &mut Problems) {
     let names: Vec<&str> = parameters.iter().map(|known| known.name.as_str()).collect();
     structure.each_text(&mut |node, text| {
@@ -352,7 +352,7 @@ fn parameter(key: &Node, node: &Node, problems: &mut Problems) -> Option<Paramet
     }
     parameter.description = fields.string("description", problems);
     let mut accept = |what: &str, parameter: &Parameter, node: &Node| {
-        // The words of the file are kept: 1.10 is not 1.1.
+        // Keeps the text in the file: 1.10 is not 1.1.
         let value = match node.text() {
             Some(text) => Value::String(text.to_owned()),
             None => node.value(),

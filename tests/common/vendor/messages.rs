@@ -84,7 +84,7 @@ pub(super) fn spoken(doing: &Doing) -> Spoken {
     }
 }
 
-/// Two calls of one conversation must not have the same.
+/// Two calls of one conversation must not have the same id.
 fn id() -> String {
     format!("toolu_{}", uuid::Uuid::new_v4().simple())
 }

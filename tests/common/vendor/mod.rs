@@ -1,5 +1,5 @@
-//! What the vendors of coding agents serve, on 127.0.0.1: real agents work against it. Understands four APIs, plain and
-//! as a stream of events, and says in each of them what a closure says. Nothing of the product in it.
+//! The services of the vendors of coding agents, on 127.0.0.1: real agents work against them. The server understands four APIs,
+//! plain and as a stream of events, and gives the answer of a closure in each of them. It contains no code of the product.
 
 mod chat;
 mod gemini;
@@ -14,16 +14,16 @@ use serde_json::{Value, json};
 
 use super::http::{Request, Server, send};
 
-/// Tokens of every answer, by which a test finds them in a report.
+/// Tokens of every answer, by which a test recognises them in a report.
 pub const READ: u64 = 1_000;
 pub const WRITTEN: u64 = 20;
 
-/// What the model says to one request.
+/// The model's answer to one request.
 #[derive(Clone, Debug)]
 pub enum Say {
-    /// This, and no more.
+    /// This text, and no more.
     Text(String),
-    /// Makes a file by the tool that the agent offers for it; an agent without tools reads its edits in the text.
+    /// Makes a file with the tool that the agent offers for it; an agent without tools reads its edits in the text.
     Make(PathBuf, String),
     /// Calls a tool.
     Call(&'static str, Value),
@@ -31,7 +31,7 @@ pub enum Say {
     Fault(u16),
 }
 
-/// Which API a request came by.
+/// The API of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Api {
     Messages,
@@ -45,22 +45,22 @@ enum Api {
 pub enum Turn {
     Person(String),
     Model,
-    /// What a tool gave back.
+    /// The result of a tool.
     Tool(String),
 }
 
-/// One request as the model hears it.
+/// One request as the model gets it.
 #[derive(Clone, Debug)]
 pub struct Heard {
     api: Api,
     stream: bool,
     body: Value,
-    /// The names of what the agent offers.
+    /// The names of the tools that the agent offers.
     pub tools: Vec<String>,
     pub turns: Vec<Turn>,
 }
 
-/// An answer in the words of one API.
+/// An answer in the form of one API.
 struct Spoken {
     plain: Value,
     events: Vec<Event>,
@@ -72,7 +72,7 @@ struct Event {
     data: String,
 }
 
-/// What the model does, in the words common to all.
+/// The model's action, in common words.
 struct Doing {
     model: String,
     text: String,
@@ -86,13 +86,13 @@ pub struct Vendor {
 }
 
 impl Vendor {
-    /// Starts a server that says what the closure says.
+    /// Starts a server that answers as the closure says.
     pub fn start(script: impl Fn(&Heard) -> Say + Send + Sync + 'static) -> Self {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let all = Arc::clone(&heard);
         let server = Server::start(move |request, stream| {
             let Some(heard) = Heard::new(request) else {
-                // Agents also look for models, features and news; they go on without.
+                // Agents also ask for models, features and news; they continue without them.
                 return send(stream, 404, "application/json", "{}", "");
             };
             all.lock().unwrap().push(heard.clone());
@@ -101,7 +101,7 @@ impl Vendor {
         Self { server, heard }
     }
 
-    /// Starts a server whose model makes a file for each prompt, and then says that it did.
+    /// Starts a server whose model makes a file for each prompt, and then reports that it did.
     pub fn making(file: &Path, text: &str) -> Self {
         let (file, text) = (file.to_owned(), text.to_owned());
         Self::start(move |heard| heard.make_once(&file, &text))
@@ -147,7 +147,7 @@ impl Heard {
         })
     }
 
-    /// Makes a file if a person spoke last, and says that it is made if a tool did.
+    /// Makes a file if the last message is from a person, and reports that it is made if the last message is from a tool.
     pub fn make_once(&self, file: &Path, text: &str) -> Say {
         match self.turns.last() {
             Some(Turn::Tool(_)) => Say::Text(format!("Done: {} is written.", file.display())),
@@ -155,7 +155,7 @@ impl Heard {
         }
     }
 
-    /// Tells whether a person said this in some turn.
+    /// Returns whether a person said this in some turn.
     pub fn was_told(&self, words: &str) -> bool {
         self.turns
             .iter()
@@ -190,7 +190,7 @@ impl Heard {
         send(stream, 200, "text/event-stream", &events, "")
     }
 
-    /// Finds the way in which this agent makes a file.
+    /// Finds out how this agent makes a file.
     fn making(&self, file: &Path, text: &str) -> (String, Option<(String, Value)>) {
         let path = file.display().to_string();
         let line = format!("mkdir -p \"$(dirname '{path}')\" && printf %s '{text}' > '{path}'");

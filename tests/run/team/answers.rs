@@ -1,4 +1,4 @@
-//! What comes back to a request in place of an answer: a question, or a report that cannot be read.
+//! Other reactions to a request than an answer: a question, or a report that cannot be read.
 
 use super::*;
 
@@ -16,10 +16,10 @@ fn a_person_is_asked_what_a_role_behind_files_has_to_know_for_a_request() {
     scene.env.write("pass.md", &both);
     let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
     let of_a = |command: &Command| is_request(command) && command.body().contains("a asks");
-    let first = scene.exchange.take("a request", of_a);
+    let first = scene.take("a request", of_a);
     let asks = "---\nstatus: PARTIAL_SUCCESS\nsession_id: s-1\nquestion: Which of the two?\n---\n\n## Core results\n\nHalf of it.\n";
-    scene.exchange.submit(&first.id, asks);
-    let (question, text) = scene.exchange.await_questions(1).remove(0);
+    scene.submit(&first.id, asks);
+    let (question, text) = scene.await_questions(1).remove(0);
     assert!(
         text.contains("the role `coder` asks, at work for `a`: Which of the two?")
             && text.contains("task: 1 ·")
@@ -32,15 +32,15 @@ fn a_person_is_asked_what_a_role_behind_files_has_to_know_for_a_request() {
         "{status}"
     );
 
-    // Another role that waits for longer has waited long enough: the first one still waits for the person.
-    scene.exchange.await_questions(2);
-    let withdrawn = scene.exchange.texts("commands/withdrawn", ".md");
+    // Another role that waits for longer has reached its timeout: the first one still waits for the person.
+    scene.await_questions(2);
+    let withdrawn = scene.texts("commands/withdrawn", ".md");
     assert_eq!(withdrawn.len(), 1);
     assert!(withdrawn[0].contains("c asks"), "{withdrawn:?}");
     assert_eq!(scene.events_named("reported").len(), 1);
 
-    scene.exchange.fill_in(&question, "reply", "The left one.");
-    let again = scene.exchange.take("the same request", of_a);
+    scene.fill_in(&question, "reply", "The left one.");
+    let again = scene.take("the same request", of_a);
     assert_eq!((again.kind(), again.session()), ("continue", "s-1"));
     assert_eq!(again.field("request_id"), Some(first.id.as_str()));
     assert!(
@@ -49,9 +49,7 @@ fn a_person_is_asked_what_a_role_behind_files_has_to_know_for_a_request() {
         again.text
     );
     assert!(again.body().contains(&format!("report-{}.md", again.id)));
-    scene
-        .exchange
-        .submit(&again.id, &report("SUCCESS", "The left one is mended."));
+    scene.succeed(&again, "The left one is mended.");
     wait_until("the task is done", DEADLINE, || {
         scene.tasks()[0] == "completed"
     });
@@ -92,7 +90,7 @@ fn a_question_about_a_request_outlives_the_daemon_and_is_answered_meanwhile() {
     let ran = scene.run(&[&["run", "--plan", "pass.md"], &team[..]].concat());
     assert_eq!(ran.code, Some(4), "nobody is there to answer: {ran:?}");
     assert_eq!(scene.tasks(), ["in_progress"]);
-    assert!(!scene.exchange.names("active").is_empty(), "it goes on");
+    assert!(!scene.names("active").is_empty(), "it goes on");
     scene.works(&["answer", "reply", "--note", "The right one."]);
     let ran = scene.run(&[&["resume"], &team[..]].concat());
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -100,7 +98,7 @@ fn a_question_about_a_request_outlives_the_daemon_and_is_answered_meanwhile() {
     assert_eq!(scene.events_named("issued").len(), 1);
     let asked: Vec<Command> = coder.seen().into_iter().filter(is_request).collect();
     assert_eq!(asked.len(), 2);
-    // Nobody knows its session: it is told all of it again, and what it asked is a quotation.
+    // Its session is unknown: the new command contains everything again, and quotes its question.
     assert_eq!(asked[1].kind(), "new");
     assert_eq!(
         asked[1].field("request_id"),
@@ -129,16 +127,14 @@ fn a_question_about_a_request_ends_with_the_task() {
     scene.env.write("team.yaml", &asks_coder(""));
     scene.env.write("pass.md", &one_for("a"));
     let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
-    let first = scene.exchange.take("a request", is_request);
+    let first = scene.take("a request", is_request);
     let asks = "---\nstatus: FAILED\nquestion: Which one?\n---\n";
-    scene.exchange.submit(&first.id, asks);
-    let (question, _) = scene.exchange.await_questions(1).remove(0);
-    scene
-        .exchange
-        .fill_in(&question, "skip", "Nobody needs it.");
+    scene.submit(&first.id, asks);
+    let (question, _) = scene.await_questions(1).remove(0);
+    scene.fill_in(&question, "skip", "Nobody needs it.");
     scene.await_end();
     assert_eq!(scene.tasks(), ["skipped"]);
-    assert_eq!(scene.exchange.questions(), []);
+    assert_eq!(scene.questions(), []);
     assert_eq!(active(&scene), Vec::<String>::new());
     let all: Vec<Value> =
         serde_json::from_str(&scene.works(&["plans", "--all", "--json"])).unwrap();
@@ -153,14 +149,14 @@ fn a_report_that_cannot_be_read_is_asked_for_once_more_and_then_told_the_role_th
     scene.env.write("pass.md", &one_for("a"));
     let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
     let reports = |words: &str| {
-        let all = scene.exchange.texts("reports/processed", ".md");
+        let all = scene.texts("reports/processed", ".md");
         let of_role = all.iter().filter(|text| text.contains("coder answered"));
         of_role.filter(|text| text.contains(words)).count()
     };
     let unreadable = "---\nstatus: [\n---\n";
-    let first = scene.exchange.take("a request", is_request);
-    scene.exchange.submit(&first.id, unreadable);
-    let repair = scene.exchange.take("a repair", is_request);
+    let first = scene.take("a request", is_request);
+    scene.submit(&first.id, unreadable);
+    let repair = scene.take("a repair", is_request);
     assert_eq!(repair.field("request_id"), Some(first.id.as_str()));
     assert!(
         repair.body().contains("could not be read") && repair.body().contains("Pass it on."),
@@ -168,22 +164,20 @@ fn a_report_that_cannot_be_read_is_asked_for_once_more_and_then_told_the_role_th
         repair.text
     );
     assert_eq!(reports("it cannot be read"), 0);
-    scene.exchange.submit(&repair.id, unreadable);
+    scene.submit(&repair.id, unreadable);
     wait_until("the role is told", DEADLINE, || {
         reports("it cannot be read") == 1
     });
-    let question = scene.exchange.await_questions(1).remove(0);
-    scene.exchange.fill_in(&question.0, "retry", "");
-    let second = scene.exchange.take("another request", |command| {
+    let question = scene.await_questions(1).remove(0);
+    scene.fill_in(&question.0, "retry", "");
+    let second = scene.take("another request", |command| {
         is_request(command) && command.id != first.id
     });
-    scene.exchange.submit(&second.id, unreadable);
-    let repair = scene.exchange.take("a repair", is_request);
-    scene
-        .exchange
-        .submit(&repair.id, &report("SUCCESS", "Mended now."));
+    scene.submit(&second.id, unreadable);
+    let repair = scene.take("a repair", is_request);
+    scene.succeed(&repair, "Mended now.");
     scene.await_end();
     assert_eq!(scene.tasks(), ["completed"]);
-    let said = scene.exchange.texts("reports/processed", ".md").concat();
+    let said = scene.texts("reports/processed", ".md").concat();
     assert!(said.contains("Mended now."), "{said}");
 }

@@ -1,20 +1,20 @@
-//! A role whose work is cancelled, and a kill before what it had asked for is taken back.
+//! A role whose work is cancelled, and a kill before its request is withdrawn.
 
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
 use super::*;
 
-/// Returns the commands that nobody has taken, taken, and that were withdrawn.
+/// Returns the unclaimed, the claimed and the withdrawn commands.
 fn places(scene: &Scene) -> [Vec<String>; 3] {
     ["pending", "processed", "withdrawn"].map(|folder| {
-        let mut names = scene.exchange.names(&format!("commands/{folder}"));
+        let mut names = scene.names(&format!("commands/{folder}"));
         names.retain(|name| name.ends_with(".md"));
         names
     })
 }
 
-/// Returns in which state the internal plans are, and whether somebody still has to look after them.
+/// Returns the states of the internal plans, and whether they still need work.
 fn internal(scene: &Scene) -> Vec<(String, String)> {
     let all: Vec<Value> =
         serde_json::from_str(&scene.works(&["plans", "--all", "--json"])).unwrap();
@@ -35,10 +35,10 @@ fn a_kill_between_the_end_of_a_plan_and_of_what_its_roles_do_leaves_no_request_b
     scene.env.write("team.yaml", &asks_coder(""));
     scene.env.write("pass.md", &one_for("a"));
     let daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
-    let request = scene.exchange.await_command("a request", is_request);
+    let request = scene.await_command("a request", is_request);
     let name = format!("{}.md", request.id);
     let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
-    // The role is not told any more.
+    // The role does not learn of it any more.
     daemon.freeze();
     scene.works(&["abort", &plan]);
     kill(&scene, daemon);
@@ -55,10 +55,10 @@ fn a_kill_between_the_end_of_a_plan_and_of_what_its_roles_do_leaves_no_request_b
     assert_eq!(scene.events_named("request_ended")[0]["how"], "taken_back");
 }
 
-/// Puts a folder of another file system in the place of that for commands which were withdrawn: nothing can be moved there.
-/// `None` if there is no other file system.
+/// Replaces the folder for withdrawn commands by one of another file system: no file can be moved there. `None` if there is no
+/// other file system.
 fn no_way_there(scene: &Scene) -> Option<tempfile::TempDir> {
-    let folder = scene.exchange.path("commands/withdrawn");
+    let folder = scene.path("commands/withdrawn");
     let device = |path: &Path| fs::metadata(path).ok().map(|data| data.dev());
     let other = tempfile::tempdir_in("/dev/shm").ok();
     let other = other.filter(|other| device(other.path()) != device(&folder));
@@ -77,7 +77,7 @@ fn a_kill_between_the_end_of_a_role_s_work_and_the_withdrawal_of_its_request_lea
     scene.env.write("team.yaml", &asks_coder("  timeout: 8s\n"));
     scene.env.write("pass.md", &one_for("a"));
     let daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
-    let request = scene.exchange.await_command("a request", is_request);
+    let request = scene.await_command("a request", is_request);
     let name = format!("{}.md", request.id);
     let Some(_elsewhere) = no_way_there(&scene) else {
         return;
@@ -88,25 +88,25 @@ fn a_kill_between_the_end_of_a_role_s_work_and_the_withdrawal_of_its_request_lea
     });
     kill(&scene, daemon);
     assert_eq!(places(&scene)[0], [name.as_str()], "it could not be moved");
-    fs::remove_file(scene.exchange.path("commands/withdrawn")).unwrap();
+    fs::remove_file(scene.path("commands/withdrawn")).unwrap();
 
     let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
     let _daemon = scene.leave(&["resume", &plan, "--team", "team.yaml"]);
-    scene.exchange.await_name("commands/withdrawn", &name);
+    scene.await_name("commands/withdrawn", &name);
     wait_until("it is looked after no more", DEADLINE, || {
         internal(&scene) == given_up("history")
     });
-    // Whoever comes now finds another request.
+    // A worker that comes now finds another request.
     let coder = scene.agent(|command| match is_request(command) {
         true => Act::success("Done."),
         false => Act::Leave,
     });
-    let question = scene.exchange.await_questions(1).remove(0);
+    let question = scene.await_questions(1).remove(0);
     assert!(
         question.1.contains("not finished within 8 s"),
         "{question:?}"
     );
-    scene.exchange.fill_in(&question.0, "retry", "");
+    scene.fill_in(&question.0, "retry", "");
     scene.await_status("completed");
     let seen: Vec<String> = coder
         .seen()
@@ -114,12 +114,12 @@ fn a_kill_between_the_end_of_a_role_s_work_and_the_withdrawal_of_its_request_lea
         .filter(is_request)
         .map(|command| command.id)
         .collect();
-    // What was given up is not reported on either.
+    // A cancelled task is not reported on either.
     assert_eq!(scene.events_named("reported").len(), 1);
     assert_eq!(seen.len(), 1, "{seen:?}");
     assert_ne!(seen[0], request.id);
     assert_eq!(places(&scene)[2], [name]);
-    let reports = scene.exchange.names("reports/processed");
+    let reports = scene.names("reports/processed");
     assert!(
         !reports.iter().any(|name| name.contains(&request.id)),
         "{reports:?}"

@@ -1,10 +1,10 @@
-//! What a role in the process uses inside a real daemon: the tools of the plan that it works for, those of a server, and the
+//! What a role in the process uses inside a real daemon: the tools of the plan for which it works, those of a server, and the
 //! worktree of its task.
 
 use super::*;
 use crate::common::git::Project;
 
-/// A clerk in the process who does these steps, and a coder behind files.
+/// Returns a team of a clerk in the process with these steps, and a coder behind files.
 fn clerk(tools: &str, steps: &str) -> String {
     format!(
         "name: Two
@@ -56,7 +56,7 @@ fn a_role_adds_a_task_to_the_plan_that_it_works_for() {
         .collect();
     assert_eq!(seen.len(), 2, "{seen:?}");
     assert_eq!(seen[1], ["Mend the flag", "coder", "completed", "Mended."]);
-    // What the clerk saw is what it says: its own task at work, and the new one.
+    // The clerk's result shows what it saw: its own task in progress, and the new one.
     let said = seen[0][3].as_str().unwrap();
     assert!(
         said.contains("in_progress") && said.contains("Mend the flag"),
@@ -66,7 +66,7 @@ fn a_role_adds_a_task_to_the_plan_that_it_works_for() {
     let log = scene.works(&["log"]);
     assert!(log.contains("task 2: added: Mend the flag"), "{log}");
     assert!(log.contains("role clerk"), "{log}");
-    // There is no other plan but that and what the clerk made of its task.
+    // The only plans are this one and the clerk's internal plan for its task.
     let plans = scene.works(&["plans", "--all"]);
     assert_eq!(plans.lines().count(), 2, "{plans}");
 }
@@ -89,10 +89,10 @@ fn a_role_uses_the_tools_of_a_server_and_has_its_refusals_as_reasons() {
     assert_eq!(ran.code, Some(4), "{ran:?}");
     let noted = scene.env.read("volumes/workspace/noted.json");
     assert!(noted.contains("Pass it on"), "{noted}");
-    let reports = scene.exchange.texts("reports/processed", ".md").concat();
+    let reports = scene.texts("reports/processed", ".md").concat();
     assert!(reports.contains("status: FAILED"), "{reports}");
     assert!(reports.contains("Step 3, Close, failed: "), "{reports}");
-    // Started in the workspace, it uses the store of the daemon, where its tasks are a plan of their own.
+    // The server was started in the workspace and uses the store of the daemon, where its tasks are a plan of their own.
     assert_eq!(scene.tasks(), ["in_progress"]);
     let plans = scene.works(&["plans", "--all"]);
     assert!(plans.contains("(tasks)"), "{plans}");
@@ -129,7 +129,7 @@ fn what_a_role_writes_is_in_the_worktree_of_its_task_and_is_merged_like_any_othe
     let plan = format!("---\nname: Three\ngoal: Files\n---\n\n{tasks}");
     scene.env.write("pass.md", &plan);
     let before = project.of_the_person();
-    // The coder has in its worktree what both have written in theirs.
+    // The coder's worktree contains what both have written in theirs.
     let coder = scene.agent(|command| {
         let folder = PathBuf::from(command.field("workspace").unwrap());
         match command.field("assignee") {
@@ -150,7 +150,7 @@ fn what_a_role_writes_is_in_the_worktree_of_its_task_and_is_merged_like_any_othe
     assert_eq!(coder.attempts().last(), Some(&(3, 1)));
     let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
     let result = |file: &str| project.git(&["show", &format!("plan-agent/{plan}:{file}")]);
-    // Read from what is committed, not from what the person has changed.
+    // It is read from the commit, not from the person's changes.
     assert_eq!(result("left.txt").trim(), "left, after b");
     assert_eq!(result("right.txt").trim(), "right, after b");
     assert!(

@@ -1,4 +1,4 @@
-//! Who waits for whom, as every view of the plan says it: while it is so, after the answer, and around a crash.
+//! Which role waits for which, in every view of the plan: during the wait, after the answer, and around a crash.
 
 use std::mem::MaybeUninit;
 
@@ -6,7 +6,7 @@ use rustix::fs::inotify;
 
 use super::*;
 
-/// A reviewer in the process who has a coder behind files mend something.
+/// A reviewer in the process that asks a coder behind files for a correction.
 const REVIEW: &str = "\
 name: Two
 roles:
@@ -22,7 +22,7 @@ roles:
 - {id: coder, kind: files, worker: external, description: Codes.}
 ";
 
-/// A review, and something for the coder after it.
+/// A review, and then a task for the coder.
 const PLAN: &str = "---\nname: Two\ngoal: A flag\n---\n\n## Review it\n\n- assignee: reviewer\n\nReview it.\n\n\
     ## Ship it\n\n- assignee: coder\n- after: 1\n\nShip it.\n";
 
@@ -40,7 +40,7 @@ fn mission(scene: &Scene) -> String {
     fs::read_to_string(scene.env.path("volumes/workspace/MISSION.md")).unwrap_or_default()
 }
 
-/// Returns the lines of the log that tell of waits and of reports, as far as they are the same in every run.
+/// Returns the lines of the log about waits and reports, as far as they are the same in every run.
 fn told(scene: &Scene) -> Vec<String> {
     let log = scene.works(&["log"]);
     let line = |line: &str| Some(line[line.find("task 1: ")?..].to_owned());
@@ -49,7 +49,7 @@ fn told(scene: &Scene) -> Vec<String> {
     log.lines().filter_map(line).filter(of_waits).collect()
 }
 
-/// Checks that every view says that the reviewer waits for the coder, and since when and for what.
+/// Checks that every view says that the reviewer waits for the coder, since when and for what.
 fn shown(scene: &Scene, request: &Command) {
     let text = scene.works(&["status"]);
     assert!(text.contains(&format!("{WAITS} · ")), "{text}");
@@ -83,7 +83,7 @@ fn shown(scene: &Scene, request: &Command) {
     );
 }
 
-/// Checks that no view says any more that somebody waits.
+/// Checks that no view reports a wait any more.
 fn over(scene: &Scene) {
     let (text, why) = (scene.works(&["status"]), scene.works(&["why", "1"]));
     assert!(!text.contains("waits for"), "{text}");
@@ -108,9 +108,9 @@ fn over(scene: &Scene) {
 #[test]
 fn every_view_shows_who_waits_for_whom_until_the_answer_is_there() {
     let (scene, _daemon) = begun();
-    let request = scene.exchange.take("a request", is_request);
+    let request = scene.take("a request", is_request);
     shown(&scene, &request);
-    // Who takes a task is in the log too.
+    // The log also says which role works on a task.
     let log = || scene.works(&["log"]);
     assert!(
         log().contains("task 1: handed out (reviewer)\n"),
@@ -121,10 +121,10 @@ fn every_view_shows_who_waits_for_whom_until_the_answer_is_there() {
         log().contains("task 1: reviewer works on it\n")
     });
     let answer = report("SUCCESS", "Mended.");
-    scene.exchange.submit(&request.id, &answer);
+    scene.submit(&request.id, &answer);
     let ship = task_of(&scene, 2, 1);
     over(&scene);
-    scene.exchange.submit(&ship.id, &report("SUCCESS", "Out."));
+    scene.succeed(&ship, "Out.");
     scene.await_status("completed");
     let handed: Vec<String> = log()
         .lines()
@@ -141,10 +141,8 @@ fn a_task_of_a_role_that_is_asked_for_something_says_so() {
         .env
         .write("plan.md", &PLAN.replace("- after: 1\n", ""));
     let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "plan.md"]);
-    scene.exchange.await_command("a request", is_request);
-    scene
-        .exchange
-        .await_command("a task", |command| command.task() == 2);
+    scene.await_command("a request", is_request);
+    scene.await_command("a task", |command| command.task() == 2);
     let why = scene.works(&["why", "2"]);
     let said = "its command waits for `coder` to take it, who is asked to help with task 1\n";
     assert!(why.contains(said), "{why}");
@@ -159,14 +157,14 @@ fn a_daemon_that_is_killed_while_a_role_waits_leaves_what_every_view_shows_and_t
  {
     for answered_meanwhile in [false, true] {
         let (scene, daemon) = begun();
-        let request = scene.exchange.take("a request", is_request);
+        let request = scene.take("a request", is_request);
         kill(&scene, daemon);
         let answer = || {
             let answer = report("SUCCESS", "Mended.");
-            scene.exchange.submit(&request.id, &answer);
+            scene.submit(&request.id, &answer);
         };
         if answered_meanwhile {
-            // Nobody has read it yet.
+            // The answer has not been read yet.
             answer();
             assert!(scene.works(&["status"]).contains(WAITS));
         }
@@ -181,7 +179,7 @@ fn a_daemon_that_is_killed_while_a_role_waits_leaves_what_every_view_shows_and_t
     }
 }
 
-/// Returns how the requests ended that the log tells of: who asked whom, and the word for it.
+/// Returns the ends of the requests in the log: which role asked which, and the word for the end.
 fn ends(scene: &Scene) -> Vec<String> {
     let ended = scene.events_named("request_ended").into_iter();
     let end = |event: Value| {
@@ -191,7 +189,7 @@ fn ends(scene: &Scene) -> Vec<String> {
     ended.map(end).collect()
 }
 
-/// Returns who waits for whom now.
+/// Returns which role waits for which now.
 fn now(scene: &Scene) -> Vec<(String, String)> {
     let status = scene.status();
     let waits = status["waits"].as_array().cloned().unwrap_or_default();
@@ -215,17 +213,17 @@ fn each_wait_within_another_one_ends_by_its_own_word() {
     scene.env.write("team.yaml", &team);
     scene.env.write("pass.md", &one_for("a"));
     let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
-    let request = scene.exchange.take("a request", is_request);
+    let request = scene.take("a request", is_request);
     assert_eq!(now(&scene), chain());
-    // What a person or an agent writes is passed on as it is, whatever it looks like.
+    // A person's or agent's text is passed on unchanged, whatever it resembles.
     let said = "Step 1, Look, failed: tester answered nothing.";
     let rejected =
         format!("---\nstatus: FAILED\ncollaboration: rejected\n---\n\n## Core results\n\n{said}\n");
-    scene.exchange.submit(&request.id, &rejected);
-    scene.exchange.await_questions(1);
+    scene.submit(&request.id, &rejected);
+    scene.await_questions(1);
     let cause = format!("failed: b answered `error`: coder answered `rejected`: {said}");
     wait_until("the cause is told", DEADLINE, || {
-        let told = scene.exchange.texts("reports/processed", ".md");
+        let told = scene.texts("reports/processed", ".md");
         told.concat().contains(&cause)
     });
     assert_eq!(now(&scene), []);
@@ -244,14 +242,14 @@ fn a_wait_that_is_too_long_ends_with_those_that_were_for_it() {
     scene.env.write("team.yaml", &team);
     scene.env.write("pass.md", &one_for("a"));
     let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "pass.md"]);
-    let first = scene.exchange.await_command("a request", is_request);
+    let first = scene.await_command("a request", is_request);
     let withdrawn = format!("{}.md", first.id);
-    scene.exchange.await_name("commands/withdrawn", &withdrawn);
+    scene.await_name("commands/withdrawn", &withdrawn);
     scene.await_events("request_ended", 2);
     let mut first: Vec<String> = ends(&scene).into_iter().take(2).collect();
     first.sort();
     assert_eq!(first, ["a b timed_out", "b coder taken_back"]);
-    // It is asked again, and then nobody wants any of it any more: what is said ends with the attempt.
+    // The role asks again, and then the attempt ends and its result is no longer needed: the messages end with it.
     scene.await_events("requested", 3);
     let plan = scene.status()["plan"]["id"].as_str().unwrap().to_owned();
     scene.works(&["abort", &plan]);
@@ -274,20 +272,18 @@ fn nobody_is_missed_who_has_something_else_in_hand() {
     let plan = PLAN.replace("- after: 1\n", "") + "## Test it\n\n- assignee: tester\n";
     scene.env.write("plan.md", &plan);
     let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "plan.md"]);
-    let request = scene.exchange.take("a request", is_request);
+    let request = scene.take("a request", is_request);
     let about = |question: &(String, String)| {
         let mut lines = question.1.lines();
         let task = lines.find_map(|line| line.strip_prefix("task: "));
         task.map(str::to_owned)
     };
-    // Both tasks have lain there as long as each other; the coder is at what it was asked.
-    let questions = scene.exchange.await_questions(1);
+    // Both tasks have waited equally long; the coder works on its request.
+    let questions = scene.await_questions(1);
     let first = about(&questions[0]).unwrap();
     assert_eq!(first, "3 · Test it", "{questions:?}");
-    scene
-        .exchange
-        .submit(&request.id, &report("SUCCESS", "Mended."));
-    let questions = scene.exchange.await_questions(2);
+    scene.succeed(&request, "Mended.");
+    let questions = scene.await_questions(2);
     let mut of: Vec<_> = questions.iter().filter_map(about).collect();
     of.sort();
     assert_eq!(of, ["2 · Ship it", "3 · Test it"], "{questions:?}");
@@ -304,22 +300,22 @@ fn a_role_that_waits_reads_what_others_have_in_hand_once() {
     let review = "## Review it\n\n- assignee: reviewer\n\nReview it.\n\n";
     scene.env.write("plan.md", &format!("{review}{tasks}"));
     let _daemon = scene.leave(&["run", "--team", "team.yaml", "--plan", "plan.md"]);
-    let request = scene.exchange.await_command("a request", is_request);
+    let request = scene.await_command("a request", is_request);
     let mut locks = Vec::new();
     let mut take = || {
         let is_task = |command: &Command| !is_request(command) && command.task() > 1;
-        let command = scene.exchange.await_command("a task", is_task);
-        let lock = scene.exchange.path(format!("active/{}.lock", command.id));
+        let command = scene.await_command("a task", is_task);
+        let lock = scene.path(format!("active/{}.lock", command.id));
         let lock = File::create(lock).unwrap();
         lock.lock().unwrap();
         locks.push(lock);
-        assert!(scene.exchange.claim(&command.id));
+        assert!(scene.claim(&command.id));
         scene.await_events("claimed", locks.len() + 1);
         command.id
     };
     let first = format!("{}.md", take());
     let opened = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
-    let folder = scene.exchange.path("commands/processed");
+    let folder = scene.path("commands/processed");
     inotify::add_watch(&opened, &folder, inotify::WatchFlags::OPEN).unwrap();
     for _ in 1..TASKS {
         take();
@@ -339,5 +335,5 @@ fn a_role_that_waits_reads_what_others_have_in_hand_once() {
         often <= 1,
         "read {often} times while {TASKS} commands were taken"
     );
-    assert_eq!(scene.exchange.pending().len(), 1, "{} waits", request.id);
+    assert_eq!(scene.pending().len(), 1, "{} waits", request.id);
 }
